@@ -1,5 +1,5 @@
 # make help lists the targets. Everything is installed into .venv; nothing else on the machine is changed, except that
-# test-browser, run as root without a Chromium, installs Debian's.
+# test-browser and word-lists, run as root, install Debian's Chromium and WordNet if there is none.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -61,11 +61,11 @@ test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyp
 	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_golden.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
-word-lists: $(VENV)/.installed-dev ## Download NLTK's word lists for tests of BLEU and METEOR
-	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
+word-lists: $(VENV)/.installed-dev ## Install WordNet and NLTK's word lists for tests of BLEU and METEOR
+	@$(RUN) -m tests.evaluate.word_lists
 
 test-browser: $(VENV)/.installed-browser ## Test playground, reports and documentation in a browser
-	@$(RUN) tests/browser/run.py
+	@$(RUN) -m tests.browser.run
 
 test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment
 	$(VENV)-ray/bin/python -m pytest tests/on_ray

@@ -28,6 +28,7 @@ __all__ = [
     "did_you_mean",
     "one_of",
     "row_of",
+    "with_remedy",
 ]
 
 
@@ -45,6 +46,11 @@ class Issue(NamedTuple):
 
 Offence = Issue
 """The name of `Issue` before version 0.2; to be removed in 0.3."""
+
+
+def with_remedy(text: str, remedy: str) -> str:
+    """Return a sentence followed by its remedy, if it has one."""
+    return f"{text}: {remedy}" if remedy else text
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -79,12 +85,17 @@ class ScoringError(AssayError, ValueError):
         super().__init__(self.issues)
 
     @property
+    def advice(self) -> tuple[Issue, ...]:
+        """The issues as the person who runs the program reads them: with what to type or set, if anything helps."""
+        return self.issues
+
+    @property
     def offences(self) -> tuple[Issue, ...]:
         """The name of `issues` before version 0.2; to be removed in 0.3."""
         return self.issues
 
     def __str__(self) -> str:
-        shown = "; ".join(f"{o.path}: {o.detail} ({o.reason})" for o in self.issues[:10])
+        shown = "; ".join(f"{issue.path}: {issue.detail} ({issue.reason})" for issue in self.advice[:10])
         hidden = len(self.issues) - 10
         return f"{shown}; and {hidden} more" if hidden > 0 else shown
 
@@ -102,4 +113,18 @@ class InvalidRequest(ScoringError):
 
 
 class NotInstalled(ScoringError):
-    """An optional package, weights or a word list is missing; the detail says what to install."""
+    """An optional package, weights or a word list is missing.
+
+    remedies: what to install or set for each issue, or an empty text; without effect on replies over HTTP, whose
+    readers cannot.
+    """
+
+    def __init__(self, issues: Sequence[Issue], remedies: Sequence[str] = ()) -> None:
+        super().__init__(issues)
+        self.remedies = tuple(remedies) or ("",) * len(self.issues)
+        self.args = (self.issues, self.remedies)
+
+    @property
+    def advice(self) -> tuple[Issue, ...]:
+        pairs = zip(self.issues, self.remedies, strict=True)
+        return tuple(issue._replace(detail=with_remedy(issue.detail, remedy)) for issue, remedy in pairs)

@@ -53,7 +53,7 @@ class DataSet:
                 self._duplicates = NearDuplicates(similarity)
                 self.no_duplicates = ""
             except NotInstalled as error:
-                self.no_duplicates = in_this_shell(error.issues[0].detail)
+                self.no_duplicates = in_this_shell(error.advice[0].detail)
 
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
         """Add rows, and yield the findings on them."""

@@ -156,7 +156,7 @@ def command(
         found = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
         agreement = _agreement(found, models, list(names_in(labels)))
     except ScoringError as error:
-        raise Failure.of(error.issues) from None
+        raise Failure.of(error.advice) from None
     output: EvaluatedFile | ComparedFiles = replace(found[0], agreement=agreement)
     if len(found) > 1:
         first = models.index(baseline or models[0])

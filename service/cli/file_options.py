@@ -172,7 +172,7 @@ def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[N
     except DocumentError as error:
         raise document_failure(source, fmt, error) from None
     except ScoringError as error:
-        raise Failure.of(error.issues) from None
+        raise Failure.of(error.advice) from None
     except BrokenPipeError:
         raise
     except OSError as error:

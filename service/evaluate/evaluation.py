@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue, NotInstalled, did_you_mean, one_of
 from .signatures import evaluation_signature
-from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
+from .task import Advance, Evaluation, Failure, Notice, Records, Task, ignore_progress, mean_of
 
 __all__ = [
     "TASKS",
@@ -187,16 +187,21 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
     ]
 
 
-def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
-    """Evaluate valid records with valid options; raises NotInstalled if no requested metric can be computed."""
-    return result_of(task, records, options, task.evaluate(records, options, advance))
+def evaluate_checked(
+    task: Task, records: Records, options: Any, advance: Advance = ignore_progress, remedies: bool = True
+) -> Result:
+    """Evaluate valid records with valid options; raises NotInstalled if no requested metric can be computed.
+
+    remedies: whether sentences say what the person who runs the program can do.
+    """
+    return result_of(task, records, options, task.evaluate(records, options, advance), remedies)
 
 
-def result_of(task: Task, records: Records, options: Any, found: Evaluation) -> Result:
+def result_of(task: Task, records: Records, options: Any, found: Evaluation, remedies: bool = True) -> Result:
     """Return the result of the evaluation of records: aggregates over all and over each group."""
     found = only_requested(task, options, found)
     aggregate, counts = summary_of(found, np.arange(len(records)))
-    warnings = [*found.warnings, *missing_fields(task, records, options.by)]
+    notices = [*found.warnings, *missing_fields(task, records, options.by)]
     signature = evaluation_signature(task, options, found.unavailable)
     result = Result(
         task=task.name,
@@ -205,8 +210,8 @@ def result_of(task: Task, records: Records, options: Any, found: Evaluation) -> 
         aggregate=aggregate,
         by={},
         failed=found.failed,
-        unavailable=found.unavailable,
-        warnings=warnings,
+        unavailable={name: notice.advice if remedies else notice.text for name, notice in found.unavailable.items()},
+        warnings=[notice.advice if remedies else notice.text for notice in notices],
         groups={},
         counts=counts,
         counts_by={},
@@ -224,8 +229,9 @@ def only_requested(task: Task, options: Any, found: Evaluation) -> Evaluation:
     requested = [metric.name for metric in task.wanted(options)]
     others = {metric.name for metric in task.metrics}.difference(requested)
     if found.unavailable.keys() >= set(requested):
-        details = dict.fromkeys(found.unavailable.values())
-        raise NotInstalled([Issue("options.metrics", "not_installed", detail) for detail in details])
+        notices = dict.fromkeys(found.unavailable.values())
+        issues = [Issue("options.metrics", "not_installed", notice.text) for notice in notices]
+        raise NotInstalled(issues, [notice.remedy for notice in notices])
     corpus = found.corpus
     columns = {name: found.columns[name] for name in requested if name in found.columns}
     columns |= {name: column for name, column in found.columns.items() if metric_of(name) not in others}
@@ -242,15 +248,15 @@ def metric_of(column: str) -> str:
     return column.partition("@")[0]
 
 
-def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[str]:
+def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[Notice]:
     """Return a warning for each field to group by that no record has and the task does not derive."""
-    warnings = []
+    notices = []
     for field in by if records else ():
         if field not in task.derived_fields and all(record.get(field) is None for record in records):
             there = sorted({*task.derived_fields, *(name for record in records[:MAX_LISTED] for name in record)})
             known = f"{', '.join(there)}{did_you_mean(field, there) or '.'}"
-            warnings.append(f"Not grouped by {field}: no record has this field; fields: {known}")
-    return warnings
+            notices.append(Notice(f"Not grouped by {field}: no record has this field; fields: {known}"))
+    return notices
 
 
 def summary_of(found: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:

@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
 from .optional_dependencies import OptionalDependencies, import_optional, not_installed
-from .task import COMMON_REASONS, OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
+from .task import COMMON_REASONS, OK, Advance, Evaluation, Metric, Notice, Record, Records, Rewards, Task
 from .text.bertscore import BertScoreOptions, bertscore_model, scores_of
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
@@ -137,7 +137,9 @@ class Lexical(Task):
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
         missing = [metric.title for metric in self.metrics if metric.name in VANILLA and metric.name in unavailable]
         if missing and dependencies.wants("vanilla"):
-            unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+            unavailable["vanilla"] = Notice(
+                f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+            )
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
@@ -152,8 +154,9 @@ class Lexical(Task):
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
         if options.reward in found.unavailable:
-            details = "; ".join(dict.fromkeys(found.unavailable.values()))
-            raise not_installed("config.reward", f"{details}; or choose another `reward`, such as rouge_l")
+            text, remedy = next(iter(found.unavailable.values()))
+            detail = f"choose another `reward`, such as rouge_l: {options.reward} cannot be computed, since {text}"
+            raise not_installed("config.reward", detail, remedy)
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 

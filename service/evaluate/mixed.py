@@ -59,14 +59,18 @@ class Part(NamedTuple):
         """The task's name."""
         return REWARD_TASKS[self.code]
 
-    def issues_of(self, error: ScoringError) -> list[Issue]:
-        """Return the issues of an error of this part, with the numbers of the batch's references and the task."""
-        return [self._renamed(issue) for issue in error.issues]
+    def issues_of(self, issues: Iterable[Issue]) -> list[Issue]:
+        """Return the issues of this part with the numbers of the batch's references and the task."""
+        return [self._renamed(issue) for issue in issues]
 
     def _renamed(self, issue: Issue) -> Issue:
         if issue.path.startswith("references["):
             issue = issue._replace(path=f"references[{self.references[row_of(issue)]}]")
-        return issue._replace(detail=f"{self.task}: {issue.detail}") if self.mixed else issue
+        if not self.mixed:
+            return issue
+        if issue.path.startswith("config."):
+            return issue._replace(path=issue.path.replace("config", f"config.{self.task}", 1))
+        return issue._replace(detail=f"{self.task}: {issue.detail}")
 
 
 def task_codes_of(task: str | Sequence[str], responses: int) -> np.ndarray:
@@ -214,7 +218,7 @@ def score_tasks(
         try:
             scores.put_rows(part.rows, _score_part(scorer, part, texts, references, options))
         except ScoringError as error:
-            errors.append(type(error)(part.issues_of(error)))
+            errors.append(type(error)(part.issues_of(error.advice)))
     if errors:
         kinds = {type(error) for error in errors}
         issues = in_order(issue for error in errors for issue in error.issues)

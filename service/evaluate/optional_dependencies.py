@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 from ..errors import Issue, NotInstalled
 from ..extras import install_command
-from .task import Task
+from .task import Notice, Task
 
 __all__ = ["OptionalDependencies", "import_optional", "not_installed"]
 
 T = TypeVar("T")
 
 
-def not_installed(path: str, detail: str) -> NotInstalled:
-    """Return the error of a missing dependency; `detail` says what to install or set."""
-    return NotInstalled([Issue(path, "not_installed", detail)])
+def not_installed(path: str, detail: str, remedy: str = "") -> NotInstalled:
+    """Return the error of a missing dependency; `remedy` says what to install or set."""
+    return NotInstalled([Issue(path, "not_installed", detail)], [remedy])
 
 
 def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
@@ -30,8 +30,8 @@ def import_optional(module: str, extra: str, purpose: str, path: str = "task") -
         return import_module(module)
     except ImportError as error:
         missing = (error.name or module).partition(".")[0]
-        detail = f"{purpose} needs {missing}, which is not installed: {install_command(extra)}"
-        raise not_installed(path, detail) from error
+        detail = f"{purpose} needs {missing}, which is not installed"
+        raise not_installed(path, detail, install_command(extra)) from error
 
 
 class OptionalDependencies:
@@ -43,8 +43,8 @@ class OptionalDependencies:
     def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
         self.wanted.update(parts if mean in self.wanted else ())
-        self.unavailable: dict[str, str] = {}
-        """Metrics that cannot be computed, each with what to install or set: for `Evaluation.unavailable`."""
+        self.unavailable: dict[str, Notice] = {}
+        """Metrics that cannot be computed, each with what is missing: for `Evaluation.unavailable`."""
 
     def wants(self, *metrics: str) -> bool:
         """Return whether one of these metrics is wanted and not yet unavailable."""
@@ -58,5 +58,5 @@ class OptionalDependencies:
             return load()
         except NotInstalled as error:
             without = [name for name in metrics if name in self.wanted]
-            self.unavailable |= dict.fromkeys(without, error.issues[0].detail)
+            self.unavailable |= dict.fromkeys(without, Notice(error.issues[0].detail, error.remedies[0]))
             return None

@@ -20,7 +20,7 @@ from .optional_dependencies import OptionalDependencies
 from .scirecipe import orc_of
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord, ScoreTask
-from .task import USUAL, Advance, Evaluation, Metric, Records, mean_of
+from .task import USUAL, Advance, Evaluation, Metric, Notice, Records, mean_of
 from .text.bertscore import BertScoreOptions, bertscore_model, scores_of
 from .text.meteor import meteor_scorer
 from .text.text_pairs import (
@@ -136,7 +136,9 @@ class PaperTable(ScoreTask):
             found.over = {"avg": [columns[name] for name in NINE]}
             missing = [m.title for m in self.metrics if m.name in NINE and m.name in found.unavailable]
             if missing:
-                found.unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
+                found.unavailable["avg"] = Notice(
+                    f"It needs all nine columns, and there is no {' and no '.join(missing)}."
+                )
         return found
 
 

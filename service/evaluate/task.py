@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import InvalidRequest, Issue, did_you_mean, one_of
+from ..errors import InvalidRequest, Issue, did_you_mean, one_of, with_remedy
 from .invalid_fields import inside, invalid_fields, path_of
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Evaluation",
     "Failure",
     "Metric",
+    "Notice",
     "Options",
     "Record",
     "Records",
@@ -144,6 +145,18 @@ def mean_of(column: np.ndarray) -> float | None:
     return float(values.mean()) if values.size else None
 
 
+class Notice(NamedTuple):
+    """A sentence about the result of an evaluation, and what the person who runs the program can do about it."""
+
+    text: str
+    remedy: str = ""
+
+    @property
+    def advice(self) -> str:
+        """The text with the remedy."""
+        return with_remedy(self.text, self.remedy)
+
+
 @dataclass
 class Evaluation:
     """Columns of a task's metrics for n records.
@@ -153,8 +166,8 @@ class Evaluation:
     corpus: for aggregates that are not means: a function of int64 row numbers to values by name, which override the
     means of columns. Called once for all rows, and once for each group.
     over: for an aggregate of `corpus` without a column, the columns that it is computed from.
-    unavailable: metrics that could not be computed, each with a sentence that says what to install or set.
-    warnings: sentences on what makes the values mean less than they seem to, such as answers that count from 1.
+    unavailable: metrics that could not be computed, each with what is missing.
+    warnings: what makes the values mean less than they seem to, such as answers that count from 1.
     derived: for a field that records may lack, its value for each of the n records, used to group them.
     """
 
@@ -162,8 +175,8 @@ class Evaluation:
     failed: list[Failure] = field(default_factory=list)
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
     over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-    unavailable: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    unavailable: dict[str, Notice] = field(default_factory=dict)
+    warnings: list[Notice] = field(default_factory=list)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
 

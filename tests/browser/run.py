@@ -11,9 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.debian import install
+
 HERE = Path(__file__).resolve().parent
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-INSTALLED_WITHIN = 600.0
 
 
 def browser() -> str | None:
@@ -21,30 +22,8 @@ def browser() -> str | None:
     return os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
-def install() -> bool:
-    """Install Debian's chromium; False if that is not possible."""
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        return False
-    print("No Chromium here: installing Debian's …", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
-        try:
-            subprocess.run(
-                ["apt-get", "--quiet", *arguments],
-                env=environment,
-                check=True,
-                timeout=INSTALLED_WITHIN,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            print(f"Installation failed: {error}", file=sys.stderr)
-            return False
-    return True
-
-
 def main() -> int:
-    path = browser() or (browser() if install() else None)
+    path = browser() or (browser() if install("chromium") else None)
     if path is None:
         line = "=" * 88
         print(f"{line}\nNO BROWSER: PLAYGROUND AND REPORTS NOT TESTED. Install chromium, or set BROWSER_PATH.\n{line}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import threading
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 
 from assay import Scorer
 from assay.service.evaluate import evaluate
-from assay.service.evaluate.evaluation import every_task
+from assay.service.evaluate.evaluation import every_task, task_named
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
+from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 
 RECORDS = [
     {"response": PERFECT, "reference": REFERENCE, "type": "planning", "level": 2},
@@ -94,6 +95,33 @@ def test_a_metric_without_weights_is_among_the_unavailable(client):
     request["options"] = {"metrics": ["bertscore"]}
     problem = problem_of(client.post("/v1/evaluate", json=request), 422)
     assert errors_of(problem) == [("options.metrics", "not_installed")]
+
+
+LONG = " ".join(f"word{k}" for k in range(70))
+
+
+@pytest.mark.parametrize(
+    ("task", "record", "metrics"),
+    [
+        ("lexical", {"response": LONG, "reference": LONG}, {"bertscore", "vanilla"}),
+        ("scirecipe", {"response": PERFECT, "reference": PERFECT}, {"bertscore_f1"}),
+        ("bioprobench.gen", {"output": [LONG], "generated_response": LONG}, {"step_recall", "step_precision"}),
+        ("bioplanner", {"ground_truth": "f(a=1)", "prediction_code": "f(a=1)"}, {"scibert_score"}),
+        ("bioprobench.rea_err", {"is_correct": True, "generated_response": "True"}, {"consistency"}),
+    ],
+)
+def test_what_is_missing_is_named_without_advice_for_the_host(client, task, record, metrics):
+    """In Python and on the command line, the same sentences say what to install or set."""
+    names = [metric.name for metric in task_named(task).metrics]
+    reply = client.post("/v1/evaluate", json={"task": task, "records": [record], "options": {"metrics": names}})
+    document = reply.json()
+    assert metrics <= document["unavailable"].keys()
+    sentences = [*document["unavailable"].values(), *document.get("warnings", ())]
+    assert not [sentence for sentence in sentences if re.search(COMMAND_LINE, sentence)]
+    here = evaluate(task, [record], metrics=names)
+    assert here.unavailable.keys() == document["unavailable"].keys()
+    for name in metrics - {"vanilla"}:
+        assert here.unavailable[name].startswith(f"{document['unavailable'][name]}: ")
 
 
 def test_every_offender_is_named(client):

@@ -66,6 +66,7 @@ def test_meteor_of_the_script_splits_at_white_space():
     """`pbs,` does not match `pbs` there."""
     script, defined = one(OTHER), one(OTHER, profile="paper")
     needs_wordnet(script)
+    needs_wordnet(defined)
     assert script.aggregate["meteor"] < defined.aggregate["meteor"]
 
 

@@ -57,7 +57,7 @@ def test_what_is_missing_for_every_metric_is_named(monkeypatch):
         evaluate("lexical", LEXICAL, metrics=["rouge_l", "bleu_1", "bleu_2", "bertscore"])
     packages = ("sacrebleu, which", "nltk, which", "pip install 'bert-score")
     assert len(caught.value.issues) == len(packages)
-    for issue, package in zip(caught.value.issues, packages, strict=True):
+    for issue, package in zip(caught.value.advice, packages, strict=True):
         assert (issue.path, issue.reason) == ("options.metrics", "not_installed")
         assert package in issue.detail
 

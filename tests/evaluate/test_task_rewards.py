@@ -174,7 +174,7 @@ def test_options_of_rewards_are_checked():
 
 
 def test_vanilla_needs_its_model():
-    with pytest.raises(NotInstalled, match=r"config\.reward: .*bertscore_model.*choose another `reward`"):
+    with pytest.raises(NotInstalled, match=r"config\.reward: choose another `reward`.*bertscore_model"):
         rewards("lexical", ["wash"], ["wash the cells"])
     found = rewards("lexical", ["wash the cells", ""], ["wash the cells"], [0, 0], reward="rouge_l")
     assert found.rewards.tolist() == [1.0, 0.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.service.errors import NotInstalled
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import meteor, text_pairs
 from assay.service.evaluate.text.ngrams import METHOD_1, NO_SMOOTHING, rouge_l, rouge_n, rouge_words, sentence_bleu
@@ -19,6 +21,7 @@ from tests.evaluate.word_lists import forget_wordnet, needs_sentences, needs_wor
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
+SYSTEM_FOLDERS = meteor.FOLDERS
 WORDS = ["wash", "washes", "washed", "cell", "cells", "spin", "rotate", "the", "ml", "5"]
 
 
@@ -89,6 +92,68 @@ def test_a_dictionary_of_the_system_is_read(small_wordnet, monkeypatch):
     monkeypatch.setattr(data, "path", [])
     monkeypatch.setattr(meteor, "FOLDERS", (elsewhere / "missing", elsewhere))
     assert names_of(meteor.synonyms_by_wordnet(), "tall") == {"big", "tall"}
+
+
+@pytest.fixture
+def debian(small_wordnet, monkeypatch):
+    """Let only Debian's package be found; skip the test without it."""
+    from nltk import data
+
+    if not any((folder / "data.noun").exists() for folder in SYSTEM_FOLDERS):
+        pytest.skip("Debian's wordnet-base is not on this machine: make word-lists")
+    monkeypatch.setattr(data, "path", [])
+    monkeypatch.setattr(meteor, "FOLDERS", SYSTEM_FOLDERS)
+
+
+def test_a_dictionary_without_names_of_its_files_is_read(small_wordnet, monkeypatch):
+    """As Debian's package is: NLTK wants `lexnames` first, which the package leaves out."""
+    from nltk import data
+
+    (small_wordnet / "lexnames").unlink()
+    monkeypatch.setattr(data, "path", [])
+    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet,))
+    dictionary = meteor.synonyms_by_wordnet()
+    assert names_of(dictionary, "taller") == {"big", "tall"}
+    assert [synset.lexname() for synset in dictionary._reader.synsets("mice")] == ["noun.animal"]
+    assert [synset.lexname() for synset in dictionary._reader.synsets("tall")] == ["adj.all"]
+
+
+def test_names_of_the_files_of_wordnet():
+    """Of lexnames(5WN): number, name, and the number of the part of speech."""
+    rows = [line.split("\t") for line in meteor.lexnames().splitlines()]
+    assert [int(number) for number, _, _ in rows] == list(range(45))
+    expected = {0: "adj.all", 3: "noun.Tops", 5: "noun.animal", 28: "noun.time", 29: "verb.body", 43: "verb.weather"}
+    assert {number: rows[number][1] for number in expected} == expected
+    assert rows[44][1:] == ["adj.ppl", "3"]
+    assert Counter(part for _, _, part in rows) == {"1": 26, "2": 15, "3": 3, "4": 1}
+
+
+def test_an_incomplete_dictionary_is_named(small_wordnet, monkeypatch):
+    """Advice to install what is installed already would help nobody."""
+    from nltk import data
+
+    (small_wordnet / "index.noun").unlink()
+    (small_wordnet / "data.adj").unlink()
+    monkeypatch.setattr(data, "path", [])
+    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet,))
+    with pytest.raises(NotInstalled) as raised:
+        meteor.synonyms_by_wordnet()
+    assert [issue.detail for issue in raised.value.issues] == ["METEOR needs WordNet 3.0"]
+    (advice,) = raised.value.advice
+    assert f"{small_wordnet} is incomplete: No such file or directory" in advice.detail
+    assert "data.adj" in advice.detail
+
+
+@pytest.mark.usefixtures("debian")
+def test_the_package_of_debian():
+    known = meteor.synonyms_by_wordnet()
+    assert {"spin", "whirl", "twirl"} <= names_of(known, "spin")
+    assert "mouse" in names_of(known, "mice")
+    score = meteor.meteor_scorer()
+    text = "it is a guide to action which ensures that the military always obeys the commands of the party"
+    other = "it is a guide to action that ensures that the military will forever heed party commands"
+    # The example of NLTK's documentation.
+    assert score(other.split(), text.split()) == pytest.approx(0.6944, abs=5e-5)
 
 
 def test_meteor(small_wordnet):

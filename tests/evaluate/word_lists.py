@@ -1,7 +1,8 @@
-"""Detection of NLTK's model of sentences and of WordNet, which no test downloads; and a WordNet of a few words."""
+"""NLTK's model of sentences and WordNet, which no test downloads: `make word-lists` runs this. And a small WordNet."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from assay.service.errors import NotInstalled
 from assay.service.evaluate.text.meteor import meteor_scorer, synonyms_by_wordnet
 from assay.service.evaluate.text.word_tokens import word_tokenizer
+from tests.debian import install
 
 
 def here(load) -> bool:
@@ -56,3 +58,19 @@ def write_wordnet(folder: Path) -> Path:
     for name in ["lexnames", *names]:
         (folder / name).write_text(FILES.get(name, ""), encoding="utf-8")
     return folder
+
+
+def main() -> None:
+    """Install what is missing: WordNet from Debian as root, the rest by NLTK, online; say what could not be had."""
+    import nltk
+
+    lists = {"wordnet": WORDNET or install("wordnet-base"), "punkt_tab": SENTENCES}
+    for name in [name for name, is_there in lists.items() if not is_there]:
+        lists[name] = nltk.download(name, download_dir=str(Path(sys.prefix) / "nltk_data"))
+    if missing := [name for name, is_there in lists.items() if not is_there]:
+        line = "=" * 88
+        print(f"\n{line}\nNO {' AND NO '.join(missing).upper()}: TESTS THAT NEED THEM ARE SKIPPED.\n{line}")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,6 +45,10 @@ def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
+COMMAND_LINE = r"pip install|python -m|--\w"
+"""What no sentence of a reply has: advice for those who run the program."""
+
+
 def errors_of(document: dict[str, Any]) -> list[tuple[str, str]]:
     """Return (path, reason) of every error, in the document's order."""
     return [(error["path"], error["reason"]) for error in document["errors"]]

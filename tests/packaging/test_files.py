@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.pathlib import fnmatch_ex
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -195,6 +196,16 @@ def workflow(name: str) -> dict[str, Any]:
     return yaml.safe_load(text_of(f".github/workflows/{name}"))
 
 
+def test_every_test_is_run_by_some_command() -> None:
+    """A folder's name in `norecursedirs` hides every folder of that name: tests/http/trainers was hidden once."""
+    options = tomllib.loads(text_of("pyproject.toml"))["tool"]["pytest"]["ini_options"]
+    folders = {path.parent for path in ROOT.glob("tests/**/*.py") if re.match("(test|fault|browse)_", path.name)}
+    patterns = [pattern for pattern in options["norecursedirs"] if not pattern.startswith(".")]
+    hidden = [folder for folder in folders if any(fnmatch_ex(pattern, folder) for pattern in patterns)]
+    expected = ["browser", "environments", "faults", "trainers"]
+    assert sorted(str(folder.relative_to(ROOT / "tests")) for folder in hidden) == expected
+
+
 WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "release.yml")
 
 
@@ -203,6 +214,7 @@ def test_the_workflow_runs_the_commands_of_continuous_integration() -> None:
     assert commands == [
         "make lint",
         "make docs",
+        "make word-lists",
         "make test-all",
         "make coverage",
         "make test-lowest",

@@ -44,10 +44,7 @@ FAILURES = {
     "attribute_call": "The text calls something that is not a plain name, which the script cannot read.",
     "too_many_functions": "More than 51 functions are defined: the script has no letters for more.",
 }
-SCIBERT_NEEDS = (
-    "SciBERTScore needs vectors of values: set embedding_model (published: allenai/scibert_scivocab_uncased), "
-    "or embedder = hashed_words, which is not comparable with published values"
-)
+PUBLISHED_MODEL = "allenai/scibert_scivocab_uncased"
 NO_CALLS = "no_calls"
 REASONS = {
     OK: "The program was read.",
@@ -161,7 +158,8 @@ class Pseudocode(Task):
             if reading.failure is not None
         ]
         dependencies = OptionalDependencies(self, options)
-        embedder = dependencies.load(partial(embedder_of, options, SCIBERT_NEEDS, cls_model), "scibert_score")
+        load = partial(embedder_of, options, "SciBERTScore needs", PUBLISHED_MODEL, cls_model)
+        embedder = dependencies.load(load, "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.unavailable)

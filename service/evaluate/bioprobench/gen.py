@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Evaluation, Metric, Record, Records, Task
+from ..task import Advance, Evaluation, Metric, Notice, Record, Records, Task
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
@@ -36,11 +36,6 @@ CELLS = 1 << 22
 """Cosines computed at once, to limit memory."""
 
 UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
-
-STEPS_NEED = (
-    "Step recall and precision need vectors of steps: set embedding_model (published: all-mpnet-base-v2), "
-    "or embedder = hashed_words, which is not comparable with published values"
-)
 
 
 class GenRecord(Record):
@@ -116,7 +111,8 @@ class Gen(Task):
         texts.fill_rouge()
         failed += texts.fill_keywords(options)
         warnings = keyword_warnings(failed, len(records))
-        embedder = dependencies.load(partial(embedder_of, options, STEPS_NEED), *STEP)
+        load = partial(embedder_of, options, "Step recall and precision need", "all-mpnet-base-v2")
+        embedder = dependencies.load(load, *STEP)
         if embedder is not None:
             columns |= step_columns(records, pairs, embedder, options, advance)
             warnings += empty_responses(pairs, options) if dependencies.wants("step_precision") else []
@@ -177,13 +173,14 @@ def matched(
     return (nearest >= least).sum(axis=1), (nearest_generated >= least).sum(axis=1)
 
 
-def empty_responses(pairs: Sequence[Pair], options: GenOptions) -> list[str]:
+def empty_responses(pairs: Sequence[Pair], options: GenOptions) -> list[Notice]:
     """Return a warning if empty responses have the best step precision."""
     empty = sum(not generated_steps(pair.generated) for pair in pairs)
     if not empty or options.empty_step_precision != "one":
         return []
     has = "response is empty and has" if empty == 1 else "responses are empty and have"
-    return [f"{empty:,} {has} step precision 1, as in the public script; empty_step_precision=zero makes it 0."]
+    rule = "as in the public script; empty_step_precision=zero makes it 0."
+    return [Notice(f"{empty:,} {has} step precision 1, {rule}")]
 
 
 TASK = Gen()

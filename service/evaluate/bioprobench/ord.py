@@ -9,7 +9,19 @@ import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable
-from ..task import COMMON_REASONS, OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from ..task import (
+    COMMON_REASONS,
+    OK,
+    Advance,
+    Evaluation,
+    Failure,
+    Metric,
+    Notice,
+    Records,
+    Rewards,
+    mean_of,
+    reporting,
+)
 from .answers import NO_MARKERS, NOT_TEXT, share
 from .orders import (
     EXTRA_STEPS,
@@ -96,11 +108,11 @@ WRONG_BASE = {
 }
 
 
-def wrong_base(failed: Sequence[Failure], count: int) -> list[str]:
+def wrong_base(failed: Sequence[Failure], count: int) -> list[Notice]:
     """Return a warning if answers fail because they count from 1 instead of 0, or the reverse."""
     reasons = [failure.reason for failure in failed]
     found = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
-    return [f"{wrong:,} of {count:,} answers {text}" for wrong, text in found if wrong]
+    return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in found if wrong]
 
 
 class OrdRecord(ConversationRecord):

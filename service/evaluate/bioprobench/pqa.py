@@ -9,7 +9,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import COMMON_REASONS, OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from ..task import (
+    COMMON_REASONS,
+    OK,
+    Advance,
+    Evaluation,
+    Failure,
+    Metric,
+    Notice,
+    Records,
+    Rewards,
+    mean_of,
+    reporting,
+)
 from .answers import EMPTY, FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
 from .letters import Question, choice_of
 from .profiles import ConversationRecord, ConversationTask, ProfileOptions
@@ -175,7 +187,7 @@ class Pqa(ConversationTask):
         }
         evaluation = Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
         if fractions := int(np.nansum(fractional)):
-            evaluation.warnings.append(f"{fractions:,} of {len(rows):,} {FRACTIONS}")
+            evaluation.warnings.append(Notice(f"{fractions:,} of {len(rows):,} {FRACTIONS}"))
         return evaluation, confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ from ..judges.asking import FAULT, JUDGE_FAULT, Question, answers
 from ..judges.endpoint import Endpoint, JudgeFault
 from ..judges.options import JudgeOptions
 from ..judges.replies import Judgement
-from ..task import Advance, Evaluation, Failure, Metric, Records, mean_of
+from ..task import Advance, Evaluation, Failure, Metric, Notice, Records, mean_of
 from .answers import END, START, after_thinking, truth_of
 from .err import CLASSIFICATION, VERDICT_FAILURES, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
@@ -28,9 +28,9 @@ Judge = Callable[[Mapping[str, Any], str], object]
 or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
 
 
-NOT_JUDGED = (
-    f"No record has a judgement (`{JUDGED}`). The options `base_url` and `model` name a judge, which is asked about "
-    "records with a `corrupted_text`."
+NOT_JUDGED = Notice(
+    f"No record has a judgement (`{JUDGED}`)",
+    "the options `base_url` and `model` name a judge, which is asked about records with a `corrupted_text`",
 )
 MISSING = "(not given)"
 

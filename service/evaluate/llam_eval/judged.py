@@ -13,7 +13,7 @@ from ..judges.asking import FAULT, JUDGE_FAULT, Question, answers
 from ..judges.endpoint import Endpoint, JudgeFault
 from ..judges.options import JudgeOptions
 from ..judges.replies import Judgement
-from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task, mean_of
+from ..task import Advance, Evaluation, Failure, Metric, Notice, Record, Records, Task, mean_of
 from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_samples
 from .tallies import NO_SCORE, NOT_JUDGED, Tally, average, deviation, over_runs, slug
@@ -25,7 +25,7 @@ FAILURES = {
     NOT_JUDGED: "The record has no samples of a judge, and there is no judge to ask or nothing to ask it about.",
     **FAULT,
 }
-ONE_RUN = "A standard deviation over runs needs several; the option `runs` sets how many."
+ONE_RUN = Notice("A standard deviation over runs needs several; the option `runs` sets how many.")
 MAX_LOGPROBS = 20
 
 SCORES = (
@@ -164,11 +164,12 @@ class LlamEval(Task):
         return Evaluation(columns | spreads, failed, corpus, {"average": [by_any]})
 
 
-def incomplete(found: Evaluation) -> Iterator[str]:
+def incomplete(found: Evaluation) -> Iterator[Notice]:
     """Yield a warning if some of the criteria have a score and others have none."""
     without = [name for name in CRITERIA if np.isnan(found.columns[slug(name)]).all()]
     if 0 < len(without) < len(CRITERIA):
-        yield f"Average is the mean of {len(CRITERIA) - len(without)} criteria: no score for {', '.join(without)}."
+        counted = f"Average is the mean of {len(CRITERIA) - len(without)} criteria"
+        yield Notice(f"{counted}: no score for {', '.join(without)}.")
 
 
 def judged(record: Mapping[str, Any]) -> bool:

@@ -47,8 +47,8 @@ def bertscore_model(options: Any, default_layer: int | None = None) -> BertScore
     """
     name, layer = options.bertscore_model, options.bertscore_layer
     if name is None:
-        detail = f"BERTScore needs a model: {install_command('bertscore')}, then pass --option bertscore_model="
-        raise not_installed(PATH, f"{detail}roberta-large, or the folder of its weights")
+        naming = "then pass --option bertscore_model=roberta-large, or the folder of its weights"
+        raise not_installed(PATH, "BERTScore needs a model", f"{install_command('bertscore')}, {naming}")
     library = import_optional("bert_score", "bertscore", "BERTScore", PATH)
     layer = default_layer if layer is None else layer
     if layer is None and name not in library.utils.model2layers:

@@ -31,6 +31,7 @@ Embedder = Callable[[Sequence[str]], Any]
 """Takes n texts and returns n vectors of one length, as an array or as lists; called in batches."""
 EmbedderOption = Literal["hashed_words"] | SkipJsonSchema[Embedder] | None
 
+WITHOUT_WEIGHTS = "embedder = hashed_words needs no weights, but its values are not comparable with published ones"
 WIDTH = 256
 BATCH = 1_024
 """Texts of one batch."""
@@ -100,15 +101,20 @@ def chosen_embedder(
     return hashed_words if isinstance(embedder, str) else embedder
 
 
-def embedder_of(options: Any, needs: str, load: Callable[[str, str], Embedder] = sentence_model) -> Embedder:
+def embedder_of(
+    options: Any, purpose: str, published: str, load: Callable[[str, str], Embedder] = sentence_model
+) -> Embedder:
     """Return the embedder that `embedding_model` and `embedder` of the options name.
 
-    Raises NotInstalled with the sentence `needs` if they name none, or if a package is missing.
+    purpose: what needs it, the beginning of the error's sentence. published: the model of published values. Raises
+    NotInstalled if the options name none, or if a package is missing.
     """
     path = "options.embedding_model"
     embedder = chosen_embedder(options.embedding_model, options.embedder, path, load)
     if embedder is None:
-        raise not_installed(path, f"{needs}. A model needs packages: {install_command('embeddings')}")
+        detail = f"{purpose} an embedder ({WITHOUT_WEIGHTS})"
+        remedy = f"set embedding_model (published: {published}); it needs packages: {install_command('embeddings')}"
+        raise not_installed(path, detail, remedy)
     return embedder
 
 

@@ -1,18 +1,21 @@
 """METEOR (Banerjee and Lavie 2005) by NLTK, with synonyms by WordNet 3.0 of NLTK's data or of Debian's package.
 
+Debian's wordnet-base leaves out one of WordNet's files, `lexnames`, which NLTK reads first: it is supplied here.
+
 NLTK's reader keeps every meaning that it has read, and threads would share its position in a file. Here it keeps none:
 the words that share a meaning with a word are cached instead, and read under a lock.
 """
 
 from __future__ import annotations
 
+import io
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 from ..optional_dependencies import import_optional, not_installed
 from .word_tokens import porter_stemmer
@@ -22,6 +25,25 @@ __all__ = ["FOLDERS", "Lemma", "Synonyms", "Synset", "meteor_scorer", "synonyms_
 FOLDERS = (Path("/usr/share/wordnet"),)
 """Folders of system packages of WordNet; Debian's is wordnet-base."""
 KEPT = 1 << 16
+
+FILES_OF_NOUNS = """
+    Tops act animal artifact attribute body cognition communication event feeling food group location motive object
+    person phenomenon plant possession process quantity relation shape state substance time
+"""
+FILES_OF_VERBS = """
+    body change cognition communication competition consumption contact creation emotion motion perception possession
+    social stative weather
+"""
+NOUN, VERB, ADJECTIVE, ADVERB = 1, 2, 3, 4
+LEXICOGRAPHER_FILES = (
+    ("adj.all", ADJECTIVE),
+    ("adj.pert", ADJECTIVE),
+    ("adv.all", ADVERB),
+    *((f"noun.{name}", NOUN) for name in FILES_OF_NOUNS.split()),
+    *((f"verb.{name}", VERB) for name in FILES_OF_VERBS.split()),
+    ("adj.ppl", ADJECTIVE),
+)
+"""WordNet's 45 lexicographer files by number, each with its part of speech: lexnames(5WN)."""
 
 
 class Lemma(str):
@@ -57,6 +79,16 @@ class Synonyms:
             def map_wn(self, version: str = "wordnet") -> None:
                 pass
 
+            def open(self, file: str) -> IO[Any]:
+                """Open a file of WordNet; `lexnames` may be missing."""
+                try:
+                    stream: IO[Any] = super().open(file)
+                except OSError:
+                    if file != "lexnames":
+                        raise
+                    return io.StringIO(lexnames())
+                return stream
+
         self._reader = Reader(root, omw_reader=())  # None would warn that there are no other languages
         self._reader._synset_offset_cache = defaultdict(KeepsNothing)
         self._lock = threading.Lock()
@@ -69,18 +101,26 @@ class Synonyms:
         return (Synset(Lemma(name) for name in found if "_" not in name),)
 
 
+def lexnames() -> str:
+    """Return the file `lexnames`: a line for each lexicographer file, with its number, name and part of speech."""
+    rows = enumerate(LEXICOGRAPHER_FILES)
+    return "".join(f"{number:02}\t{name}\t{part_of_speech}\n" for number, (name, part_of_speech) in rows)
+
+
 @cache
 def synonyms_by_wordnet() -> Synonyms:
-    """Open the first WordNet that is found; raises NotInstalled without one."""
+    """Open the first complete WordNet; raises NotInstalled without one, with the files that others lack."""
+    incomplete = []
     for root in roots():
         try:
             return Synonyms(root)
-        except OSError:  # a folder without the files
-            continue
+        except OSError as error:
+            incomplete.append(f". {root} is incomplete: {error}")
     raise not_installed(
         "task",
-        "METEOR needs WordNet 3.0: python -m nltk.downloader wordnet, let NLTK_DATA name a folder that has it, "
-        "or install Debian's wordnet-base",
+        "METEOR needs WordNet 3.0",
+        "python -m nltk.downloader wordnet, let NLTK_DATA name a folder that has it, or install Debian's wordnet-base"
+        + "".join(incomplete),
     )
 
 

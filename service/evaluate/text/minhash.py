@@ -76,8 +76,8 @@ class MinHash:
         try:
             self._library = import_module("datasketch")
         except ImportError as error:
-            detail = f"Finding near-duplicates needs datasketch: {install_command('prepare')}.{instead}"
-            raise not_installed("similarity", detail) from error
+            remedy = f"{install_command('prepare')}.{instead}"
+            raise not_installed("similarity", "Finding near-duplicates needs datasketch", remedy) from error
 
     @property
     def recall(self) -> float:

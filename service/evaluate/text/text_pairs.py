@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...extras import install_command
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Failure, Metric, Options
+from ..task import Advance, Failure, Metric, Notice, Options
 from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded
 from .meteor import meteor_scorer
 from .ngrams import rouge_l, rouge_n, rouge_words, sentence_bleu
@@ -178,14 +178,14 @@ class TextPairs:
         return failed
 
 
-def keyword_warnings(failed: Sequence[Failure], count: int) -> list[str]:
+def keyword_warnings(failed: Sequence[Failure], count: int) -> list[Notice]:
     """Return a warning if some of the records have no metrics of keywords because no model is named."""
     lacking = sum(failure.reason == KEYWORDS_NEED_MODEL for failure in failed)
     if not lacking:
         return []
     need = f"have no metrics of keywords, since a text has more than {MAX_KEYWORDS} different words"
     what = f"{install_command('embeddings')}, then pass --option keyword_model=all-MiniLM-L6-v2"
-    return [f"{lacking:,} of {count:,} records {need}, which a model must rank: {what}."]
+    return [Notice(f"{lacking:,} of {count:,} records {need}, which a model must rank", what)]
 
 
 def candidates(text: str) -> list[str]:

@@ -162,8 +162,8 @@ def english_model(punkt: ModuleType) -> Any:
     except LookupError:
         raise not_installed(
             "task",
-            "Splitting text into sentences needs NLTK's English model: python -m nltk.downloader punkt_tab, "
-            "or let NLTK_DATA name a folder that has it",
+            "Splitting text into sentences needs NLTK's English model",
+            "python -m nltk.downloader punkt_tab, or let NLTK_DATA name a folder that has it",
         ) from None
     parameters.ortho_context = Contexts(parameters.ortho_context)
     return parameters

@@ -41,7 +41,7 @@ def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
     try:
         task, records, options = decode_evaluate_request(document, limits)
         times.decoded()
-        result = evaluate_checked(task, records, options, lambda _done: deadline.check())
+        result = evaluate_checked(task, records, options, lambda _done: deadline.check(), remedies=False)
         times.scored()
     except ScoringError as error:
         raise invalid_request(error.issues) from None

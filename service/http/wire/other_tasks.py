@@ -187,7 +187,7 @@ def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[
             read.append(read_references(reward_task(rows.part.task), references_of(rows), limits.max_reference_bytes))
         except ScoringError as error:
             refused = True
-            yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error)))
+            yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error.issues)))
     times.decoded()
     if not others.valid or refused:
         return
@@ -202,7 +202,7 @@ def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[
             try:
                 yield Piece(number, chosen, reward_responses(task, texts, references, index[chosen], rows.options))
             except ScoringError as error:
-                yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error)))
+                yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error.issues)))
                 break
     times.scored()
 

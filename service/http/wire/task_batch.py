@@ -94,7 +94,7 @@ class TaskBatch:
             try:
                 self._score(part, scores)
             except ScoringError as error:
-                unread += part.issues_of(error)
+                unread += part.issues_of(error.issues)
         times.scored()
 
         def complete(outcomes: Sequence[Outcome]) -> Answer:

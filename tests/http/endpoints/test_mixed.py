@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from assay import Scorer
 from assay.service.evaluate.mixed import settings_of
 from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS, columns
-from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
+from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
 
 BOTH = ["components", "advantages"]
 SETTINGS, TASK_OPTIONS = settings_of(OPTIONS)
@@ -113,6 +114,27 @@ def test_every_error_is_named(client, changed, errors):
     if "references" in changed and "unused_reference" not in str(errors):
         named = [error["detail"].partition(": ")[0] for error in document["errors"] if "references" in error["path"]]
         assert set(named) <= set(REWARD_TASKS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"task": "lexical"}, "config.reward"),
+        ({"task": ["lexical"]}, "config.lexical.reward"),
+        ({"task": ["lexical"], "config": {"lexical": {"reward": "bertscore"}}}, "config.lexical.reward"),
+    ],
+)
+def test_a_reward_that_cannot_be_computed_is_an_error_of_its_option(client, changed, path):
+    """Without advice about a command line: whoever sends the request has none."""
+    document = problem_of(client.post("/v1/score", json={"responses": ["a"], "references": ["a"]} | changed), 422)
+    assert errors_of(document) == [(path, "not_installed")]
+    (error,) = document["errors"]
+    assert "BERTScore needs a model" in error["detail"]
+    assert "choose another `reward`, such as rouge_l" in error["detail"]
+    assert not re.search(COMMAND_LINE, error["detail"])
+    other = {"reward": "rouge_l"} if changed["task"] == "lexical" else {"lexical": {"reward": "rouge_l"}}
+    reply = client.post("/v1/score", json={"responses": ["a"], "references": ["a"]} | changed | {"config": other})
+    assert reply.json()["rewards"] == [1.0]
 
 
 def test_an_error_of_one_task_is_named_as_before(client):

@@ -297,7 +297,7 @@ def test_masked_rollouts_are_logged(caplog):
 
 def scored_responses(client) -> float:
     lines = client.get("/metrics").text.splitlines()
-    return sum(float(line.split()[1]) for line in lines if line.startswith("assay_responses_total{"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("assay_responses_total{"))
 
 
 def test_only_a_bad_reference_masks(client):

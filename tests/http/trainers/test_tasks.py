@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from assay.service.files.reference_text import reference_text
 from assay.service.files.trainer_rows import PROMPTS, PromptRow
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
+from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, TASK_NUMBERS, by_aiohttp, check_numbers, post
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,17 +54,19 @@ def body_of(path: str, response: str, reference: Any, task: Any = None) -> dict[
     return openrlhf([response], [label]) if path == OPENRLHF else {"prompt": "p", "response": response, "label": label}
 
 
-def numbers_in(reply: Any, row: int = 0) -> dict[str, float]:
-    """Return the reward and the other numbers of one row of a reply, after checking their names."""
+def numbers_in(reply: Any, row: int = 0, echoed: Sequence[str] = ()) -> dict[str, float]:
+    """Return the reward and the other numbers of one row of a reply, after checking their names.
+
+    echoed: further fields of the row that come back.
+    """
     assert reply.status_code == 200, reply.text
     document = reply.json()
     if "extra_logs" in document:
         numbers = {"reward": document["rewards"][row]}
         numbers |= {name: column[row] for name, column in document["extra_logs"].items()}
     else:
-        numbers = {
-            name: value for name, value in document.items() if name not in ("responses_create_params", "response")
-        }
+        others = ("responses_create_params", "response", *echoed)
+        numbers = {name: value for name, value in document.items() if name not in others}
     check_numbers(numbers, ("reward", *TASK_NUMBERS))
     return numbers
 
@@ -318,4 +321,28 @@ def test_prepared_rows_of_several_tasks(client, trainer, path, query):
             body = {**line, "response": row.response}
         else:
             body = {**line, "response": gym(row.response)["response"]}
-        check_row(numbers_in(client.post(path, params={**dict([query.split("=")]), **SETTINGS}, json=body)), row)
+        reply = client.post(path, params={**dict([query.split("=")]), **SETTINGS}, json=body)
+        check_row(numbers_in(reply, echoed=("id", "task")), row)
+
+
+@pytest.mark.parametrize("path", [OPENRLHF, SLIME, GYM])
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("task=lexical", "query.reward"),
+        ("task_field={field}", "query.lexical.reward"),
+        ("task_field={field}&on_bad_reference=mask", "query.lexical.reward"),
+    ],
+)
+def test_a_reward_that_cannot_be_computed_is_an_error_of_the_query(client, path, query, named):
+    """Not of a label, and never a masked rollout: every row would be one."""
+    if "mask" in query and path != GYM:
+        return
+    by_rows = "task_field" in query
+    body = body_of(path, "a", "a", "lexical")
+    if not by_rows and path != GYM:
+        body |= {"labels": ["a"]} if path == OPENRLHF else {"label": "a"}
+    reply = client.post(f"{path}?{query.format(field=FIELDS[path])}", json=body)
+    document = problem_of(reply, 422)
+    assert errors_of(document) == [(named, "not_installed")]
+    assert not re.search(COMMAND_LINE, document["errors"][0]["detail"])

@@ -25,7 +25,7 @@ from ...wire.stage_times import StageTimes
 from ...wire.task_batch import Rest, TaskBatch
 from .dialect import Dialect, Texts, rename_paths
 from .json_document import Document, MemberNames
-from .query import read_query
+from .query import in_query, read_query
 from .row_tasks import Rows, RowTasks
 
 __all__ = ["ParsedQuery", "TrainerEndpoint"]
@@ -204,16 +204,20 @@ class TrainerEndpoint:
     def _refusal(
         self,
         issues: list[Issue],
-        reference_issues: list[Issue],
+        part_issues: list[Issue],
         document: Document,
         parsed: ParsedQuery,
         unlisted: int = 0,
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 
-        The problem has every issue of the request, those of its references last; `unlisted` is as for `Refuse`.
+        part_issues: those of references, and those of options that only scoring finds. The problem has every issue of
+        the request, those of its references last; `unlisted` is as for `Refuse`.
         """
-        reference_issues = rename_paths(reference_issues, "references", self._dialect.reference_path(parsed.options))
+        of_options = [issue for issue in part_issues if issue.path.startswith("config.")]
+        of_references = [issue for issue in part_issues if issue not in of_options]
+        issues = issues + in_query(of_options)
+        reference_issues = rename_paths(of_references, "references", self._dialect.reference_path(parsed.options))
         only_references = reference_issues and not issues
         masked = self._dialect.masked(reference_issues, document, parsed.options) if only_references else None
         problem = invalid_request(issues + reference_issues, len(issues) + len(reference_issues) + unlisted)

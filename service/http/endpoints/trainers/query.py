@@ -19,7 +19,7 @@ from ...wire.validation import issues_of, parse_query
 from .dialect import Dialect, RouteOptions
 from .row_tasks import RowTasks
 
-__all__ = ["Query", "query_parameters", "read_query"]
+__all__ = ["Query", "in_query", "query_parameters", "read_query"]
 
 OTHERS = REWARD_TASKS[1:]
 
