@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest, NotInstalled
-from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.evaluation import evaluate, task_named
 from assay.service.evaluate.judges import endpoint
 from assay.service.evaluate.llam_eval.prompts import CRITERIA, prompt_of
 from assay.service.evaluate.llam_eval.scores import expected_by_logprobs, expected_by_samples, geval_score, stated_score
@@ -105,18 +105,37 @@ def test_a_judge_is_asked_for_every_criterion(monkeypatch):
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
+    """Appendix A.2: the task, the criterion, five steps that end with what each score means, both texts, the form."""
     prompt = prompt_of(criterion, "Wash the cells.", "wash(cells)")
-    meaning, steps, _ = CRITERIA[criterion]
-    parts = [f"{criterion} (1-5): {meaning}", *steps, "Wash the cells.", "wash(cells)", f"- {criterion}:"]
+    definition = CRITERIA[criterion]
+    ratings = ("1 (Poor)", "2 (Fair)", "3 (Good)", "4 (Very good)", "5 (Excellent)")
+    parts = [
+        f"{criterion} (1-5): {definition.meaning}",
+        "1. Read the source carefully",
+        "2. Read the written protocol thoroughly",
+        f"3. Compare the two part by part: {definition.compared}",
+        f"4. Judge {criterion}",
+        *(question[1:] for question in definition.questions),
+        f"5. Choose a score for {criterion}",
+        *(f"{rating}: {anchor}." for rating, anchor in zip(ratings, definition.anchors, strict=True)),
+        "Wash the cells.",
+        "wash(cells)",
+        f"- {criterion}:",
+    ]
     places = [prompt.index(part) for part in parts]
     assert places == sorted(places)
     assert prompt.endswith(f"\n- {criterion}:")
-    assert f"{len(steps) + 1}. Give a score for {criterion} from 1 (lowest) to 5 (highest)." in prompt
+    assert len(set(definition.anchors)) == len(ratings)
 
 
 def test_definitions_of_the_paper():
-    """Precision is about terms and relevance about what to select, not about amounts and purpose as in ours."""
-    assert "exact terms" in prompt_of("Precision", "a", "b")
+    """Coherence is about precision, Precision about terms and Relevance about selection, unlike in our own prompt."""
+    coherence = CRITERIA["Coherence"]
+    assert "describe the source precisely" in coherence.meaning
+    assert "rough outline" in coherence.meaning
+    assert not any(word in coherence.meaning for word in ("organized", "order", "builds on"))
+    assert "follow from one another" in prompt_of("Coherence", "a", "b", prompt="assay")
+    assert "fitting terms" in prompt_of("Precision", "a", "b")
     assert "important information" in prompt_of("Relevance", "a", "b")
     assert "amounts, times, temperatures" in prompt_of("Precision", "a", "b", prompt="assay")
     of_another = prompt_of("Safety", "{a}", "b")
@@ -175,6 +194,32 @@ def test_the_deviation_of_the_table_is_that_of_its_values_over_the_runs():
         assert several.aggregate[name] == pytest.approx(np.mean(values))
         assert several.aggregate[f"{name}_std"] == pytest.approx(np.std(values, ddof=1))
         assert several.aggregate[f"{name}_std"] > 0
+
+
+def test_the_deviation_of_single_scores_is_over_records_and_runs():
+    """The paper's ±, such as 4.98 ± 0.23: means over five runs cannot spread that far below a highest score of 5."""
+
+    def answer(body, number):
+        return 200, {}, completion(str(1 + (7 * body["seed"] + len(body["messages"][0]["content"])) % 5))
+
+    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"id": "not judged"}]
+    with standing_in(answer) as judge:
+        options = {"base_url": judge.base_url, "samples": 1, "rounds": 1}
+        several = evaluate("llam_eval", records, seed=0, runs=3, by=["id"], **options)
+        alone = [evaluate("llam_eval", records, seed=seed, **options) for seed in range(3)]
+    for name in ("score", "coherence", "precision"):
+        scores = np.concatenate([run.per_record[name][:2] for run in alone])
+        assert len(scores) == 6
+        assert several.aggregate[f"{name}_std_single"] == pytest.approx(scores.std(ddof=1))
+        assert alone[0].aggregate[f"{name}_std_single"] == pytest.approx(alone[0].per_record[name][:2].std(ddof=1))
+        assert f"{name}_std_single" not in several.per_record
+        assert several.by["id"]["not judged"][f"{name}_std_single"] is None
+    assert evaluate("llam_eval", [{"criterion": "Fluency", "responses": ["4"]}]).aggregate["fluency_std_single"] is None
+
+
+def test_the_columns_are_in_the_order_of_the_paper_s_table():
+    titles = [metric.title for metric in task_named("llam_eval").metrics]
+    assert titles[:7] == ["Coherence", "Consistency", "Fluency", "Relevance", "Precision", "Coverage", "Average"]
 
 
 def test_an_average_of_some_criteria_is_said_to_be_one():

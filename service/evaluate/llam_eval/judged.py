@@ -29,9 +29,21 @@ ONE_RUN = Notice("A standard deviation over runs needs several; the option `runs
 MAX_LOGPROBS = 20
 
 SCORES = (
-    Metric("score", "Score", "Expected score of the record; with several criteria their mean.", True, 1.0, 5.0),
-    Metric("average", "Average", "Mean of the criteria's means, as in the paper's tables.", False, 1.0, 5.0),
     *(Metric(slug(name), name, f"Expected score for {it.meaning}.", True, 1.0, 5.0) for name, it in CRITERIA.items()),
+    Metric("average", "Average", "Mean of the criteria's means, as in the paper's tables.", False, 1.0, 5.0),
+    Metric("score", "Score", "Expected score of the record; with several criteria their mean.", True, 1.0, 5.0),
+)
+OF_RECORDS = tuple(metric for metric in SCORES if metric.per_record)
+SINGLE = tuple(
+    Metric(
+        f"{metric.name}_std_single",
+        f"{metric.title} SD",
+        f"Standard deviation of single scores, of each record in each run: the paper's ± of {metric.title}.",
+        False,
+        high=None,
+        less_is_better=True,
+    )
+    for metric in OF_RECORDS
 )
 DEVIATIONS = tuple(
     Metric(
@@ -95,6 +107,7 @@ class LlamEval(Task):
     options = LlamEvalOptions
     metrics = (
         *SCORES,
+        *SINGLE,
         *DEVIATIONS,
         Metric("valid_samples", "Valid", "Share of the judge's samples that state a score.", percent=True),
         Metric("score_geval", "G-Eval", "G-Eval's mean: any number counts, and 0 where there is none.", high=None),
@@ -140,8 +153,8 @@ class LlamEval(Task):
         return found
 
     def summary(self, tallies: list[Tally], n_runs: int, failed: list[Failure]) -> Evaluation:
-        """Return the means over the runs, with their standard deviations if there are several runs."""
-        deviated = [metric.name for metric in SCORES if metric.per_record]
+        """Return the means over the runs, the standard deviations of single scores, and those over several runs."""
+        deviated = [metric.name for metric in OF_RECORDS]
         measured = [metric.name for metric in self.metrics if metric.per_record and metric not in DEVIATIONS]
         runs = [
             {name: np.array([tally.mean(name, run) for tally in tallies]) for name in measured} for run in range(n_runs)
@@ -154,6 +167,9 @@ class LlamEval(Task):
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
             found = {"average": average(columns, rows)}
+            found |= {
+                f"{name}_std_single": deviation(np.concatenate([run[name][rows] for run in runs])) for name in deviated
+            }
             if n_runs > 1:
                 found |= {f"{name}_std": deviation(mean_of(run[name][rows]) for run in runs) for name in deviated}
                 found["average_std"] = deviation(average(run, rows) for run in runs)
@@ -161,7 +177,8 @@ class LlamEval(Task):
 
         of_criteria = [columns[slug(name)] for name in CRITERIA]
         by_any = np.where(np.isnan(of_criteria).all(axis=0), np.nan, 1.0)
-        return Evaluation(columns | spreads, failed, corpus, {"average": [by_any]})
+        over = {"average": [by_any], **{f"{name}_std_single": [columns[name]] for name in deviated}}
+        return Evaluation(columns | spreads, failed, corpus, over)
 
 
 def incomplete(found: Evaluation) -> Iterator[Notice]:

@@ -1,86 +1,163 @@
-"""What the judge is asked: a prompt for each criterion, in the form of the paper or in a shorter one of ours."""
+"""What the judge is asked: a prompt for each criterion, with the parts of the paper's or in a shorter form of ours.
+
+The paper (appendix A.2) prints its prompt for one criterion, Coherence. Its parts, and what they mean, are those of
+`prompt = paper`; the sentences are ours. The other five criteria have the same parts, made from their definitions.
+"""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["CRITERIA", "SOURCES", "Criterion", "prompt_of"]
+__all__ = ["CRITERIA", "RATINGS", "SOURCES", "Criterion", "prompt_of"]
+
+RATINGS = ("Poor", "Fair", "Good", "Very good", "Excellent")
+"""What the scores from 1 to 5 are called."""
 
 
 class Criterion(NamedTuple):
     """One of ProtoMed-LLM's six criteria, in our words."""
 
     meaning: str
-    steps: tuple[str, ...]
-    """How to rate by it, before the last step, which gives the score."""
+    compared: str
+    """What to look for when the two protocols are compared."""
+    questions: tuple[str, ...]
+    """The aspects to consider, as questions."""
+    anchors: tuple[str, str, str, str, str]
+    """What a protocol with each score is like, from 1 to 5."""
     short: str
     """Its reading in our prompt."""
 
 
 CRITERIA = {
     "Coherence": Criterion(
-        "how well the protocol holds together: it is organized, and every step builds on those before it instead of "
-        "being one more entry in a list",
+        "the quality of the protocol as a whole, over all of its lines: it has to describe the source precisely, and a "
+        "rough outline of it is not enough",
+        "that every decisive step, quantity and condition of the source appears where it belongs",
         (
-            "Read the source and note its main stages and their order.",
-            "Read the written protocol and check whether it goes through these stages in a clear and logical order.",
+            "is the protocol easy to follow?",
+            "does it have all steps and details of the source?",
+            "are its instructions exact, and open to one reading only?",
+            "does any part of it contradict another?",
+        ),
+        (
+            "fragmentary or confusing, without most of the source's details",
+            "partly there, but with large gaps and often unclear",
+            "most details are there, with small contradictions or unclear passages",
+            "nearly complete and clear, with very few blemishes",
+            "complete, clear and exact: it holds together as the source does",
         ),
         "the steps follow from one another and the whole reads as one procedure",
     ),
     "Consistency": Criterion(
-        "factual agreement with the source: the protocol states only what the source supports, and anything invented "
-        "or contradicted lowers the score",
+        "factual agreement with the source: the protocol states only what follows from the source, and anything that "
+        "is invented lowers the score",
+        "which of the protocol's statements the source supports, and which it does not",
         (
-            "Read the source and note its facts: actions, materials, amounts, times and temperatures.",
-            "Compare each statement of the written protocol with them, and note what they do not support.",
+            "does each action, material and value follow from the source?",
+            "is anything invented?",
+            "does anything contradict the source?",
+        ),
+        (
+            "most statements are invented or contradict the source",
+            "many statements lack support in the source",
+            "mostly supported, with some statements that are not",
+            "supported, except for a minor statement or two",
+            "every statement follows from the source",
         ),
         "every statement agrees with the true protocol; nothing contradicts it",
     ),
     "Fluency": Criterion(
-        "quality of the writing: grammar, spelling, punctuation, choice of words and structure of sentences or calls",
+        "the quality of the language: grammar, spelling, punctuation, choice of words and structure",
+        "how both are written, whatever they say",
         (
-            "Read the written protocol for its language only.",
-            "Note errors and awkward passages, and how much they hinder a reader.",
+            "are grammar, spelling and punctuation right?",
+            "are the words well chosen?",
+            "are sentences or calls well formed, and in an even style?",
+        ),
+        (
+            "errors make it hard to understand",
+            "many errors, and awkward in most places",
+            "readable, with several errors or awkward passages",
+            "well written, with few slips",
+            "without errors, and pleasant to read",
         ),
         "the language is grammatical, clear, and that of laboratory work",
     ),
     "Relevance": Criterion(
-        "selection of the important information of the source: the protocol has what matters in it, and redundant or "
-        "unrelated information lowers the score",
+        "the selection of the important information of the source: the protocol should have only what is important, "
+        "and redundant or excess information lowers the score",
+        "what matters in the source, and whether the protocol has that and nothing else",
         (
-            "Read the source and note what is important in it.",
-            "Check how much of that the written protocol has, and how much redundant or unrelated content it adds.",
+            "does it have what is important in the source?",
+            "does it repeat itself?",
+            "does it have anything that the source does without?",
+        ),
+        (
+            "little of what matters, or mostly unrelated content",
+            "some of what matters, among much that does not",
+            "most of what matters, with some redundant or unrelated content",
+            "what matters, with very little excess",
+            "exactly what matters, and nothing else",
         ),
         "the steps serve the protocol's purpose, without anything beside the point",
     ),
     "Precision": Criterion(
-        "exact terminology: actions, reagents, equipment, quantities and units are called by the exact terms of the "
-        "field, and vague or wrong terms lower the score",
+        "exactness of expressions and terminology: the protocol uses the specific and fitting terms for the operations "
+        "and the logic that are meant, and vague or ambiguous ones lower the score",
+        "the terms by which both name the same operations, materials and conditions",
         (
-            "Read the source and note the technical terms that it uses.",
-            "Check whether the written protocol uses exact terms in their place, and note vague or wrong ones.",
+            "is each operation called by its specific name?",
+            "are materials, equipment and quantities named exactly?",
+            "is any expression vague or ambiguous?",
+        ),
+        (
+            "mostly vague or wrong terms",
+            "many terms are vague or do not fit",
+            "mostly fitting terms, some of them vague",
+            "exact terms, except for a minor one or two",
+            "every term is specific and says exactly what is meant",
         ),
         "amounts, times, temperatures and other parameters are given and right",
     ),
     "Coverage": Criterion(
-        "completeness: how much of the source, its steps, materials and parameters, the protocol covers",
+        "completeness: the protocol has all necessary steps, operations and details of the source, and leaves out "
+        "nothing that is decisive",
+        "each step of the source with its operations and details, one after the other",
         (
-            "Read the source and list its steps with their materials and parameters.",
-            "Look for each of them in the written protocol, and note what is missing.",
+            "is each necessary step there?",
+            "are the operations of each step there?",
+            "are the details of each step there?",
+        ),
+        (
+            "most of the source is missing",
+            "large parts of the source are missing",
+            "the main steps are there, but several details are missing",
+            "nearly everything is there, except for minor details",
+            "everything in the source is there",
         ),
         "every step and material of the true protocol is there",
     ),
 }
 """ProtoMed-LLM's six criteria."""
 
+ANY = Criterion(
+    "",
+    "what this criterion is about",
+    ("how well does the protocol meet the criterion?",),
+    ("not at all", "in few places", "in part", "nearly everywhere", "everywhere"),
+    "",
+)
+"""A criterion that is not among the six: without a definition."""
+
 SOURCES = {"reference": "a reference protocol", "protocol": "the original protocol"}
 """What the written protocol is compared with, by the field of the record that holds it."""
 
 PAPER = """\
-A model has written a laboratory protocol, as pseudocode or as text. Its source is {source}. Rate the written protocol \
-by one criterion.
+You are shown a source, which is {source} and counts as the truth, and a protocol that a model has written for the \
+same procedure, as pseudocode or as text.
 
-Read these instructions carefully before you begin, and return to them while you rate.
+Rate the written protocol by one criterion. Read these instructions to the end before you begin, make sure that you \
+understand them, and come back to them while you rate.
 
 Evaluation criterion:
 
@@ -88,7 +165,12 @@ Evaluation criterion:
 
 Evaluation steps:
 
-{steps}
+1. Read the source carefully, until its logic, its sequence and its details are clear to you.
+2. Read the written protocol thoroughly, with an eye for its details, its structure and its clarity.
+3. Compare the two part by part: {compared}.
+4. Judge {criterion}. Ask yourself: {questions}
+5. Choose a score for {criterion} from 1 to 5:
+{anchors}
 
 Source:
 
@@ -118,9 +200,6 @@ Written protocol:
 Form (the number only):
 - {criterion}:"""
 
-FIRST_STEPS = ("Read the source.", "Read the written protocol and compare it with the source by this criterion.")
-"""For a criterion that is not among the six."""
-
 
 def prompt_of(
     criterion: str,
@@ -130,16 +209,18 @@ def prompt_of(
     baseline: Literal["reference", "protocol"] = "reference",
 ) -> str:
     """Return the question to the judge about one criterion; a criterion that is not among the six has no definition."""
-    known = CRITERIA.get(criterion)
+    chosen = CRITERIA.get(criterion, ANY)
     if prompt == "assay":
-        meaning = f": {known.short}." if known else ""
+        meaning = f": {chosen.short}." if chosen.short else ""
         return ASSAY.format(criterion=criterion, meaning=meaning, reference=reference, response=response)
-    last = f"Give a score for {criterion} from 1 (lowest) to 5 (highest)."
+    ratings = enumerate(zip(RATINGS, chosen.anchors, strict=True), start=1)
     return PAPER.format(
         source=SOURCES[baseline],
         criterion=criterion,
-        meaning=f": {known.meaning}." if known else "",
-        steps="\n".join(f"{k}. {step}" for k, step in enumerate([*(known.steps if known else FIRST_STEPS), last], 1)),
+        meaning=f": {chosen.meaning}." if chosen.meaning else "",
+        compared=chosen.compared,
+        questions=" ".join(question[0].upper() + question[1:] for question in chosen.questions),
+        anchors="\n".join(f"   {score} ({rating}): {anchor}." for score, (rating, anchor) in ratings),
         reference=reference,
         response=response,
     )

@@ -67,8 +67,8 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
 
 def deviation(values: Iterable[float | None]) -> float | None:
     """Return the sample standard deviation of the values that are there; None for fewer than two."""
-    found = [value for value in values if value is not None and not math.isnan(value)]
-    return statistics.stdev(found) if len(found) > 1 else None
+    present = [float(value) for value in values if value is not None and not math.isnan(value)]
+    return statistics.stdev(present) if len(present) > 1 else None
 
 
 def over_runs(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
