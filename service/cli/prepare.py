@@ -84,9 +84,7 @@ RECORDS = click.Path(exists=True)
     "--distractors",
     metavar="N",
     type=click.IntRange(0),
-    default=DEFAULTS.distractors,
-    show_default=True,
-    help="Add 1 to N other actions to each record's library; 0: none.",
+    help="Add 1 to N other actions to the library of every row; 0: none  [default: 1 to 4 in test rows of level 2]",
 )
 @click.option("--task", help="The task of every record, a name of evaluate --list  [default: by the record's form]")
 @click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")

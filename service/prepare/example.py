@@ -19,7 +19,7 @@ class Example(NamedTuple):
 
     place: Place
     id: str
-    """The record's own `id`, else the file's name and the record's number."""
+    """The record's own `id`, else a digest of its content (`groups.with_ids`)."""
     dataset: str
     """Form of the record: `scirecipe`, `bioprobench.pqa` and so on (`forms.FORMS`)."""
     task: str

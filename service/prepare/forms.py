@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from ..errors import one_of
@@ -66,8 +65,7 @@ TASK_OF_FORM = {"bioprobench.rea_err": "bioprobench.err", "bioprobench.gen": "le
 """The forms of data sets whose task has another name."""
 
 SPLIT = re.compile(r"(train|test|validation|valid|val|dev|eval)([-_.]\d+-of-\d+)?", re.IGNORECASE)
-SHARD = re.compile(r".*[-_.]\d+-of-\d+")
-"""Names of folders and files that name a split, and of files that are parts of one, as on the Hugging Face hub."""
+"""Names of folders and files that name a split, perhaps of a part of one, as on the Hugging Face hub."""
 
 
 class Asking(NamedTuple):
@@ -92,7 +90,7 @@ def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
     if isinstance(form, Fault):
         return form
     name, task = form
-    blank = Example(place, id_of(record, place), name, task, "", None, value)
+    blank = Example(place, id_of(record), name, task, "", None, value)
     if name == "text":
         return read_text(blank, record, options)
     if name in BENCHMARKS:
@@ -248,23 +246,10 @@ def chat_messages(turns: list[Any]) -> list[Message] | None:
     return messages or None
 
 
-def id_of(record: Mapping[str, Any], place: Place) -> str:
-    """Return the id of a record, else the name of its file and its number there.
-
-    The names of folders are part of it only for shards, whose own names many data sets share, so that ids are the same
-    on every machine.
-    """
+def id_of(record: Mapping[str, Any]) -> str:
+    """Return the id of a record; an empty text if it has none."""
     value = record.get("id")
-    if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-        return str(value)
-    path = PurePath(place.source)
-    name = path.name
-    if SHARD.fullmatch(path.stem):
-        for folder in path.parent.parts[::-1]:
-            name = f"{folder}/{name}"
-            if folder != "data" and not split_named(folder):
-                break
-    return place.location.within(name)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip() else ""
 
 
 def split_named(name: str) -> str | None:

@@ -15,7 +15,7 @@ from ..files.rows.groups import value_digest
 from .example import Example
 from .options import Options
 
-__all__ = ["SOURCE_FIELDS", "Groups", "groups_of", "reference_words"]
+__all__ = ["SOURCE_FIELDS", "Groups", "groups_of", "reference_words", "with_ids"]
 
 SOURCE_FIELDS = ("exp_name", "protocol", "protocol_id", "protocol_name", "protocol_title", "title")
 """Fields in which records name the protocol that they were made from."""
@@ -186,6 +186,25 @@ def content_digest(example: Example) -> bytes:
     """Return a digest of what is asked and answered; the same whatever the file and its format."""
     reference = [list(step) for step in example.steps] or example.reference
     return value_digest([example.task, example.question, example.text, reference])
+
+
+def with_ids(examples: Sequence[Example]) -> list[Example]:
+    """Return the records with an id each, whatever the names and the order of their files.
+
+    That of a record without one is a digest of its content: 16 hexadecimal digits, and from the second of equal records
+    on, `-2` and so on.
+    """
+    times: Counter[str] = Counter()
+    identified = []
+    for example in examples:
+        own = example.id
+        if not own:
+            others = [example.type, example.answer, example.prompt]
+            digest = value_digest([content_digest(example).hex(), *others]).hex()[:16]
+            times[digest] += 1
+            own = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
+        identified.append(example._replace(id=own))
+    return identified
 
 
 def names_of(roots: Sequence[int], contents: Sequence[bytes]) -> list[str]:

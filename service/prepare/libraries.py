@@ -1,4 +1,4 @@
-"""Libraries of actions: what a prompt of SCORE lets an answer use, with distractors, in a seeded order."""
+"""Libraries of actions: what a prompt of SCORE lets an answer use, perhaps with distractors, in a seeded order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from collections.abc import Iterable
 
 from ..explain.text import canons
 from .example import Example
+from .split import TEST
 
 __all__ = ["Libraries"]
+
+PAPER_DISTRACTORS = 4
+"""Largest number of distractors in SciRecipe-Eval's records of level 2 (appendix B of the paper)."""
 
 Library = dict[str, str]
 """Actions in lower case by their canonical text (docs/rules.md, Words), by which actions are compared."""
@@ -19,8 +23,8 @@ Library = dict[str, str]
 class Libraries:
     """The libraries of a data set: first `add` every example, then ask for the actions of each.
 
-    A library depends on the seed, the content of its record and the set of all actions: not on the place or the order
-    of records.
+    A library depends on the seed, the content and the split of its record and the set of all actions: not on the place
+    or the order of records.
 
     Attributes
     ----------
@@ -28,8 +32,8 @@ class Libraries:
         Actions of references that the libraries of their records lack, which `actions_for` has added.
     """
 
-    def __init__(self, seed: int, distractors: int) -> None:
-        """Start without actions; `distractors` is the largest number that is added to a library, 0 adds none."""
+    def __init__(self, seed: int, distractors: int | None = None) -> None:
+        """Start without actions; `distractors` is as in `Options`."""
         self.completed = 0
         self._seed = seed
         self._distractors = distractors
@@ -41,11 +45,11 @@ class Libraries:
         self._spellings.update(_spelled(step.action for step in example.steps), _spelled(example.library or ()))
         self._pool = None
 
-    def actions_for(self, example: Example) -> tuple[str, ...] | None:
+    def actions_for(self, example: Example, split: str) -> tuple[str, ...] | None:
         """Return the distinct actions that an answer may use, in lower case; None if the record names no library.
 
-        They are those of the library, those of the reference that it lacks, and 1 to `distractors` others, unless the
-        record has distractors. Actions are equal if their words are (docs/rules.md, Words); those without words are
+        They are those of the library, those of the reference that it lacks, and perhaps distractors, unless the record
+        has some already. Actions are equal if their words are (docs/rules.md, Words); those without words are
         left out.
         """
         if example.library is None:
@@ -55,17 +59,23 @@ class Libraries:
         actions |= _library(step.action for step in example.steps)
         self.completed += len(actions) - given
         generator = random.Random(self._seed_of(example))
-        if self._distractors and not example.has_distractors:
-            actions |= self._drawn(actions, generator)
+        most = self._most_distractors(example, split)
+        if most and not example.has_distractors:
+            actions |= self._drawn(actions, generator, most)
         found = sorted(actions.values())
         generator.shuffle(found)
         return tuple(found)
 
-    def _drawn(self, actions: Library, generator: random.Random) -> Library:
-        """Return as many other actions as the generator says, fewer if there are not as many."""
+    def _most_distractors(self, example: Example, split: str) -> int:
+        if self._distractors is not None:
+            return self._distractors
+        return PAPER_DISTRACTORS if split == TEST and example.level == "2" else 0
+
+    def _drawn(self, actions: Library, generator: random.Random, most: int) -> Library:
+        """Return 1 to `most` other actions, as the generator says; fewer if there are not as many."""
         if self._pool is None:
             self._pool = sorted(_library(sorted(self._spellings)).items())
-        wanted = generator.randint(1, self._distractors)
+        wanted = generator.randint(1, most)
         # At most len(actions) of those drawn are known.
         drawn = generator.sample(self._pool, min(len(self._pool), wanted + len(actions)))
         return dict([(canon, action) for canon, action in drawn if canon not in actions][:wanted])

@@ -19,8 +19,9 @@ class Options(NamedTuple):
     seed: int = 0
     test_share: float = 0.1
     """Share of the rows in the split `test`, 0 to below 1; without effect if files are held out."""
-    distractors: int = 4
-    """Largest number of actions that are added to a record's library of actions: 1 to this number; 0 adds none."""
+    distractors: int | None = None
+    """Largest number of actions that are added to each library: 1 to this number; 0 adds none. None: as in the paper,
+    whose evaluation set has 1 to 4 in records of level 2, and whose prompts for training have none."""
     similarity: float = 0.8
     """Jaccard similarity of words from which records are near-duplicates and share a group."""
     group_field: str | None = None

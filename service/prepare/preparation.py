@@ -24,7 +24,7 @@ from ..files.trainer_rows import Row, json_text
 from ..scoring.scorer import Scorer
 from ..terminal import Progress
 from .example import Example, Message
-from .groups import Groups, groups_of
+from .groups import Groups, groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
 from .options import Options
@@ -124,6 +124,7 @@ def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: boo
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
         sources, examples = read(job, options, left_out, progress, quiet)
+        examples = with_ids(examples)
         groups = groups_of(examples, options)
         splits = splits_of(examples, groups, options, any(source.held_out for source in sources))
         members = with_splits(examples, groups, splits, left_out)
@@ -234,7 +235,7 @@ def rows_of(
         if check is None:
             yield from ((one, maker.row(one.example, [], "", one.group, one.split)) for one in piece)
             continue
-        prompts = [prompt_for(member.example, options, libraries) for member in piece]
+        prompts = [prompt_for(member, options, libraries) for member in piece]
         checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
         for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
             if not messages:
@@ -246,14 +247,12 @@ def rows_of(
                 yield member, maker.row(example, messages, ideal, member.group, member.split)
 
 
-def prompt_for(
-    example: Example, options: Options, libraries: Libraries
-) -> tuple[list[Message], tuple[str, ...] | None]:
+def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[list[Message], tuple[str, ...] | None]:
     """Return the prompt of a record, and the actions that it names; no message if the record should have its own."""
     if options.own_prompts:
-        return list(example.prompt or ()), None
-    actions = libraries.actions_for(example)
-    return messages_of(example, actions), actions
+        return list(member.example.prompt or ()), None
+    actions = libraries.actions_for(member.example, member.split)
+    return messages_of(member.example, actions), actions
 
 
 def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]) -> list[Written]:

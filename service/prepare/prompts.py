@@ -69,11 +69,11 @@ Do not let the glass dry out between measurements.
 GUIDANCE = {
     "overview": "Give the main phases of the whole procedure, without the details of single manipulations.",
     "specific": "Describe only the part of the procedure that is asked about, with its exact amounts and settings.",
-    "retrieval": "Reproduce the procedure as it is established, with its usual materials and values.",
+    "retrieval": "Give the exact values, with units, of the parameters that are asked for, such as temperature or pH.",
     "planning": "Plan the procedure from its goal: choose the steps, their order and their conditions.",
     "troubleshooting": "Give the steps that find the cause of the problem and those that correct it.",
     "constraint": "Adapt the procedure to the limits in the question, so that every step respects them.",
-    "scaling": "Adapt amounts, vessels and times to the scale in the question, and state the adapted values.",
+    "scaling": "Adapt amounts, vessels and times to the scale in the question, convert units, and state new values.",
     "safety": "Include the steps that protect people, samples and the environment, from preparation to disposal.",
 }
 """What answers to each type of SciRecipe should be like."""

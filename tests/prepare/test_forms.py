@@ -15,6 +15,7 @@ from assay.service.files.field_names import prompt_of
 from assay.service.files.rows.rows import Fault, Location, Place
 from assay.service.prepare.example import Example, Step
 from assay.service.prepare.forms import FORMS, SHAPES, TASKS, read_example
+from assay.service.prepare.groups import with_ids
 from assay.service.prepare.options import Options
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.references import key_lines_of
@@ -111,7 +112,7 @@ def test_what_only_some_shapes_have() -> None:
     assert example(CHAT).library == libraries["rl"]
     assert [name for name, record in records.items() if example(record).has_distractors] == ["eval"]
     assert {name: example(record).id for name, record in records.items()} == {
-        **dict.fromkeys(("train", "rl", "sft"), "demo.jsonl:3"),
+        **dict.fromkeys(("train", "rl", "sft"), ""),  # `with_ids` gives them one
         "eval": "7",
     }
     assert example(EVAL).type == "planning"
@@ -375,7 +376,7 @@ def test_any_record_is_an_example_or_a_fault(record: Any, options: Options) -> N
         return
     assert found.dataset in FORMS
     assert found.task in REWARD_TASKS
-    assert found.id.strip()
+    assert with_ids([found])[0].id.strip()
     assert found.record is record
     if options.stage == "knowledge" and found.reference is None:
         assert found.text is not None

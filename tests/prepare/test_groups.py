@@ -209,8 +209,8 @@ def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.Monke
     assert len(partition(rows)) == 1
     with pytest.raises(NotInstalled) as raised:
         groups_of(rows, Options())
-    assert "datasketch" in raised.value.issues[0].detail
-    assert "--similarity 1" in raised.value.issues[0].detail
+    assert "datasketch" in raised.value.advice[0].detail
+    assert "--similarity 1" in raised.value.advice[0].detail
 
 
 def test_other_tasks_are_groups_with_the_same_questions() -> None:

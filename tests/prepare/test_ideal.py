@@ -15,6 +15,7 @@ from assay.service.prepare.example import Example, Message, Step
 from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
+from assay.service.prepare.split import TRAIN
 from assay.service.scoring.scorer import Scorer
 from tests.prepare import by_hand
 from tests.strategies import examples, protocols
@@ -28,7 +29,7 @@ def faults(records: Sequence[Example], check: PromptCheck = CHECK) -> list[str |
     libraries = Libraries(0, 0)
     rows: list[tuple[Example, list[Message], tuple[str, ...] | None]] = []
     for record in records:
-        actions = libraries.actions_for(record)
+        actions = libraries.actions_for(record, TRAIN)
         rows.append((record, messages_of(record, actions), actions))
     found = check.faults(rows)
     assert all(fault is None or fault.reason == "ideal_answer" for fault in found)

@@ -14,6 +14,7 @@ from assay.service.files.rows.rows import Location, Place
 from assay.service.prepare.example import Example, Step
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
+from assay.service.prepare.split import TEST, TRAIN
 from tests.prepare import by_hand
 from tests.strategies import examples
 from tests.strategies.texts import actions as any_actions
@@ -26,7 +27,7 @@ def of(used: Sequence[str], library: Sequence[str] | None, **fields: object) -> 
     return by_hand.protocol(steps, library=None if library is None else tuple(library), **fields)
 
 
-def libraries(records: Sequence[Example], seed: int = 0, distractors: int = 4) -> Libraries:
+def libraries(records: Sequence[Example], seed: int = 0, distractors: int | None = 4) -> Libraries:
     made = Libraries(seed, distractors)
     for record in records:
         made.add(record)
@@ -37,14 +38,14 @@ POOL = of(OTHERS[:20], OTHERS[20:])
 
 
 def test_records_without_a_library_get_none() -> None:
-    assert libraries([POOL]).actions_for(of(["add"], None)) is None
+    assert libraries([POOL]).actions_for(of(["add"], None), TRAIN) is None
 
 
 def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
     record = of(["add", "mix"], ["Mix", "spin", "add"])
     numbers, orders = set(), set()
     for seed in range(50):
-        found = libraries([POOL, record], seed).actions_for(record)
+        found = libraries([POOL, record], seed).actions_for(record, TRAIN)
         assert found is not None
         assert {"add", "mix", "spin"} < set(found) <= {"add", "mix", "spin", *OTHERS}
         assert len(found) == len(set(found))
@@ -58,31 +59,48 @@ def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
 def test_nothing_is_added(fields: dict[str, bool]) -> None:
     record = of(["add", "mix"], ["mix", "spin", "add"], **fields)
     made = libraries([POOL, record], distractors=4 if fields else 0)
-    assert sorted(made.actions_for(record) or ()) == ["add", "mix", "spin"]
+    assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "spin"]
+
+
+@pytest.mark.parametrize(
+    ("split", "level", "numbers"),
+    [(TRAIN, "1", {0}), (TRAIN, "2", {0}), (TEST, "1", {0}), (TEST, "2", {1, 2, 3, 4}), (TEST, None, {0})],
+)
+def test_by_default_only_records_of_level_2_in_test_get_some(split: str, level: str | None, numbers: set[int]) -> None:
+    """Appendix B: SciRecipe-Eval has 1 to 4 in its level 2, and the prompts that the authors train with have none."""
+    record = of(["add", "mix"], ["mix", "add"], level=level)
+    made = [libraries([POOL, record], seed, distractors=None).actions_for(record, split) for seed in range(50)]
+    assert {len(actions or ()) - 2 for actions in made} == numbers
+    published = record._replace(has_distractors=True)
+    assert sorted(libraries([POOL], distractors=None).actions_for(published, split) or ()) == ["add", "mix"]
+    asked = libraries([POOL, record], distractors=1).actions_for(record, split)
+    assert len(asked or ()) == 3
 
 
 def test_actions_that_a_library_lacks_are_added_and_counted() -> None:
     record = of(["add", "Mix", "add", "pick-up"], ["mix"], has_distractors=True)
     made = libraries([record])
-    assert sorted(made.actions_for(record) or ()) == ["add", "mix", "pick-up"]
+    assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "pick-up"]
     assert made.completed == 2
 
 
 def test_equal_actions_are_one() -> None:
     """Equal as the reward compares them: whatever their case, white space and punctuation."""
     record = of(["spin down"], ["Spin  down", "spin, down", "spin down!", "…"], has_distractors=True)
-    assert libraries([record]).actions_for(record) == ("spin down",)
-    assert libraries([of(["spin: down"], None)]).actions_for(record._replace(has_distractors=False)) == ("spin down",)
+    assert libraries([record]).actions_for(record, TRAIN) == ("spin down",)
+    assert libraries([of(["spin: down"], None)]).actions_for(record._replace(has_distractors=False), TRAIN) == (
+        "spin down",
+    )
 
 
 def test_pool_without_other_actions_adds_none() -> None:
     record = of(["add"], ["add", "mix"])
-    assert sorted(libraries([record]).actions_for(record) or ()) == ["add", "mix"]
+    assert sorted(libraries([record]).actions_for(record, TRAIN) or ()) == ["add", "mix"]
 
 
 def test_quotes_in_an_action_do_not_end_it() -> None:
     record = of(["add"], ['the "snap" freeze', "add"], has_distractors=True)
-    actions = libraries([record]).actions_for(record)
+    actions = libraries([record]).actions_for(record, TRAIN)
     assert sorted(actions or ()) == ["add", "the 'snap' freeze"]
     assert library_of({"prompt": messages_of(record, actions)}) == actions
 
@@ -94,14 +112,21 @@ def test_libraries_do_not_depend_on_places_ids_and_order() -> None:
         one._replace(place=Place("b", Location("record", k)), id=str(k)) for k, one in enumerate(reversed(records))
     ]
     second = libraries([*moved, *moved])
-    assert [first.actions_for(one) for one in records] == [second.actions_for(one) for one in moved][::-1]
+    assert [first.actions_for(one, TRAIN) for one in records] == [second.actions_for(one, TRAIN) for one in moved][::-1]
     other = libraries(records, seed=1)
-    assert [first.actions_for(one) for one in records] != [other.actions_for(one) for one in records]
+    assert [first.actions_for(one, TRAIN) for one in records] != [other.actions_for(one, TRAIN) for one in records]
 
 
 def test_figures_of_one_seed() -> None:
     """The same on every machine and version: prepared files have digests."""
-    assert libraries([POOL]).actions_for(of(["add"], ["mix"])) == ("act38", "act03", "mix", "act25", "act20", "add")
+    assert libraries([POOL]).actions_for(of(["add"], ["mix"]), TRAIN) == (
+        "act38",
+        "act03",
+        "mix",
+        "act25",
+        "act20",
+        "add",
+    )
 
 
 @examples(60)
@@ -115,7 +140,7 @@ def test_figures_of_one_seed() -> None:
 def test_any_actions(used: list[str], library: list[str], others: list[str], seed: int, distractors: int) -> None:
     record = of(used, library)
     made = libraries([of(others, None), record], seed, distractors)
-    found = made.actions_for(record)
+    found = made.actions_for(record, TRAIN)
     assert found is not None
     own = {canon for canon in canons([*used, *library]) if canon}
     names = canons(list(found))
@@ -125,4 +150,4 @@ def test_any_actions(used: list[str], library: list[str], others: list[str], see
     pool = {canon for canon in canons(others) if canon} - own
     assert min(len(pool), 1 if distractors else 0) <= len(names) - len(own) <= min(len(pool), distractors)
     assert library_of({"prompt": messages_of(record, found)}) == found
-    assert made.actions_for(record) == found
+    assert made.actions_for(record, TRAIN) == found

@@ -15,11 +15,12 @@ import pytest
 from click.testing import Result
 
 from assay.service import terminal
+from assay.service.evaluate.scirecipe import library_of
 from assay.service.prepare.split import split_digest
 from assay.service.scoring.scorer import Scorer
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read
-from tests.prepare.published import ERR, GEN, ORD, PROTOCOL
+from tests.prepare.published import ERR, GEN, ORD, PROTOCOL, TRAIN
 
 Call = Callable[..., Result]
 
@@ -141,6 +142,60 @@ def test_a_record_has_its_split_in_any_order_stage_and_format(call: Call, tmp_pa
         row for split in ("train", "test") for row in pq.read_table(tmp_path / "d" / f"{split}.parquet").to_pylist()
     ]
     assert {row["extra_info"]["index"]: row["extra_info"]["split"] for row in rows} == expected
+
+
+def rows_in(folder: Path) -> list[tuple[str, str, str]]:
+    rows = [row for split in ("train", "test") for row in read_rows(folder / f"{split}.jsonl")]
+    return sorted((row["group"], row["id"], row["split"]) for row in rows)
+
+
+def test_ids_and_the_digest_of_the_split_do_not_depend_on_names_and_order(call: Call, tmp_path: Path) -> None:
+    """Also of records without an id, of which two are equal, and two differ only in their answers."""
+    without = [{name: value for name, value in one.items() if name != "id"} for one in RECORDS]
+    answers = [{**TRAIN, "think": f"For reason {k}."} for k in range(2)]
+    records = [*without, without[0], *answers, {**PQA, "id": None}]
+    call("prepare", write_rows(tmp_path / "a.jsonl", records), "--test", "0.3", "-o", tmp_path / "a")
+    first = rows_in(tmp_path / "a")
+    ids = [name for _, name, _ in first]
+    assert len(set(ids)) == len(ids) == len(records)
+    (second,) = [name for name in ids if name.endswith("-2")]
+    assert second.removesuffix("-2") in ids
+    assert all(re.fullmatch("[0-9a-f]{16}(-2)?", name) for name in ids)
+    (tmp_path / "deep").mkdir()
+    parts = [records[::-1][:9], records[::-1][9:]]
+    files = [write_rows(tmp_path / "deep" / f"other-{k}.jsonl", part) for k, part in enumerate(parts)]
+    call("prepare", *files[::-1], "--test", "0.3", "-o", tmp_path / "b")
+    assert rows_in(tmp_path / "b") == first
+    assert manifest(tmp_path / "b")["split_sha256"] == manifest(tmp_path / "a")["split_sha256"]
+    assert manifest(tmp_path / "a")["repeated_ids"] == 0
+
+
+def test_distractors_are_for_level_2_of_the_split_test(call: Call, tmp_path: Path) -> None:
+    """As in the paper; `--distractors` adds some to every row, or to none."""
+    library = ["rinse", "dry", "store", "label"]
+    records = [
+        record(n, action=library, steps=[step for k in range(2) for step in steps(2 * n + 1 + 40 * k)])
+        for n in range(20)
+    ]
+    records += [record(n, action=library) for n in range(20, 40)]
+    source = write_rows(tmp_path / "a.jsonl", [*records, record(99, action=["weigh", "wipe", "mix", "spin", "heat"])])
+
+    def added(*flags: str) -> set[tuple[str, str, bool]]:
+        """Return split, level and whether the prompt names more actions than record and reference do."""
+        assert call("prepare", source, "--test", "0.4", *flags, "-o", tmp_path / "out").exit_code == 0
+        found = set()
+        for split in ("train", "test"):
+            for row in read_rows(tmp_path / "out" / f"{split}.jsonl"):
+                actions = set(library_of({"prompt": row["prompt"]}) or ())
+                own = {*library, *re.findall(r'"action": ?"(\w+)"', row["reference"])}
+                if row["id"] != "r99":
+                    found.add((row["split"], row["level"], actions > own))
+        return found
+
+    everywhere = [(split, level) for split in ("train", "test") for level in ("1", "2")]
+    assert added() == {(*place, place == ("test", "2")) for place in everywhere}
+    assert added("--distractors", "0") == {(*place, False) for place in everywhere}
+    assert added("--distractors", "2") == {(*place, True) for place in everywhere}
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -30,7 +30,10 @@ def read(*sources: Path) -> Read:
 
 
 def ids_of(found: Read) -> list[str]:
-    return [one.id for one in found if isinstance(one, Example)]
+    """Return the id of each record, or its place in its file if it has none."""
+    return [
+        one.id or one.place.location.within(Path(one.place.source).name) for one in found if isinstance(one, Example)
+    ]
 
 
 def write(path: Path, content: Any) -> Path:
@@ -142,7 +145,7 @@ def test_a_folder_of_json_files(tmp_path: Path) -> None:
 
 def test_a_saved_data_set(tmp_path: Path) -> None:
     folder = saved(tmp_path / "gels", numbered(3, 1), [OWN])
-    assert ids_of(read(folder)) == ["3", "1", "gels/data-00001-of-00002.arrow[0]"]
+    assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow[0]"]
     assert [file.split for file in expand([str(folder)])] == [None, None]
 
 
@@ -152,7 +155,7 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     write(tmp_path / "gels" / "dataset_dict.json", {"splits": ["train", "test", "validation"]})
     files = expand([str(tmp_path / "gels")])
     assert [file.split for file in files] == ["test", "train", "validation"]
-    assert ids_of(read(tmp_path / "gels")) == ["2", "gels/train/data-00000-of-00001.arrow[0]", "3"]
+    assert ids_of(read(tmp_path / "gels")) == ["2", "data-00000-of-00001.arrow[0]", "3"]
 
 
 def test_a_downloaded_snapshot(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_a_downloaded_snapshot(tmp_path: Path) -> None:
         ("gels_test.jsonl", "jsonl", None),
         ("all.parquet", "parquet", "test"),
     ]
-    assert ids_of(read(tmp_path / "hub")) == ["hub/data/train-00000-of-00001.parquet[0]", "7", "6", "5"]
+    assert ids_of(read(tmp_path / "hub")) == ["train-00000-of-00001.parquet[0]", "7", "6", "5"]
 
 
 def test_a_file_that_is_a_source_has_the_split_that_is_chosen_for_it(tmp_path: Path) -> None:
