@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -27,6 +27,7 @@ __all__ = [
     "evaluate",
     "evaluate_checked",
     "every_task",
+    "in_order",
     "metric_of",
     "record_issues",
     "result_of",
@@ -218,7 +219,8 @@ def result_of(task: Task, records: Records, options: Any, found: Evaluation, rem
     )
     for field in options.by:
         values = result.groups[field] = values_of(found, records, field)
-        parts = {value: summary_of(found, rows) for value, rows in rows_by(values).items()}
+        rows = rows_by(values)
+        parts = {value: summary_of(found, rows[value]) for value in in_order(task, field, rows)}
         result.by[field] = {value: part for value, (part, _) in parts.items()}
         result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
     return result
@@ -286,15 +288,21 @@ def values_of(found: Evaluation, records: Records, field: str) -> list[str]:
 
 
 def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the int64 rows of each value, in the order of the values."""
+    """Return the int64 rows of each value."""
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
-    return {value: np.array(rows[value]) for value in sorted(rows, key=by_number)}
+    return {value: np.array(numbers) for value, numbers in rows.items()}
+
+
+def in_order(task: Task, field: str, values: Iterable[str]) -> list[str]:
+    """Return the values of a field in the order of tables: those of the paper's tables first, then by number."""
+    printed = {value: place for place, value in enumerate(task.printed_order.get(field, ()))}
+    return sorted(values, key=lambda value: (printed.get(value, len(printed)), by_number(value)))
 
 
 def by_number(value: str) -> tuple[float, str]:
-    """Return the key by which values are sorted: those that begin with a number first, 6-10 before 11-15."""
+    """Return the key by which values are sorted: those that begin with a number first, 6-8 before 12+."""
     number = NUMBER.match(value)
     return (int(number[0]) if number else math.inf), value
 

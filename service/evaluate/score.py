@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from . import paper, thoth
 from .paper import Pair
-from .scirecipe import level_of, library_of, reference_of
+from .scirecipe import TYPES, level_of, library_of, reference_of
 from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
@@ -108,6 +109,7 @@ class ScoreTask(Task):
     failures = FAILURES
     response = "response"
     derived_fields = ("level",)
+    printed_order: ClassVar[Mapping[str, tuple[str, ...]]] = {"type": TYPES}
     has_rules = True
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:

@@ -208,6 +208,8 @@ class Task(ABC):
     """The field of a record that holds the model's answer."""
     derived_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that an evaluation derives for records without them (see `Evaluation.derived`)."""
+    printed_order: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The order in which published tables have the values of a field; others follow."""
     libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Distributions whose version may change a metric or matters with an option, by the name of either."""
     has_rules: ClassVar[bool] = False

@@ -239,15 +239,40 @@ def test_failures_by_reason_and_number_of_steps():
     assert found.aggregate["failed"] == pytest.approx(sum(found.aggregate[name] for name in SHARES))
     assert {name: part["count"] for name, part in found.by["steps"].items()} == {
         "0": 1,
-        "1-5": 3,
-        "6-10": 3,
-        "11-15": 1,
+        "3-5": 3,
+        "6-8": 3,
+        "12+": 1,
     }
-    assert list(found.by["steps"]) == ["0", "1-5", "6-10", "11-15"]
-    assert found.by["steps"]["1-5"]["exact_match"] == 0.5
-    assert found.by["steps"]["1-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
-    assert found.by["steps"]["6-10"]["failed"] == 1.0
+    assert list(found.by["steps"]) == ["0", "3-5", "6-8", "12+"]
+    assert found.by["steps"]["3-5"]["exact_match"] == 0.5
+    assert found.by["steps"]["3-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
+    assert found.by["steps"]["6-8"]["failed"] == 1.0
     assert not SHARES & evaluate("bioprobench.ord", records).per_record.keys()
+
+
+def test_numbers_of_steps_are_grouped_as_in_table_12():
+    numbers = [*range(16), 50]
+    records = [shuffled(n, [*range(n)]) for n in numbers]
+    found = evaluate("bioprobench.ord", records, by=["steps"])
+    counts = {"0": 1, "1": 1, "2": 1, "3-5": 3, "6-8": 3, "9-11": 3, "12+": 5}
+    assert {name: part["count"] for name, part in found.by["steps"].items()} == counts
+    assert list(found.by["steps"]) == list(counts)
+
+
+def test_indices_from_0_are_the_right_order_as_well():
+    """The authors' script reads `gold_indices_1based`, else `gold_indices`, else the texts."""
+    record = {"wrong_steps": ["a", "b", "a"], "correct_steps": ["a", "a", "b"], "generated_response": "[1, 3, 2]"}
+
+    def exact(**gold):
+        return evaluate("bioprobench.ord", [record | gold], profile="thoth").aggregate["exact_match"]
+
+    assert (exact(), exact(gold_indices=[0, 2, 1]), exact(gold_indices_1based=[1, 3, 2])) == (0.0, 1.0, 1.0)
+    assert exact(gold_indices=[2, 1, 0], gold_indices_1based=[1, 3, 2]) == 1.0
+    assert exact(gold_indices=None) == 0.0
+    wrong = evaluate("bioprobench.ord", [record | {"gold_indices": [1, 2, 3]}], profile="thoth")
+    assert [failure.reason for failure in wrong.failed] == ["steps_differ"]
+    with pytest.raises(InvalidReference, match="gold_indices is not 0 to n - 1"):
+        Scorer().score(["[1]"], [record | {"gold_indices": [0, 1]}], task="bioprobench.ord")
 
 
 SHARES = {"failed_missing", "failed_extra", "failed_repeated", "failed_base", "failed_unreadable"}

@@ -46,8 +46,9 @@ from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 __all__ = ["TASK"]
 
 GOLD = "gold_indices_1based"
-BUCKET = 5
-"""Numbers of steps in a group of `by = steps`."""
+GOLD_FROM_0 = "gold_indices"
+BUCKETS = ((3, 5), (6, 8), (9, 11))
+"""Numbers of steps in the groups of `by = steps`, which are those of the benchmark's Table 12."""
 
 SHARES = {
     "failed_missing": ("Share of responses that fail because a step is not named.", (MISSING_STEPS,)),
@@ -76,17 +77,26 @@ def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
 
 def record_fault(record: Mapping[str, Any]) -> str:
     """Return why a valid record has no right order, as a sentence; empty if it has one."""
-    shown, right, gold = record["wrong_steps"], record["correct_steps"], record.get(GOLD)
+    shown, right, gold = record["wrong_steps"], record["correct_steps"], gold_of(record)
     if steps_differ(shown, right):
         return "wrong_steps does not begin with the steps of correct_steps, in any order"
     if gold is not None and sorted(gold) != list(range(1, len(right) + 1)):
-        return f"{GOLD} is not 1 to n in any order, for n steps"
+        name, numbers = (GOLD, "1 to n") if record.get(GOLD) is not None else (GOLD_FROM_0, "0 to n - 1")
+        return f"{name} is not {numbers} in any order, for n steps"
     return ""
+
+
+def gold_of(record: Mapping[str, Any]) -> list[int] | None:
+    """Return the indices from 1 that a record has as its right order; None if it has none."""
+    gold: list[int] | None = record.get(GOLD)
+    if gold is None and record.get(GOLD_FROM_0) is not None:
+        return [index + 1 for index in record[GOLD_FROM_0]]
+    return gold
 
 
 def right_indices(record: Mapping[str, Any]) -> list[int]:
     """Return the right order as indices from 1; of equal steps, all are the last one, as in the authors' script."""
-    gold: list[int] | None = record.get(GOLD)
+    gold = gold_of(record)
     if gold is not None:
         return gold
     shown, right = record["wrong_steps"], record["correct_steps"]
@@ -95,9 +105,10 @@ def right_indices(record: Mapping[str, Any]) -> list[int]:
 
 
 def bucket_of(steps: int) -> str:
-    """Return the group of a number of steps: 1-5, 6-10, …"""
-    low = (steps - 1) // BUCKET * BUCKET + 1
-    return f"{low}-{low + BUCKET - 1}" if steps else "0"
+    """Return the group of a number of steps: 3-5, 6-8, 9-11 or 12+, and of fewer than 3 the number itself."""
+    if steps < BUCKETS[0][0]:
+        return str(steps)
+    return next((f"{low}-{high}" for low, high in BUCKETS if steps <= high), f"{BUCKETS[-1][1] + 1}+")
 
 
 WRONG_BASE = {
@@ -122,8 +133,11 @@ class OrdRecord(ConversationRecord):
     correct_steps: list[str] = Field(description="The same steps in the right order.")
     gold_indices_1based: list[int] | None = Field(
         None,
-        description="Profile thoth: the right order as indices from 1. Without it, the order is found by the steps' "
-        "texts; of equal texts, the last one counts.",
+        description="Profile thoth: the right order as indices from 1. Without it and gold_indices, the order is found "
+        "by the steps' texts; of equal texts, the last one counts.",
+    )
+    gold_indices: list[int] | None = Field(
+        None, description="Profile thoth: the right order as indices from 0, if there is no gold_indices_1based."
     )
     generated_response: Any = Field(None, description="The model's response; anything but text counts as failed.")
 
@@ -206,7 +220,7 @@ class Ord(ConversationTask):
         golds: dict[tuple[int, ...], list[int] | None] = {}  # by identity: thousands of responses share a reference
         for row, record in enumerate(reporting(records, advance)):
             shown, right = record["wrong_steps"], record["correct_steps"]
-            key = id(shown), id(right), id(record.get(GOLD))
+            key = id(shown), id(right), id(record.get(GOLD)), id(record.get(GOLD_FROM_0))
             if key not in golds:
                 golds[key] = None if record_fault(record) else right_indices(record) if by_indices else []
             gold, response = golds[key], record.get("generated_response")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...evaluate.evaluation import by_number
+from ...evaluate.evaluation import in_order
 from ...evaluate.task import Metric, Task
 from ...explain.numbers import first_n, plural
 from ...files.formats import source_name
@@ -82,7 +82,7 @@ class ComparedFiles:
         found = [block_of("all", None, None, [file.everything() for file in self.files], self.metrics)]
         for field in dict.fromkeys([*FIRST_GROUPS, *self.files[0].result.by]):
             values = {value for file in self.files for value in file.result.by.get(field, ())}
-            for value in sorted(values, key=by_number) if len(values) > 1 else ():
+            for value in in_order(self.files[0].task, field, values) if len(values) > 1 else ():
                 parts = [file.group(field, value) for file in self.files]
                 found.append(block_of(parts[0].name, field, value, parts, self.metrics))
         return found
