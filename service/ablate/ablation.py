@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from ..explain.explanation import smallest_and_largest
+from ..evaluate.task_rewards import SCORE
 from ..explain.numbers import format_number, plural
+from ..extras import in_this_shell
 from ..report.rendering import fixed
 from ..report.tables import NOTHING, TextTable
 from ..scoring.scores import NO_SPREAD
@@ -39,11 +40,12 @@ class Figures(NamedTuple):
 
     configuration: Configuration
     mean: float | None
-    """The mean reward; None without rollouts."""
+    """The mean reward; None without rollouts, and for a configuration that cannot be computed."""
     range: tuple[float, float]
     """The rewards of SCORE 0 and of the maximum SCORE."""
     reasons: Mapping[str, int]
-    passed: int
+    passed: int | None
+    """The number of rollouts that pass; None for another task than SCORE, which has no gates."""
     spread: Spread | None
     correlations: Mapping[str, Correlation]
 
@@ -70,19 +72,32 @@ class Ablation:
         with_ranks |= {name: groups.ranks(values.all()) for name, values in rewards.metrics.items()}
         found = []
         for k, one in enumerate(self.grid.configurations):
+            if k in rewards.unavailable:
+                found.append(self._missing(one))
+                continue
             values = rewards.columns[k].all()
             ranks = groups.ranks(values)
             figures = Figures(
                 one,
                 float(values.mean()) if len(values) else None,
-                smallest_and_largest(one.settings),
+                one.range,
                 rewards.reasons[k],
-                rewards.passed[k],
+                rewards.passed[k] if one.task == SCORE else None,
                 groups.spread(values, one.settings.advantage_ddof),
                 {name: groups.correlation(ranks, other) for name, other in with_ranks.items()},
             )
             found.append(figures)
         return found
+
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """What configurations that cannot be computed lack, by name."""
+        return {self.grid.configurations[k].name: what for k, what in self.rewards.unavailable.items()}
+
+    def _missing(self, configuration: Configuration) -> Figures:
+        """Return the figures of a configuration that cannot be computed."""
+        nothing = dict.fromkeys(CORRELATED, Correlation(None, 0))
+        return Figures(configuration, None, configuration.range, {}, None, None, nothing)
 
     def text_table(self) -> TextTable:
         """Return the figures of every configuration as one table."""
@@ -120,6 +135,7 @@ class Ablation:
             "gates: share of rollouts that pass both gates; passed: share that also have order 1.",
             f"group std: mean standard deviation within groups{ddof}; flat groups: share of groups with equal rewards.",
             "ρ: Spearman's rank correlation within groups, averaged over the (n) groups in which both vary.",
+            *(f"{NOTHING} {name}: not computed. {in_this_shell(what)}" for name, what in self.unavailable.items()),
         ]
 
     def _cells(self, k: int, figures: Figures) -> list[str]:
@@ -130,8 +146,8 @@ class Ablation:
             figures.configuration.name + (MARK if k == self.grid.base else ""),
             NOTHING if figures.mean is None else fixed(figures.mean).replace("-", "−"),
             f"{low} to {high}",
-            percent(figures.reasons.get("ok", 0) / number) if number else NOTHING,
-            percent(figures.passed / number) if number else NOTHING,
+            NOTHING if figures.passed is None or not number else percent(figures.reasons.get("ok", 0) / number),
+            NOTHING if figures.passed is None or not number else percent(figures.passed / number),
             NOTHING if spread is None else fixed(spread.deviation),
             NOTHING if spread is None else percent(spread.flat),
             *map(correlation_text, (figures.correlations[name] for name in CORRELATED)),
@@ -152,6 +168,7 @@ class Ablation:
             "metrics": means,
             "no_spread": NO_SPREAD,
             "configs": [self._entry(one) for one in self.figures],
+            "unavailable": self.unavailable,
         }
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
 
@@ -160,12 +177,12 @@ class Ablation:
         return {
             "name": one.name,
             "config": one.overrides,
-            "config_id": one.settings.config_id,
-            "signature": one.settings.signature,
+            **({} if one.task == SCORE else {"task": one.task}),
+            **one.identity,
             "range": figures.range,
             "mean_reward": figures.mean,
-            "passed_gates": figures.reasons.get("ok", 0) / number if number else None,
-            "passed": figures.passed / number if number else None,
+            "passed_gates": None if figures.passed is None or not number else figures.reasons.get("ok", 0) / number,
+            "passed": None if figures.passed is None or not number else figures.passed / number,
             "group_std": None if spread is None else spread.deviation,
             "flat_groups": None if spread is None else spread.flat,
             "reasons": figures.reasons,

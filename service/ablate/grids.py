@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..errors import InvalidSetting, Issue
+from ..evaluate.task_rewards import SCORE, identity_of, reward_options, reward_task
+from ..explain.explanation import smallest_and_largest
 from ..settings import ScoreSettings
 from ..signature import text_of
 
@@ -24,13 +26,22 @@ SEPARATOR = " · "
 MAX_CONFIGURATIONS = 64
 """Of one grid: each takes eight bytes of memory per row, and a line of the table."""
 
-SWITCHES = {
-    "no step gap": "use_step_gap",
-    "no length penalty": "use_length",
-    "no position factor": "use_position",
-    "no order": "use_order",
+STEP_GAP, LENGTH, POSITION, ORDER = SWITCHES = ("use_step_gap", "use_length", "use_position", "use_order")
+TABLE_3 = {
+    "w/o f(d)": (STEP_GAP,),
+    "w/o g(L̄)": (LENGTH,),
+    "w/o f(d)+g(L̄)": (STEP_GAP, LENGTH),
+    "w/o m_ij": (POSITION,),
+    "w/o Order(·)": (ORDER,),
+    "w/o Order(·)+f(d)+g(L̄)": (ORDER, STEP_GAP, LENGTH),
 }
-"""The ablations of the paper's Table 3: names of the rows, and the switch that each turns off."""
+"""The ablations of the paper's Table 3 by its names, and the switches that each turns off."""
+
+VANILLA = "Vanilla"
+VANILLA_OPTIONS = {"reward": "vanilla", "section": "orc"}
+"""The last row of Table 3, which is no configuration of SCORE but the mean of BLEU-AVG, ROUGE-L and BERTScore."""
+TASK_OF = {VANILLA: "lexical"}
+"""Rows of grids that are rewards of another task."""
 
 GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "table21": [
@@ -38,8 +49,9 @@ GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         for values in product(("strict", "lcs"), ("sum", "product"), ("product", "sum"))
     ],
     "table3": [
-        ("full", dict.fromkeys(SWITCHES.values(), True)),
-        *((name, {switch: switch != off for switch in SWITCHES.values()}) for name, off in SWITCHES.items()),
+        ("Thoth", dict.fromkeys(SWITCHES, True)),
+        *((name, {switch: switch not in off for switch in SWITCHES}) for name, off in TABLE_3.items()),
+        (VANILLA, VANILLA_OPTIONS),
     ],
     "table22": [(scale, {"reward_scale": scale}) for scale in ("unit", "raw", "double", "shift")],
 }
@@ -55,6 +67,24 @@ class Configuration(NamedTuple):
     name: str
     overrides: dict[str, Any]
     settings: ScoreSettings
+    task: str = SCORE
+    options: Any = None
+    """Options of another task, whose reward is computed instead of SCORE's."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """`config_id` and `signature`."""
+        if self.task == SCORE:
+            return {"config_id": self.settings.config_id, "signature": self.settings.signature}
+        return identity_of(reward_task(self.task), self.options)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest reward."""
+        if self.task == SCORE:
+            return smallest_and_largest(self.settings)
+        metric = next(one for one in reward_task(self.task).metrics if one.name == self.options.reward)
+        return metric.low or 0.0, metric.high or 1.0
 
 
 class Grid(NamedTuple):
@@ -65,11 +95,12 @@ class Grid(NamedTuple):
     base: int
 
 
-def grid_named(name: str, base: ScoreSettings) -> Grid:
+def grid_named(name: str, base: ScoreSettings, options: Mapping[str, Any] | None = None) -> Grid:
     """Return one of `GRIDS`, or the grid of a TOML or JSON file, around the configuration `base`.
 
     The configuration at hand is added as the first one if none of the grid is equal to it.
-    Raises OSError if the file cannot be read, and InvalidSetting naming every invalid setting.
+    options: of the row Vanilla. Raises OSError if the file cannot be read, and InvalidSetting naming every invalid
+    setting and option.
     """
     named = GRIDS.get(name)
     if named is None:
@@ -78,11 +109,26 @@ def grid_named(name: str, base: ScoreSettings) -> Grid:
     if repeated:
         detail = "more than one configuration has this name"
         raise InvalidSetting([Issue(label, "duplicate", detail) for label in repeated])
-    found = [Configuration(label, overrides, base.overridden(overrides)) for label, overrides in named]
-    equal = [k for k, one in enumerate(found) if one.settings.config_id == base.config_id]
+    tasks = TASK_OF if name in GRIDS else {}
+    found = [
+        configuration(label, overrides, base, tasks.get(label, SCORE), options or {}) for label, overrides in named
+    ]
+    if options and not any(one.options for one in found):
+        raise InvalidSetting([Issue("options", "unknown_setting", f"only the row {VANILLA} of table3 has options")])
+    equal = [k for k, one in enumerate(found) if one.task == SCORE and one.settings.config_id == base.config_id]
     if not equal:
         found.insert(0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base))
     return Grid(name if name in GRIDS else Path(name).name, found, equal[0] if equal else 0)
+
+
+def configuration(
+    name: str, overrides: dict[str, Any], base: ScoreSettings, task: str, options: Mapping[str, Any]
+) -> Configuration:
+    """Return a configuration of SCORE, or of a task with options; raises InvalidSetting."""
+    if task == SCORE:
+        return Configuration(name, overrides, base.overridden(overrides))
+    chosen = overrides | dict(options)
+    return Configuration(name, chosen, base, task, reward_options(reward_task(task), chosen))
 
 
 def read_grid(path: Path) -> Any:

@@ -40,7 +40,8 @@ def schema_of(grid: Grid, kind: str, error: Any) -> Any:
     import pyarrow as pa
 
     rewards = [
-        pa.field(one.name, pa.float64(), metadata={"signature": one.settings.signature}) for one in grid.configurations
+        pa.field(one.name, pa.float64(), metadata={"signature": one.identity["signature"]})
+        for one in grid.configurations
     ]
     metrics = [pa.field(name, pa.float64()) for name in METRICS]
     numbers = [pa.field(name, pa.int64()) for name in (kind, "group")]
@@ -51,7 +52,9 @@ def schema_of(grid: Grid, kind: str, error: Any) -> Any:
 def rows_of(piece: Piece, grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield a row for each rollout: its location, and its rewards and metrics or its error."""
     names = [one.name for one in grid.configurations]
-    rewards = zip(*(scores.rewards.tolist() for scores in piece.scores), strict=True)
+    nothing = [None] * len(piece.groups)
+    columns = (nothing if scores is None else scores.rewards.tolist() for scores in piece.scores)
+    rewards = zip(*columns, strict=True)
     metrics = zip(*(piece.metrics[name].tolist() for name in METRICS), strict=True)
     found = zip(piece.groups, rewards, metrics, strict=True)
     for rollout in piece.rollouts:

@@ -39,8 +39,7 @@ def page(ablation: Ablation, moment: datetime | None = None) -> str:
         faults=[(reason, f"{count:,}") for reason, count in rewards.faults.most_common()],
         others=[(task, f"{count:,}") for task, count in rewards.others.most_common()],
         settings=[
-            (one.name, orjson.dumps(one.overrides).decode(), one.settings.config_id, one.settings.signature)
-            for one in grid.configurations
+            (one.name, orjson.dumps(one.overrides).decode(), *one.identity.values()) for one in grid.configurations
         ],
     )
 
@@ -49,6 +48,8 @@ def distributions(ablation: Ablation) -> Iterator[Distribution]:
     """Yield a histogram of the rewards under each configuration, between the rewards of SCORE 0 and the maximum."""
     for values, figures in zip(ablation.rewards.columns, ablation.figures, strict=True):
         one = figures.configuration
+        if figures.mean is None:
+            continue
         failed = len(ablation.rewards) - figures.reasons.get("ok", 0)
         chart = histogram(values.all(), figures.range, f"Rewards under {one.name}", "reward", failed=failed)
         yield Distribution(one.name, chart)

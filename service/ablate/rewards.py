@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.status import REASONS
 from ..errors import InvalidReference, Issue
 from ..evaluate.paper import Pair, measure
-from ..evaluate.task_rewards import SCORE
+from ..evaluate.task import ignore_progress
+from ..evaluate.task_rewards import SCORE, read_references, reasons_of, reward_responses, reward_task
 from ..files.records import FileRecord
+from ..files.reference_text import reference_text
 from ..files.row_tasks import RowTasks, with_valid_references
 from ..files.rows.groups import value_digest
 from ..files.rows.rows import Fault, Fields, Rollout, pieces
@@ -24,7 +25,7 @@ from ..scoring.configurations import score_together
 from ..scoring.request import checked_request
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
-from .grids import Grid
+from .grids import Configuration, Grid
 
 __all__ = ["METRICS", "Piece", "Rewards", "score_pieces"]
 
@@ -45,7 +46,8 @@ class Piece(NamedTuple):
     """Consecutive rows and the results of those without a fault: a column for each configuration and metric."""
 
     rollouts: list[Rollout]
-    scores: list[Scores]
+    scores: list[Scores | None]
+    """None under a configuration that cannot be computed."""
     metrics: dict[str, np.ndarray]
     groups: list[int]
     rows: int
@@ -59,8 +61,11 @@ class Rewards:
     def __init__(self, grid: Grid) -> None:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
+        self.unavailable = {k: what for k, one in enumerate(grid.configurations) if (what := what_lacks(one))}
+        """What configurations that cannot be computed lack, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
+        self._names = [reasons_of(one.task) for one in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -84,14 +89,25 @@ class Rewards:
     def add(self, piece: Piece) -> None:
         """Add the numbers of one piece."""
         for k, scores in enumerate(piece.scores):
+            if scores is None:
+                continue
             self.columns[k].add(scores.rewards)
             self.passed[k] += int(np.count_nonzero(scores.passed))
-            counts = np.bincount(scores.reason_codes, minlength=len(REASONS))
-            self.reasons[k].update({REASONS[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()})
+            names, counts = list(self._names[k]), np.bincount(scores.reason_codes)
+            self.reasons[k].update({names[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()})
         for name, values in piece.metrics.items():
             self.metrics[name].add(values)
         self._groups.append(np.array(piece.groups, np.int64))
         self.faults.update(one.fault.reason for one in piece.rollouts if one.fault is not None)
+
+
+def what_lacks(configuration: Configuration) -> str:
+    """Return what is missing to compute the rewards of a configuration, an empty text if nothing is."""
+    if configuration.task == SCORE:
+        return ""
+    options = configuration.options.model_copy(update={"metrics": [configuration.options.reward]})
+    unavailable = reward_task(configuration.task).evaluate([], options, ignore_progress).unavailable
+    return next((notice.advice for notice in unavailable.values()), "")
 
 
 def score_pieces(
@@ -101,14 +117,19 @@ def score_pieces(
 
     Each text is read once for all configurations, and once for the metrics.
     """
-    names = [one.name for one in grid.configurations]
-    settings = [one.settings for one in grid.configurations]
+    of_score = [one for one in grid.configurations if one.task == SCORE]
+    names, settings = [one.name for one in of_score], [one.settings for one in of_score]
 
     def score(
         responses: list[str], references: list[Any], index: list[int]
-    ) -> tuple[list[Scores], dict[str, np.ndarray]]:
+    ) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
         request = checked_request(responses, references, index, None)
-        scored = score_together(settings, scorer.threads, lambda columns: columns.score_request(request), names)
+        together = score_together(settings, scorer.threads, lambda columns: columns.score_request(request), names)
+        by_name: dict[str, Scores | None] = dict(zip(names, together, strict=True))
+        for k, one in enumerate(grid.configurations):
+            if one.task != SCORE:
+                by_name[one.name] = None if k in rewards.unavailable else of_texts(one, responses, references, index)
+        scored = [by_name[one.name] for one in grid.configurations]
         pairs = [Pair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
         measured = measure(pairs, scorer.settings.think_prefilled)
         if measured.invalid:  # by the limits of the metrics, which are the default ones
@@ -131,6 +152,13 @@ def score_pieces(
         found = Piece(rollouts, scores, metrics, groups, len(piece), sum(one.size for one in piece))
         rewards.add(found)
         yield found
+
+
+def of_texts(configuration: Configuration, responses: list[str], references: list[Any], index: list[int]) -> Scores:
+    """Return the rewards of a task that compares texts; steps are compared as key lines."""
+    task = reward_task(configuration.task)
+    texts = read_references(task, [reference_text(reference) for reference in references])
+    return reward_responses(task, responses, texts, np.array(index, np.int64), configuration.options)
 
 
 def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:

@@ -41,7 +41,9 @@ from .options import (
     Failure,
     command_line,
     config_option,
+    json_or_text,
     load_config,
+    pair_option,
     settings_options,
 )
 
@@ -85,6 +87,7 @@ class Source(NamedTuple):
     metavar="NAME",
     help="Configurations: table21, table3 or table22 of the paper, or a TOML or JSON file.",
 )
+@pair_option("--option", "task_options", "An option of the row Vanilla of table3: bertscore_model=roberta-large.")
 @click.option("-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Write the rewards of every rollout.")
 @append_option
 @document_options(
@@ -106,6 +109,7 @@ class Source(NamedTuple):
 def command(
     source: str,
     grid_name: str,
+    task_options: tuple[tuple[str, str], ...],
     target: str | None,
     append: bool,
     response_field: str | None,
@@ -141,7 +145,7 @@ def command(
         output_format = format_of(target, output_format or special, "--output-format")
     claim_outputs(inputs, outputs, append, output_format or "jsonl")
     settings = load_config(flags, config_file).score
-    grid = load_grid(grid_name, settings)
+    grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
     with file_errors(target or read.name, read.name, read.format):
         tasks = RowTasks(settings, field=task_field)
         ablation = ablate(read, grid, tasks, target, output_format or "jsonl", quiet)
@@ -152,12 +156,12 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def load_grid(name: str, settings: ScoreSettings) -> Grid:
-    """Return the grid; list every invalid setting and end with exit code 2."""
+def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Grid:
+    """Return the grid; list every invalid setting and option and end with exit code 2."""
     from ..ablate.grids import GRIDS, grid_named
 
     try:
-        return grid_named(name, settings)
+        return grid_named(name, settings, options)
     except ScoringError as error:
         lines = (f"{name}: {f'{issue.path}: ' if issue.path else ''}{issue.detail}" for issue in error.issues)
         raise Failure("\n       ".join(lines)) from None

@@ -5,11 +5,16 @@ from __future__ import annotations
 import html
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
+from assay import evaluate
 from assay.service.ablate.rewards import METRICS
+from assay.service.files.reference_text import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
@@ -54,6 +59,64 @@ def test_the_metrics_are_those_of_evaluate(call, tmp_path: Path) -> None:
     for one in scales:  # another scale ranks alike
         assert one["rank_correlation"]["base"]["mean"] == pytest.approx(1.0)
         assert one["rank_correlation"] == scales[0]["rank_correlation"]
+
+
+def package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a stand-in for bert-score in its place."""
+
+    class BERTScorer:
+        def __init__(self, model_type: str, num_layers: int | None) -> None:
+            pass
+
+        def score(self, responses, references):
+            return [np.array([len(response) % 10 / 10 for response in responses])] * 3
+
+    module = ModuleType("bert_score")
+    vars(module).update(BERTScorer=BERTScorer, utils=SimpleNamespace(model2layers={"roberta-large": 17}))
+    monkeypatch.setitem(sys.modules, "bert_score", module)
+
+
+def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, examples: list[dict], monkeypatch) -> None:
+    """Of the <orc> sections, as the paper's lexical columns are; steps have none and are compared as key lines."""
+    package(monkeypatch)
+    rows = [*examples, {**examples[0], "reference": {"steps": [{"action": "mix", "objects": [], "parameters": []}]}}]
+    source, target, figures = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl", tmp_path / "out.json"
+    flags = ("--grid", "table3", "--option", "bertscore_model=roberta-large", "-o", target, "--json", figures)
+    result = call("ablate", source, *flags)
+    assert result.exit_code == 0, result.output
+    texts = [reference_text(row["reference"]) for row in rows]
+    records = [{"response": row["response"], "reference": text} for row, text in zip(rows, texts, strict=True)]
+    expected = evaluate("lexical", records, section="orc", bertscore_model="roberta-large").per_record["vanilla"]
+    assert [row["rewards"]["Vanilla"] for row in read_rows(target)] == expected.tolist()
+    document = json.loads(figures.read_bytes())
+    *_, vanilla = document["configs"]
+    assert (vanilla["name"], vanilla["task"]) == ("Vanilla", "lexical")
+    assert vanilla["config"] == {"reward": "vanilla", "section": "orc", "bertscore_model": "roberta-large"}
+    assert vanilla["mean_reward"] == pytest.approx(expected.mean())
+    assert (vanilla["passed_gates"], vanilla["passed"]) == (None, None)
+    assert vanilla["rank_correlation"]["order_lcs"]["mean"] is not None
+    assert document["unavailable"] == {}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("pyarrow")
+    from tests.files.any_format import read
+
+    target, figures, page = tmp_path / f"out.{ending}", tmp_path / "out.json", tmp_path / "out.html"
+    result = call("ablate", ROLLOUTS, "--grid", "table3", "-o", target, "--json", figures, "--html", page)
+    assert result.exit_code == 0, result.output
+    note = [
+        line for line in result.stdout.splitlines() if line.startswith("– Vanilla: not computed. BERTScore needs a")
+    ]
+    assert len(note) == 1
+    assert "--option bertscore_model=roberta-large" in note[0]
+    assert [row["rewards"]["Vanilla"] for row in read(target)] == [None] * 20
+    document = json.loads(figures.read_bytes())
+    assert document["configs"][-1]["mean_reward"] is document["configs"][-1]["group_std"] is None
+    assert list(document["unavailable"]) == ["Vanilla"]
+    assert "not computed" in page.read_text(encoding="utf-8")
+    assert call("ablate", ROLLOUTS, "--option", "bertscore_model=x").exit_code == 2
 
 
 @pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])

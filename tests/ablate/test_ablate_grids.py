@@ -35,12 +35,39 @@ def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
     assert grid.base == 0
 
 
-def test_table_3_turns_off_one_switch_at_a_time() -> None:
-    grid = grid_named("table3", PAPER)
-    full, *others = [one.settings for one in grid.configurations]
-    assert full == PAPER
-    switches = ("use_step_gap", "use_length", "use_position", "use_order")
-    assert others == [PAPER.checked({switch: False}, PAPER) for switch in switches]
+def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
+    """But for KL(·), which is a penalty of the training and no part of the reward."""
+    *of_score, vanilla = grid_named("table3", PAPER).configurations
+    off = {
+        "Thoth": (),
+        "w/o f(d)": ("use_step_gap",),
+        "w/o g(L̄)": ("use_length",),
+        "w/o f(d)+g(L̄)": ("use_step_gap", "use_length"),
+        "w/o m_ij": ("use_position",),
+        "w/o Order(·)": ("use_order",),
+        "w/o Order(·)+f(d)+g(L̄)": ("use_order", "use_step_gap", "use_length"),
+    }
+    assert {one.name: one.settings for one in of_score} == {
+        name: PAPER.checked(dict.fromkeys(switches, False), PAPER) for name, switches in off.items()
+    }
+    assert (vanilla.name, vanilla.task, vanilla.options.reward, vanilla.options.section) == (
+        "Vanilla",
+        "lexical",
+        "vanilla",
+        "orc",
+    )
+    assert vanilla.identity["signature"].startswith("lexical|")
+
+
+def test_options_are_those_of_vanilla(tmp_path: Path) -> None:
+    *_, vanilla = grid_named("table3", PAPER, {"bertscore_model": "roberta-large"}).configurations
+    assert vanilla.options.bertscore_model == "roberta-large"
+    for name, options in (("table3", {"bertscore": "x", "modell": 1}), ("table21", {"bertscore_model": "x"})):
+        with pytest.raises(InvalidSetting) as raised:
+            grid_named(name, PAPER, options)
+        assert len(raised.value.issues) == len(options)
+    (own,) = grid_of(tmp_path / "grid.toml", 'name = "Vanilla"\n', PAPER).configurations
+    assert own.settings == PAPER
 
 
 def test_table_22_has_the_four_ranges() -> None:
@@ -56,9 +83,12 @@ def test_the_configuration_at_hand_is_marked_or_added() -> None:
     assert {one.settings.min_coverage for one in grid.configurations} == {0.8}
     without = PAPER.checked({"use_order": False, "use_length": False})
     grid = grid_named("table3", without)
-    assert [one.name for one in grid.configurations[:2]] == ["base", "full"]
+    assert [one.name for one in grid.configurations[:2]] == ["base", "Thoth"]
     assert grid.base == 0
     assert grid.configurations[0].settings == without
+    both = PAPER.checked({"use_step_gap": False, "use_length": False})
+    grid = grid_named("table3", both)
+    assert grid.configurations[grid.base].name == "w/o f(d)+g(L̄)"
 
 
 def test_lists_of_values_are_combined(tmp_path: Path) -> None:
