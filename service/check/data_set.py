@@ -76,7 +76,8 @@ class DataSet:
         places = [rows[k].place for k in prompted]
         self._prompts.add(prompts, [steps[k] for k in prompted], places)
         if self._duplicates is not None:
-            self._duplicates.add("prompt", prompts, [rows[k].split for k in prompted], places)
+            questions = canons([rows[k].question for k in prompted])
+            self._duplicates.add("prompt", questions, [rows[k].split for k in prompted], places)
             texts = canons(
                 [
                     row.rollout.response if whole else " ".join(step.listed for step in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from hashlib import blake2b
 from itertools import tee
 from typing import Any, NamedTuple
@@ -13,6 +14,10 @@ from ..evaluate.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, te
 from ..files.rows.rows import Place
 
 __all__ = ["NearDuplicates", "Pair"]
+
+FEWEST_PROMPTS, FEW_PROMPTS = 3, 20
+"""Numbers of prompts from which what all of them have is taken for instructions, and up to which `template_shingles`
+does not know yet."""
 
 MAX_COMPARED = 8
 """Texts of other splits with which each text is at least compared, the most similar by estimate."""
@@ -86,7 +91,7 @@ class NearDuplicates:
         return self._minhash.recall
 
     def _pairs(self, of: str, splits: dict[str, Texts]) -> Iterator[Pair]:
-        template = template_shingles([one for texts in splits.values() for one in texts.shingles])
+        template = template_of(of, [one for texts in splits.values() for one in texts.shingles])
         order = {split: k for k, split in enumerate(splits)}
         smallest_first = sorted(splits, key=lambda split: len(splits[split].shingles))
         known = Candidates(self._minhash.index())
@@ -104,6 +109,14 @@ class NearDuplicates:
                 if not is_largest:
                     added.append((Known(split, rows, shingles), sketch))
             known.add(added)
+
+
+def template_of(of: str, texts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the shingles of instructions: those of most texts, and of a few prompts those that all have; sorted."""
+    template = template_shingles(texts)
+    if of != "prompt" or not FEWEST_PROMPTS <= len(texts) <= FEW_PROMPTS:
+        return template
+    return np.union1d(template, reduce(np.intersect1d, texts))
 
 
 class Known(NamedTuple):

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..evaluate.scirecipe import RECORD_FIELDS, answer_of, text_of
+from ..evaluate.scirecipe import RECORD_FIELDS, answer_of, text_of, without_instructions
 from ..evaluate.task_rewards import SCORE, reward_task
 from ..evaluate.thoth import sections_in
 from ..files.field_names import (
+    CONVERSATION_NAMES,
     PROMPT_NAMES,
     REFERENCE_NAMES,
     absent_field,
+    asking_of,
     guess_field,
     has_field,
     objects_in,
@@ -67,6 +69,9 @@ class CheckedRow:
     record: dict[str, Any] | None
     split: str
     prompt: str | None
+    question: str
+    """The user's part of the prompt, without what SciRecipe's prompts add to each question; by it, rows of different
+    splits are compared."""
     size: int
 
     @property
@@ -106,7 +111,7 @@ def rows_of_lines(
     named = [row for row in found if "steps" not in row]
     fields = fields._replace(reference=guess_field(fields.reference, REFERENCE_NAMES, named))
     needed = len(named) == len(first) > 0 and not tasks.others_in(named)
-    if needed and not any(fields.reference in row for row in named):
+    if needed and not any(fields.reference in row or published_answer(row) is not None for row in named):
         hint = " (response, if it is the reference answer)" if any("response" in row for row in named) else ""
         raise absent_field(fields.reference, named, "--reference-field" + hint)
     for flag, field in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
@@ -127,7 +132,7 @@ def rows_of_columns(columns: Any, name: str, tasks: RowTasks, fields: FieldNames
     names = columns.schema.names
     tasks.require_field([nested_names(columns.schema)], "column")
     fields = fields._replace(reference=guess_field(fields.reference, REFERENCE_NAMES, [names]))
-    if fields.reference not in names and not tasks.has_others:
+    if not {fields.reference, *CONVERSATION_NAMES}.intersection(names) and not tasks.has_others:
         raise absent_field(fields.reference, [names], "--reference-field", "column")
     for flag, field in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
         if field is not None and not has_field(nested_names(columns.schema), field):
@@ -141,7 +146,7 @@ def rows_of_columns(columns: Any, name: str, tasks: RowTasks, fields: FieldNames
         rows = []
         for values in records_of(batch):
             record = without_nulls({one: without_nulls(value) for one, value in values.items()})
-            rollout = reference_rollout(Location("row", number), record.get(fields.reference))
+            rollout = record_rollout(Location("row", number), record, fields.reference)
             rows.append(checked_row(name, rollout, record, tasks, fields, 1))
             number += 1
         yield rows
@@ -151,18 +156,30 @@ def read_reference(row: Row, field: str, max_line_bytes: int) -> tuple[Rollout, 
     """Parse a row of a data set: an object with the field, or the reference itself, as text or as steps.
 
     The response is set to the reference if that is text, to score the expected answer. Returns the row too if it is a
-    record; a published SciRecipe record has its reference in `key`.
+    record.
     """
     record, fault = decode_row(row, max_line_bytes)
     if fault is not None:
         return Rollout(row.location, b"", fault=fault), None
     if not isinstance(record, dict) or "steps" in record:
         return reference_rollout(row.location, record), None
-    published = field not in record and isinstance(record.get(SCIRECIPE_REFERENCE), str)
-    name = SCIRECIPE_REFERENCE if published else field
-    rollout = reference_rollout(row.location, record.get(name))
-    rollout.fault = missing_fields([name], record)
-    return rollout, record
+    return record_rollout(row.location, record, field), record
+
+
+def record_rollout(location: Location, record: dict[str, Any], field: str) -> Rollout:
+    """Return the rollout of a record: its reference is in the field, in `key` or the published answer of a chat."""
+    published = None if field in record else record.get(SCIRECIPE_REFERENCE, published_answer(record))
+    rollout = reference_rollout(location, published if isinstance(published, str) else record.get(field))
+    if not isinstance(published, str):
+        rollout.fault = missing_fields([field], record)
+    return rollout
+
+
+def published_answer(record: dict[str, Any]) -> str | None:
+    """Return the answer with four sections with which the chat of a record ends, None if it has none."""
+    asking = asking_of(record, CONVERSATION_NAMES)
+    answer = None if asking is None else asking.answer
+    return answer if answer is not None and sections_in(answer) is not None else None
 
 
 def reference_rollout(location: Location, reference: Any) -> Rollout:
@@ -175,7 +192,7 @@ def checked_row(
     name: str, rollout: Rollout, record: dict[str, Any] | None, tasks: RowTasks, fields: FieldNames, size: int
 ) -> CheckedRow:
     """Return a row with its gold answer, prompt and split."""
-    row = CheckedRow(Place(name, rollout.location), rollout, record, name, None, size)
+    row = CheckedRow(Place(name, rollout.location), rollout, record, name, None, "", size)
     if record is None:
         return row
     if fields.split is not None:
@@ -186,12 +203,23 @@ def checked_row(
         rollout.task, row.record = task, None
         rollout.fault = fault or tasks.reference_of(reward_task(task), record, fields.reference)[1]
         return row
-    prompt = prompt_of(record) if fields.prompt is None else text_of(found_at(record, fields.prompt))
-    row.prompt = prompt if prompt.strip() else None
+    row.prompt, row.question = prompt_in(record, fields.prompt)
     answer = answer_of(record)
     if answer is not None and sections_in(rollout.response) is None:
         rollout.response = answer
     return row
+
+
+def prompt_in(record: dict[str, Any], field: str | None) -> tuple[str | None, str]:
+    """Return the prompt of a record, None without one, and the user's part of it."""
+    if field is None:
+        asking, text = asking_of(record), prompt_of(record)
+    else:
+        value = found_at(record, field)
+        asking, text = asking_of({"prompt": value}), text_of(value)
+    if asking is None:
+        return (text if text.strip() else None), without_instructions(text)
+    return "\n".join(message["content"] for message in asking.messages), without_instructions(asking.turns)
 
 
 def split_of(record: dict[str, Any], field: str) -> tuple[str, Fault | None]:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import did_you_mean
 from ..evaluate.scirecipe import text_of
 from .rows.rows import PIECE_BYTES, AnyRow, DocumentError, Fault, Fields, Row, decode_row
 
 __all__ = [
+    "CONVERSATION_NAMES",
     "PROMPT_NAMES",
     "REFERENCE_NAMES",
     "RESPONSE_NAMES",
     "SAMPLE_ROWS",
+    "Asking",
     "FieldError",
+    "Message",
     "absent_field",
+    "asking_of",
     "find_fields",
     "guess_field",
     "has_field",
+    "has_text",
     "objects_among",
     "objects_in",
     "peek",
@@ -30,8 +35,14 @@ __all__ = [
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
 """Fields in which files keep a model's answer: tried in order if none is given."""
 
-PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input", "exp_goal")
+CONVERSATION_NAMES = ("messages", "conversations")
+"""Fields that hold a chat, which may end with the answer."""
+
+PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input", "exp_goal", "conversations")
 """The same for the prompt, a text or a list of chat messages."""
+
+ROLES = {"human": "user", "gpt": "assistant"}
+"""Names of roles in the `conversations` of ShareGPT's form; others are those of chat messages."""
 
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
 """The same for the reference."""
@@ -40,8 +51,36 @@ SAMPLE_ROWS = 100
 MAX_LISTED = 20
 
 
+Message = dict[str, str]
+"""A chat message: `role` and `content`."""
+
+
 class FieldError(DocumentError):
     """A file in which no row has a field that is needed."""
+
+
+class Asking(NamedTuple):
+    """The prompt of a record: chat messages that end with the user's, and the assistant's answer, if one follows."""
+
+    name: str
+    """The field with the prompt."""
+    messages: tuple[Message, ...]
+    answer: str | None
+
+    @property
+    def has_system(self) -> bool:
+        """Whether there is a message of the system."""
+        return self.messages[0]["role"] == "system"
+
+    @property
+    def question(self) -> str:
+        """The last turn of the user."""
+        return self.messages[-1]["content"]
+
+    @property
+    def turns(self) -> str:
+        """All turns of the user."""
+        return "\n".join(message["content"] for message in self.messages if message["role"] == "user")
 
 
 def find_fields(
@@ -113,6 +152,46 @@ def value_at(row: Mapping[str, Any], source: str) -> Any:
 def prompt_of(row: Mapping[str, Any]) -> str:
     """Return the text of the first usual field of the prompt that has one; "" if none has."""
     return next((text for name in PROMPT_NAMES if (text := text_of(row.get(name))).strip()), "")
+
+
+def asking_of(record: Mapping[str, Any], names: Iterable[str] = PROMPT_NAMES) -> Asking | None:
+    """Return the prompt of a record from the first of these fields with one, its system message first; None without.
+
+    A field holds a text, or a chat that ends with the user's turn or with the assistant's answer to it.
+    """
+    system = record.get("system")
+    first: list[Message] = [{"role": "system", "content": system}] if has_text(system) else []
+    for name in names:
+        value = record.get(name)
+        turns = chat_messages(value) if isinstance(value, list) else None
+        if turns is None:
+            if not has_text(value):
+                continue
+            turns = [{"role": "user", "content": value}]
+        if turns[0]["role"] != "system":
+            turns = [*first, *turns]
+        answer = turns.pop()["content"] if turns[-1]["role"] == "assistant" else None
+        if turns and turns[-1]["role"] == "user":
+            return Asking(name, tuple(turns), answer)
+    return None
+
+
+def has_text(value: Any) -> TypeGuard[str]:
+    """Return whether a value is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def chat_messages(turns: list[Any]) -> list[Message] | None:
+    """Return turns of a conversation as chat messages, None if one of them is not a role with a text."""
+    messages = []
+    for turn in turns:
+        if not isinstance(turn, dict):
+            return None
+        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
+        if not isinstance(role, str) or not isinstance(content, str):
+            return None
+        messages.append({"role": ROLES.get(role, role), "content": content})
+    return messages or None
 
 
 def has_field(row: Mapping[str, Any], source: str) -> bool:

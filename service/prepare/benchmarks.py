@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from ..evaluate.evaluation import task_named
+from ..files.field_names import has_text
 from ..files.rows.rows import Fault
 from .example import Example, Message
 from .options import Options
 from .references import task_reference
 
-__all__ = ["BENCHMARKS", "has_text", "label", "step_shown"]
+__all__ = ["BENCHMARKS", "label", "step_shown"]
 
 
 Reader = Callable[[Example, Mapping[str, Any], Options], Example | Fault]
@@ -27,11 +28,6 @@ def missing_text(record: Mapping[str, Any], *names: str) -> Fault | None:
     """Return the fault of the first of these fields that has no text."""
     wrong = next((name for name in names if not has_text(record.get(name))), None)
     return Fault("wrong_type", f"the field {wrong!r} is not a text, or is blank") if wrong else None
-
-
-def has_text(value: Any) -> TypeGuard[str]:
-    """Return whether a value is a text that is not blank."""
-    return isinstance(value, str) and value.strip() != ""
 
 
 def read_pqa(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:

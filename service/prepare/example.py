@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..explain.reading import Step
+from ..files.field_names import Message
 from ..files.rows.rows import Place
 
 __all__ = ["Example", "Message", "Step"]
-
-Message = dict[str, str]
-"""A chat message: `role` and `content`."""
 
 
 class Example(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import one_of
 from ..evaluate.scirecipe import (
@@ -18,25 +18,21 @@ from ..evaluate.scirecipe import (
 )
 from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from ..evaluate.thoth import sections_in
-from ..files.field_names import PROMPT_NAMES, REFERENCE_NAMES
+from ..files.field_names import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, asking_of, has_text
 from ..files.row_tasks import task_at
 from ..files.rows.rows import Fault, Place
-from .benchmarks import BENCHMARKS, has_text, label
-from .example import Example, Message
+from .benchmarks import BENCHMARKS, label
+from .example import Example
 from .options import Options
 from .references import key_lines_of, row_reference
 
 __all__ = ["FORMS", "TASKS", "read_example", "split_named"]
 
-CONVERSATION_NAMES = ("messages", "conversations")
-QUESTION_NAMES = tuple(dict.fromkeys((*PROMPT_NAMES, *CONVERSATION_NAMES, "goal", "title")))
+QUESTION_NAMES = (*PROMPT_NAMES, "goal", "title")
 """Fields that may hold the question of a protocol, in the order in which they are tried."""
 
 QUESTION_ONLY = ("question", "exp_goal", "goal", "title")
 """Those that are a question, but not a prompt unless the record has a system message."""
-
-ROLES = {"human": "user", "gpt": "assistant"}
-"""Names of roles in the `conversations` of ShareGPT's form; others are those of chat messages."""
 
 ERR_FIELDS = (("is_correct",), ("corrupted_text", "corrected_text"))
 SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -66,19 +62,6 @@ TASK_OF_FORM = {"bioprobench.rea_err": "bioprobench.err", "bioprobench.gen": "le
 
 SPLIT = re.compile(r"(train|test|validation|valid|val|dev|eval)([-_.]\d+-of-\d+)?", re.IGNORECASE)
 """Names of folders and files that name a split, perhaps of a part of one, as on the Hugging Face hub."""
-
-
-class Asking(NamedTuple):
-    """The prompt of a record: chat messages that end with the user's, and the assistant's answer, if one follows."""
-
-    messages: tuple[Message, ...]
-    answer: str | None
-    published: bool
-    """Whether it is a prompt, not a bare question."""
-
-    @property
-    def question(self) -> str:
-        return self.messages[-1]["content"]
 
 
 def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
@@ -149,7 +132,7 @@ def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Ex
 def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
     """Read a record of SciRecipe in any of its shapes, or a question with steps or with a reference of SCORE."""
     record = without_tags(record)
-    asking = asking_of(record)
+    asking = asking_of(record, QUESTION_NAMES)
     question = without_instructions(asking.question) if asking else ""
     if asking is None or not question:
         return no_question()
@@ -173,7 +156,7 @@ def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
         library=library or None,
         has_distractors=isinstance(record.get("action_new"), list),
         answer=str(reference).strip() if whole else answer_of(record),
-        prompt=asking.messages if asking.published else None,
+        prompt=asking.messages if asking.has_system or asking.name not in QUESTION_ONLY else None,
         text=record["text"].strip() if has_text(record.get("text")) else None,
     )
 
@@ -195,7 +178,7 @@ def reference_in(record: Mapping[str, Any], answer: str | None) -> Any:
 
 def read_row(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
     """Read a prompt with a reference of a task other than SCORE."""
-    asking = asking_of(record)
+    asking = asking_of(record, QUESTION_NAMES)
     if asking is None or not asking.question.strip():
         return no_question()
     reference = row_reference(blank.task, record)
@@ -212,38 +195,6 @@ def read_row(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
 
 def no_question() -> Fault:
     return Fault("missing_field", f"no question: none of {', '.join(map(repr, QUESTION_NAMES))} has one")
-
-
-def asking_of(record: Mapping[str, Any]) -> Asking | None:
-    """Return the prompt of a record from the first usual field with one, its system message first; None without one."""
-    system = record.get("system")
-    first: list[Message] = [{"role": "system", "content": system}] if has_text(system) else []
-    for name in QUESTION_NAMES:
-        value = record.get(name)
-        turns = chat_messages(value) if isinstance(value, list) else None
-        if turns is None:
-            if not has_text(value):
-                continue
-            turns = [{"role": "user", "content": value}]
-        if turns[0]["role"] != "system":
-            turns = [*first, *turns]
-        answer = turns.pop()["content"] if turns[-1]["role"] == "assistant" else None
-        if turns and turns[-1]["role"] == "user":
-            return Asking(tuple(turns), answer, bool(first) or name not in QUESTION_ONLY)
-    return None
-
-
-def chat_messages(turns: list[Any]) -> list[Message] | None:
-    """Return turns of a conversation as chat messages, None if one of them is not a role with a text."""
-    messages = []
-    for turn in turns:
-        if not isinstance(turn, dict):
-            return None
-        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
-        if not isinstance(role, str) or not isinstance(content, str):
-            return None
-        messages.append({"role": ROLES.get(role, role), "content": content})
-    return messages or None
 
 
 def id_of(record: Mapping[str, Any]) -> str:

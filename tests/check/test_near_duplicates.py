@@ -81,6 +81,44 @@ def test_instructions_in_every_prompt_do_not_make_them_similar() -> None:
     assert [pair.first[0].location.number for pair in found.pairs()] == [7]
 
 
+INSTRUCTIONS = " ".join(f"rule{n}" for n in range(200))
+QUESTIONS = [
+    "How do I isolate a plasmid from an overnight culture of bacteria?",
+    "Which steps stain fixed tissue with hematoxylin and eosin?",
+    "Plan the transfection of adherent cells in a plate with six wells.",
+    "What is the way to calibrate a pH electrode before a titration?",
+]
+ALIKE = QUESTIONS[0].replace("bacteria", "yeast")
+
+
+def as_system(question: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": question}]
+    return {"prompt": messages, "reference": GOOD}
+
+
+def in_turn(question: str) -> dict[str, Any]:
+    return {"query": f"{INSTRUCTIONS}\n{question}", "reference": GOOD}
+
+
+@pytest.mark.parametrize(("row", "fewest"), [(as_system, 2), (in_turn, 3)])
+def test_what_rows_share_does_not_make_a_few_of_them_similar(tmp_path: Path, row: Any, fewest: int) -> None:
+    """Ten prepared rows were all near-duplicates of each other, because of the instructions in their prompts."""
+    for number in range(fewest, len(QUESTIONS) + 1):
+        rows = [row(question) for question in QUESTIONS[:number]]
+        data, _ = checked(tmp_path, rows[1:], rows[:1], similarity=0.8)
+        assert [pair.of for pair in data.pairs] == ["reference"]
+        data, _ = checked(tmp_path, rows, [row(ALIKE)], similarity=0.5)
+        (pair,) = [pair for pair in data.pairs if pair.of == "prompt"]
+        assert (pair.first[0].location.number, pair.second[0].location.number) == (1, 1)
+
+
+def test_the_library_of_a_question_is_not_compared(tmp_path: Path) -> None:
+    library = "only use the following actions: " + ", ".join(f'"act{n}"' for n in range(30)) + "."
+    rows = [{"query": f"{question} For this, {library}", "reference": GOOD} for question in QUESTIONS[:2]]
+    data, _ = checked(tmp_path, rows[:1], rows[1:], similarity=0.8)
+    assert [pair.of for pair in data.pairs] == ["reference"]
+
+
 def test_within_a_split_texts_may_repeat() -> None:
     found = NearDuplicates(0.8)
     found.add("prompt", ["a b c", "a b c"], ["x", "x"], places(2))

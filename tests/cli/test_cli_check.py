@@ -96,6 +96,30 @@ def test_figures_of_the_published_records(call, shared: Path, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+@pytest.mark.parametrize("roles", [("from", "value", "human", "gpt"), ("role", "content", "user", "assistant")])
+def test_chats_are_records(call, tmp_path: Path, ending: str, roles: tuple[str, ...]) -> None:
+    """As the authors publish them, and as `assay prepare` writes them for supervised training."""
+    pytest.importorskip("pyarrow")
+    from tests.files.any_format import write
+
+    role, content, user, assistant = roles
+    field = "conversations" if role == "from" else "messages"
+
+    def chat(question: str, answer: str) -> dict[str, object]:
+        turns = [{role: user, content: question}, {role: assistant, content: answer}]
+        return {"system": "Answer with four sections.", field: turns}
+
+    rows = [chat("How is it done?", RESPONSE), chat("And how is that?", FORGETFUL), chat("How?", "I do not know.")]
+    result = call("check", write(tmp_path / f"in.{ending}", rows), "--json", tmp_path / "out.json")
+    assert result.exit_code == 1
+    assert [line.partition(": ")[2] for line in result.stdout.splitlines()] == [
+        "warning: a response equal to this reference would fail a gate (low_coverage)",
+        "error: no field 'reference' (missing_field)",
+    ]
+    assert json.loads((tmp_path / "out.json").read_bytes())["gold"]["answers"] == 2
+
+
 def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
     source = tmp_path / "in.json"
     source.write_text("[1")
