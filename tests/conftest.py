@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from examples.rollouts import generate
 from tests.own_process import environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,24 +71,25 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """Return the folder of shared specifications beside the checkout; tests that need it are skipped without it."""
-    folder = ROOT.parent / "shared"
-    if not folder.is_dir():
-        pytest.skip("the folder ../shared with the golden cases is not here")
-    return folder
+def gold_records() -> list[dict[str, Any]]:
+    """Return 24 generated records in the form of the published ones: id, query and reference, a whole answer.
 
-
-@pytest.fixture(scope="session")
-def golden(shared: Path) -> Callable[[str], list[dict[str, Any]]]:
-    """Load the golden cases of one file by its name, e.g. golden("score_default")."""
-    return lambda name: read_records(shared / "golden" / f"{name}.jsonl")
-
-
-@pytest.fixture(scope="session")
-def demo_records(shared: Path) -> list[dict[str, Any]]:
-    """Return the published demonstration records: query, system and reference."""
-    return read_records(shared / "data" / "scirecipe_demo.jsonl")
+    The query of every third has no library of actions, and the prose of every fourth leaves out the first step.
+    """
+    records = []
+    whole = (rollout for rollout in generate(48, 1) if "<orc>" in rollout["reference"])
+    for k, rollout in enumerate(islice(whole, 24)):
+        query, reference = rollout["prompt"].partition(" Use only")[0], rollout["reference"]
+        if k % 3:
+            actions = re.findall(r'"action": "[^"]+"', reference)
+            library = ", ".join(action.removeprefix('"action": ') for action in actions)
+            query += f"\nPlease note that you can only use the following actions: {library}."
+        head, tail = reference.split("<orc>")
+        if k % 4 == 3:
+            tail = re.sub(r"Step 1: [^.]*", "Step 1: Begin", tail, count=1)
+        reference = re.sub(r"\{.*\}", lambda step: step[0].lower(), head) + "<orc>" + tail
+        records.append({"id": f"gold-{k}", "query": query, "reference": reference})
+    return records
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Intersection over union of two sets given as lists of ids, duplicates allowed (paper eq. 5)."""
+"""Intersection over union of two sets given as lists of ids, duplicates allowed (paper eq. 4)."""
 
 from __future__ import annotations
 

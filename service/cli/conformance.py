@@ -69,8 +69,7 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     {"id": …, "kind": "evaluate", "profile": "paper", "reference": …, "response": …}
       → {"id": …, "metrics": {"step_m": 1, …}}
 
-    It answers {"id": …, "error": REASON} if a reference cannot be read or no group has two rewards. It may leave
-    out components and metrics.
+    It answers {"id": …, "error": REASON} if a reference cannot be read. It may leave out components and metrics.
 
     Exit codes: 0 every answer is as expected; 1 an answer is wrong, or the engine fails; 2 usage error.
     """  # noqa: D301

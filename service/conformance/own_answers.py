@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ScoringError
 from ..evaluate.evaluation import evaluate
 from ..explain.text import canons
+from ..scoring.reference_index import group_numbers
 from ..scoring.scorer import Scorer
 from ..scoring.scores import group_advantages
 
@@ -38,8 +39,11 @@ def _words(row: Row) -> dict[str, Any]:
 
 
 def _advantages(row: Row) -> dict[str, Any]:
-    rewards, groups = np.array(row["rewards"], np.float64), np.array(row["groups"], np.int64)
-    return {"advantages": group_advantages(rewards, groups, row["advantage_ddof"]).tolist()}
+    groups = group_numbers(row["groups"], len(row["rewards"]))
+    assert groups is not None
+    return {
+        "advantages": group_advantages(np.array(row["rewards"], np.float64), groups, row["advantage_ddof"]).tolist()
+    }
 
 
 def _evaluate(row: Row) -> dict[str, Any]:

@@ -146,9 +146,7 @@ class TaskScores(Scores):
         if self.unscored is None:
             return super().advantages()
         advantages, scored = np.zeros(len(self)), ~self.unscored
-        groups = self.group_index[scored]
-        if len(np.unique(groups)) < len(groups):
-            advantages[scored] = group_advantages(self.rewards[scored], groups, self._ddof)
+        advantages[scored] = group_advantages(self.rewards[scored], self.group_index[scored], self._ddof)
         return advantages
 
     def put_rows(self, rows: NDArray[np.int64], part: Scores) -> None:

@@ -39,13 +39,13 @@ def score_columns(
 
     Rows with a fault are listed on standard error and written with their error and a null reward. Raises OSError if the
     output cannot be written, DocumentError for wrong columns or a damaged file, and InvalidRequest if advantages are
-    wanted and no group has two rewards.
+    wanted that `Scores` would refuse.
     """
     names = columns_read(job, tasks, source)
     check_columns(job, tasks, source, names)
     summary = Summary()
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
-        results = SpooledResults(spool, job.components, job.advantages)
+        results = SpooledResults(spool, job.components, job.advantages, job.fields.group is not None)
         _score(job, tasks, source, names, results, summary, progress, observe)
         write = _write_columns if is_columnar(job.target_format) else _write_rows
         write(job, tasks, source, results)

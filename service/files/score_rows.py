@@ -54,7 +54,7 @@ def score_rows(
     """Score `rows` and write them in their order, with advantages if the job asks for them.
 
     Rows with a fault are listed on standard error and written with their error. Raises OSError if the output cannot be
-    written, DocumentError, and InvalidRequest if advantages are wanted and no group has two rewards.
+    written, DocumentError, and InvalidRequest if advantages are wanted that `Scores` would refuse.
 
     Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
@@ -68,7 +68,7 @@ def score_rows(
                 write(lines)
             listing.close()
             return summary
-        grouped, numbers = GroupedRewards(), dict[str | bytes, int]()
+        grouped, numbers = GroupedRewards(job.fields.group is not None), dict[str | bytes, int]()
         with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
             for rollouts, rewards, lines in scored:
                 spool.writelines(line + b"\n" for line in lines)

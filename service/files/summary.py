@@ -11,7 +11,7 @@ import numpy as np
 
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE
-from ..scoring.scores import Scores, group_advantages
+from ..scoring.scores import Scores, group_advantages, require_group_of_two
 from ..terminal import table
 
 if TYPE_CHECKING:
@@ -142,9 +142,13 @@ class Summary:
 
 
 class GroupedRewards:
-    """The rewards and group numbers of a file, for its advantages: 16 bytes per row."""
+    """The rewards and group numbers of a file, for its advantages: 16 bytes per row.
 
-    def __init__(self) -> None:
+    named: whether a field names the groups, which may have one row then.
+    """
+
+    def __init__(self, named: bool) -> None:
+        self._named = named
         self._rewards = array("d")
         self._groups = array("q")
 
@@ -154,9 +158,11 @@ class GroupedRewards:
         self._groups.extend(groups)
 
     def advantages(self, ddof: int) -> np.ndarray:
-        """Return float64 (rows,), NaN for rows with a fault; raises InvalidRequest if no group has two rewards."""
+        """Return float64 (rows,), NaN for rows with a fault; raises InvalidRequest as `Scores.advantages`."""
         groups = np.array(self._groups, np.int64)
         scored = groups >= 0
+        if not self._named:
+            require_group_of_two(groups[scored])
         advantages = np.full(len(groups), np.nan)
         advantages[scored] = group_advantages(np.array(self._rewards, np.float64), groups[scored], ddof)
         return advantages

@@ -16,7 +16,7 @@ from ...kernels.status import REASONS
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest, Issue
 
-__all__ = ["NO_SPREAD", "PASSED_IF", "Floats", "Scores", "group_advantages"]
+__all__ = ["NO_SPREAD", "PASSED_IF", "Floats", "Scores", "group_advantages", "require_group_of_two"]
 
 Floats = NDArray[np.float64]
 """A column of measures."""
@@ -119,22 +119,32 @@ class Scores:
         Raises
         ------
         InvalidRequest
-            If no group has two responses.
+            If groups are not named, and no reference has two responses.
         """
+        if self.groups is None:
+            require_group_of_two(self.reference_index)
         return group_advantages(self.rewards, self.group_index, self._ddof)
+
+
+def require_group_of_two(group_index: NDArray[np.int64]) -> None:
+    """Raise InvalidRequest if groups that follow from references, int64 (n,), have one response each.
+
+    That is a mistake: one reference for each row and no index. Groups that a request names may have one response.
+    """
+    if len(group_index) and len(np.unique(group_index)) == len(group_index):
+        detail = "advantages need a group of at least two responses"
+        raise InvalidRequest([Issue("include", "no_group", detail)])
 
 
 def group_advantages(rewards: Floats, group_index: NDArray[np.int64], ddof: int) -> Floats:
     """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,).
 
-    They are 0 in groups without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not matter.
+    They are 0 in groups of one and without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not
+    matter.
     """
     if rewards.shape[0] == 0:
         return np.zeros(0)
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
-    if sizes.max() < 2:
-        detail = "advantages need a group of at least two responses"
-        raise InvalidRequest([Issue("include", "no_group", detail)])
     order = np.argsort(groups, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     grouped = rewards[order]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.service.check.policies import POLICIES
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, ROOT, write_rows
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
@@ -64,32 +65,20 @@ def test_settings_decide_what_is_valid(call, tmp_path: Path) -> None:
     assert "too_long" in result.stdout
 
 
-def test_the_published_records(call, shared: Path) -> None:
-    result = call("check", shared / "data" / "scirecipe_demo.jsonl")
+def test_a_file_of_right_answers(call, gold_records, tmp_path: Path) -> None:
+    """The prose of every fourth leaves out a step, which the policies that repeat the key as prose do not."""
+    source, target = write_rows(tmp_path / "in.jsonl", gold_records), tmp_path / "check.json"
+    result = call("check", source, "--no-use-length", "--json", target)
     assert result.exit_code == 0
-    assert "23 checked, 0 invalid, 6 with a warning" in result.stderr
-
-
-def test_figures_of_the_published_records(call, shared: Path, tmp_path: Path) -> None:
-    """They are deterministic: of the policies, only the shuffle is a random choice, and its seed is fixed."""
-    target = tmp_path / "check.json"
-    call("check", shared / "data" / "scirecipe_demo.jsonl", "--json", target)
+    assert "24 checked, 0 invalid, 6 with a warning" in result.stderr
     document = json.loads(target.read_bytes())
-    gold = document["gold"]
-    levels = [(level["min_coverage"], level["passed"]) for level in gold["by_min_coverage"]]
-    assert levels == [(0.95, 17), (0.9, 19), (0.85, 22), (0.8, 23)]
-    assert gold["suggested_min_coverage"] == 0.85
-    earned = {policy["name"]: round(policy["mean_reward"], 3) for policy in document["policies"]}
-    assert earned == {
-        "gold": 0.739,
-        "key_as_prose": 1.0,
-        "words_as_prose": 1.0,
-        "actions_only": 0.4,
-        "shuffled": 0.58,
-        "all_objects": 0.609,
-        "library_order": 0.035,
-        "half": 0.191,
-    }
+    levels = {level["min_coverage"]: level["passed"] for level in document["gold"]["by_min_coverage"]}
+    assert set(levels) > {0.95, 0.9, 0.8}
+    assert set(levels.values()) == {18}, "there is nothing to gain from a step of which little is left"
+    earned = {policy["name"]: policy["mean_reward"] for policy in document["policies"]}
+    assert list(earned) == ["gold", *(policy.name for policy in POLICIES)]
+    assert (earned["gold"], earned["key_as_prose"], earned["words_as_prose"]) == (0.75, 1.0, 1.0)
+    assert 0 < earned["half"] < earned["all_objects"] < earned["gold"]
     assert [policy["name"] for policy in document["policies"] if policy["beats_gold"]] == [
         "key_as_prose",
         "words_as_prose",

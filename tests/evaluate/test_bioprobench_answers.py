@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import random
 import warnings
 
 import pytest
@@ -147,51 +146,6 @@ def test_literals_have_limits():
         with pytest.raises(Unreadable):
             literal(text)
     assert literal(f"{'[' * MAX_DEPTH}{']' * MAX_DEPTH},") is not None
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_aggregates_of_random_files(seed):
-    """Whole files of other seeds against the means by the definitions."""
-    dice = random.Random(seed)
-    steps = [[f"step {k}" for k in range(dice.randrange(1, 9))] for _ in range(200)]
-    records, parsed = [], []
-    for right in steps:
-        order = dice.sample(range(len(right)), len(right))
-        shown = dice.sample(right, len(right))
-        text = str(order) if dice.random() < 0.8 else "no idea"
-        records.append(
-            {"wrong_steps": shown, "correct_steps": right, "generated_response": f"[ANSWER_START]{text}[ANSWER_END]"}
-        )
-        if text != "no idea":
-            given_order = [shown[k] for k in order]
-            parsed.append((given_order == right, *twin.pairs_in_order(given_order, right)))
-    found = evaluate("bioprobench.ord", records).aggregate
-    concordant, pairs = sum(row[1] for row in parsed), sum(row[2] for row in parsed)
-    assert found["exact_match"] == pytest.approx(twin.mean([row[0] for row in parsed]), abs=1e-9)
-    assert found["kendall_tau"] == pytest.approx((2 * concordant - pairs) / pairs, abs=1e-9)
-    own = [(2 * row[1] - row[2]) / row[2] if row[2] else 0.0 for row in parsed]
-    assert found["kendall_tau_macro"] == pytest.approx(twin.mean(own), abs=1e-9)
-    assert found["failed"] == pytest.approx(1 - len(parsed) / 200, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_brier_score_and_f1_of_random_files(seed):
-    dice = random.Random(seed)
-    answers = [(dice.choice("ab"), dice.choice("ab"), dice.randrange(130)) for _ in range(300)]
-    records = [{"answer": a, "generated_response": f"[ANSWER_START]{b} & {c}[ANSWER_END]"} for a, b, c in answers]
-    found = evaluate("bioprobench.pqa", records).aggregate
-    read = [(a == b, c / 100) for a, b, c in answers if c <= 100]
-    assert found["accuracy"] == pytest.approx(twin.mean([float(right) for right, _ in read]), abs=1e-9)
-    assert found["brier"] == pytest.approx(twin.mean([(c - right) ** 2 for right, c in read]), abs=1e-9)
-    verdicts = [(dice.random() < 0.5, dice.random() < 0.5) for _ in range(300)]
-    records = [{"is_correct": gold, "generated_response": str(said)} for gold, said in verdicts]
-    found = evaluate("bioprobench.err", records).aggregate
-    hits = sum(not gold and not said for gold, said in verdicts)
-    precision = hits / sum(not said for _, said in verdicts)
-    recall = hits / sum(not gold for gold, _ in verdicts)
-    assert found["precision"] == pytest.approx(precision, abs=1e-9)
-    assert found["recall"] == pytest.approx(recall, abs=1e-9)
-    assert found["f1"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-9)
 
 
 def test_faults_of_records_are_not_the_model_s():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -49,10 +50,11 @@ def test_libraries():
     assert library_of({}) is None
 
 
-def test_the_demonstration_records_keep_the_rules(demo_records):
-    assert [violations(record) for record in demo_records] == [[]] * len(demo_records)
-    assert [library_of(record) is not None for record in demo_records] == [
-        "following actions" in record["query"] for record in demo_records
+def test_right_answers_keep_the_rules(gold_records):
+    assert [violations(record) for record in gold_records] == [[]] * len(gold_records)
+    assert [library_of(record) for record in gold_records] == [
+        tuple(re.findall(r'"action": "([^"]+)"', record["reference"])) if k % 3 else None
+        for k, record in enumerate(gold_records)
     ]
 
 

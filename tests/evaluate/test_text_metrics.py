@@ -17,7 +17,14 @@ from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import meteor, text_pairs
 from assay.service.evaluate.text.ngrams import METHOD_1, NO_SMOOTHING, rouge_l, rouge_n, rouge_words, sentence_bleu
 from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
-from tests.evaluate.word_lists import forget_wordnet, needs_sentences, needs_wordnet, write_wordnet
+from tests.evaluate.word_lists import (
+    SENTENCES,
+    WORDNET,
+    forget_wordnet,
+    needs_sentences,
+    needs_wordnet,
+    write_wordnet,
+)
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
@@ -339,3 +346,11 @@ def test_vanilla_is_the_mean_of_three():
     assert found.aggregate["bertscore"] == 0.9
     alone = evaluate("lexical", records, bertscore=bertscore, metrics=["vanilla"])
     assert alone.aggregate["vanilla"] == pytest.approx(found.aggregate["vanilla"])
+
+
+def test_the_machine_says_what_it_has():
+    """Without word lists the tests above are skipped: then the task says so rather than give numbers."""
+    record = {"output": ["Wash the cells."], "generated_response": "Wash the cells."}
+    found = evaluate("bioprobench.gen", [record])
+    assert ("bleu" in found.unavailable) == (not SENTENCES)
+    assert ("meteor" in found.unavailable) == (not (SENTENCES and WORDNET))

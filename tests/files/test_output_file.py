@@ -193,14 +193,14 @@ def test_the_next_command_removes_what_a_killed_one_left(start: Start, call, fol
 @pytest.mark.attack
 @pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.parquet", "absent.jsonl"])
 def test_an_error_at_the_end_leaves_what_was_there(call, folder: Path, name: str) -> None:
-    """Ask for advantages of groups of one, which is an error after the last row: an existing output stays."""
+    """Ask for advantages of references with one row each, an error after the last row: an existing output stays."""
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     if not name.startswith("absent"):
         Path(name).write_text("what was there\n")
     before = sorted(folder.iterdir())
-    source = write_rows(Path("in.jsonl"), [{**GOOD, "id": n} for n in range(3)])
-    result = call("score", source, "-o", name, "--include", "advantages", "--group-field", "id")
+    source = write_rows(Path("in.jsonl"), [{**GOOD, "reference": KEY_LINE + "\n" * n} for n in range(3)])
+    result = call("score", source, "-o", name, "--include", "advantages")
     assert (result.exit_code, "at least two responses" in result.stderr) == (2, True)
     assert sorted(path for path in folder.iterdir() if path.name != "in.jsonl") == before
     assert all(path.read_text() == "what was there\n" for path in before)

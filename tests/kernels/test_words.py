@@ -18,14 +18,6 @@ def test_cases():
     assert {f"{name} {text}": CANON(text) for name, text, _ in WORDS} == expected
 
 
-def test_golden(golden):
-    cases = golden("words") + golden("words_rules2")
-    assert len(cases) > 100
-    assert many_canons([(case["text"],) for case in cases]) == [" ".join(case["words"]) for case in cases]
-    for case in cases[::5]:
-        assert CANON(case["text"]) == " ".join(case["words"])
-
-
 @given(texts)
 @examples(400)
 def test_tricky_texts(text):

@@ -17,13 +17,11 @@ def group_advantage(rewards: list[float], ddof: int) -> list[float]:
     return [deviation / std for deviation in deviations]
 
 
-def advantages(rewards: Sequence[float], group_index: Sequence[int], ddof: int = 1) -> list[float]:
-    """Return advantages in the order of the rewards; raises ValueError if there are rewards but no group of two."""
+def advantages(rewards: Sequence[float], groups_of: Sequence[int | str], ddof: int = 1) -> list[float]:
+    """Return advantages in the order of the rewards; 1 and "1" are different groups."""
     groups = defaultdict(list)
-    for k, group in enumerate(group_index):
+    for k, group in enumerate(groups_of):
         groups[group].append(k)
-    if rewards and max(len(members) for members in groups.values()) < 2:
-        raise ValueError("no group has two responses")
     result = [0.0] * len(rewards)
     for members in groups.values():
         for k, value in zip(members, group_advantage([rewards[k] for k in members], ddof), strict=True):

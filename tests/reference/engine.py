@@ -27,10 +27,7 @@ def words_row(row: Row) -> dict[str, Any]:
 
 
 def advantages_row(row: Row) -> dict[str, Any]:
-    try:
-        return {"advantages": advantages(row["rewards"], row["groups"], row["advantage_ddof"])}
-    except ValueError:
-        return {"error": "no_group"}
+    return {"advantages": advantages(row["rewards"], row["groups"], row["advantage_ddof"])}
 
 
 def evaluate_row(row: Row) -> dict[str, Any]:

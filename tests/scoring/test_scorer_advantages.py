@@ -63,30 +63,26 @@ def test_rewards_that_differ_by_rounding_alone_are_equal(ddof):
     assert check([0.0, 1.1e-9], [0, 0], ddof) == pytest.approx(np.array([-1, 1]) / math.sqrt(1 + ddof))
 
 
-def test_golden(golden):
-    """Where no group has two responses the golden values are 0, but asking for them is an error."""
-    cases = golden("advantages")
-    assert len(cases) > 20
-    for case in cases:
-        names = sorted(set(case["groups"]))
-        groups = [names.index(group) for group in case["groups"]]
-        if len(names) == len(groups):
-            with pytest.raises(InvalidRequest, match="at least two responses"):
-                group_advantages(np.array(case["rewards"]), np.array(groups), case["advantage_ddof"])
-            continue
-        assert check(case["rewards"], groups, case["advantage_ddof"]) == pytest.approx(case["expected"], abs=1e-9)
-
-
-def test_no_group():
-    for rewards, groups in (([1.0], [0]), ([1.0, 0.0, 0.5], [2, 0, 1])):
+def test_references_with_one_response_each():
+    """That is a mistake: one reference for each row, and no index."""
+    for responses, index in ((RESPONSES[:1], [2]), (RESPONSES[:3], [0, 1, 2]), (RESPONSES[:3], None)):
+        scores = Scorer().score(responses, REFERENCES[:3] if index is None else REFERENCES, index)
         with pytest.raises(InvalidRequest) as caught:
-            group_advantages(np.array(rewards), np.array(groups), 1)
+            scores.advantages()
         assert [(o.path, o.reason) for o in caught.value.issues] == [("include", "no_group")]
-    scores = Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2])
-    with pytest.raises(InvalidRequest):
-        scores.advantages()
-    assert scores.rewards.shape == (3,), "the rewards are there all the same"
+        assert scores.rewards.shape == (len(responses),), "the rewards are there all the same"
+
+
+def test_named_groups_of_one_have_advantage_zero():
+    """A last partial batch is no mistake."""
+    assert group_advantages(np.array([1.0, 0.0, 0.5]), np.array([2, 0, 1]), 1).tolist() == [0.0] * 3
+    assert Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2], [7, "7", "b"]).advantages().tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("groups", [None, []])
+def test_an_empty_batch_has_no_advantages(groups):
     assert group_advantages(np.zeros(0), np.zeros(0, np.int64), 1).shape == (0,)
+    assert Scorer().score([], [], groups=groups).advantages().shape == (0,)
 
 
 def test_a_group_needs_responses_not_references():

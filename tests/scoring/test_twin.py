@@ -1,4 +1,4 @@
-"""The textbook twin against the golden cases, the worked examples and the corners of docs/rules.md."""
+"""The textbook twin against the worked examples and the corners of docs/rules.md; `tests/vectors/` has its values."""
 
 from __future__ import annotations
 
@@ -40,30 +40,12 @@ def differences(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, tupl
     }
 
 
-@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners", "score_rules2"])
-def test_golden_scores(golden, name):
-    cases = golden(name)
-    off = {}
-    for case in cases:
-        got = score_one(case["response"], parse_reference(case["reference"]), case["config"])
-        assert got.keys() == case["expected"].keys() == KEYS
-        if found := differences(got, case["expected"]):
-            off[case["id"]] = found
-    assert len(cases) > 10
-    assert not off
-
-
-def test_golden_words(golden):
-    cases = golden("words") + golden("words_rules2")
-    assert len(cases) > 100
-    assert [words(case["text"]) for case in cases] == [case["words"] for case in cases]
-
-
-def test_published_records_against_themselves(demo_records):
-    """The consistency gate is stricter than the authors' own data."""
-    answers = [record["reference"] for record in demo_records]
-    results = [(result["reason"], result["score"]) for result in score(answers, answers)]
-    assert sorted(results) == [("low_coverage", 0.0)] * 6 + [("ok", 2.5)] * 17
+def test_right_answers_against_themselves(gold_records):
+    answers = [record["reference"] for record in gold_records]
+    results = [
+        (result["reason"], result["score"]) for result in score(answers, answers, settings={"use_length": False})
+    ]
+    assert sorted(results) == [("low_coverage", 0.0)] * 6 + [("ok", 2.5)] * 18
 
 
 def test_cases():
@@ -174,8 +156,8 @@ def test_advantages():
     assert advantages(rewards, [0, 0, 1, 1, 2], ddof=0) == pytest.approx([1, -1, 0, 0, 0])
     assert advantages([], []) == []
     assert advantages([0.3, 0.1 + 0.2, 0.3 + 9e-10], [7, 7, 7]) == [0, 0, 0]
-    with pytest.raises(ValueError, match="no group has two responses"):
-        advantages(rewards, range(5))
+    assert advantages(rewards, range(5)) == [0] * 5
+    assert advantages([1.0, 0.0], [1, "1"]) == [0, 0]
 
 
 @given(st.lists(st.floats(-2, 5), min_size=2, max_size=12), st.sampled_from([0, 1]))

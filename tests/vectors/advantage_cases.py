@@ -10,7 +10,7 @@ from tests.vectors.seeded import Dice
 SEEDED = 40
 REWARDS = (0.0, 0.0, 0.25, 0.3, 0.5866, 0.6402, 0.7, 1.0, 1.0, 2.5, -1.25)
 
-CASES: dict[str, tuple[list[float], list[int]]] = {
+CASES: dict[str, tuple[list[float], list[int | str]]] = {
     "one-group": ([1.0, 0.0, 0.5, 0.25], [0, 0, 0, 0]),
     "two-groups-mixed": ([1.0, 0.0, 0.5, 0.75], [0, 1, 1, 0]),
     "numbers-of-groups-may-be-any": ([1.0, 0.0, 0.5, 0.75], [7, -3, -3, 7]),
@@ -30,6 +30,10 @@ CASES: dict[str, tuple[list[float], list[int]]] = {
     "an-order-of-rows": ([0.1, 0.7, 0.2, 0.6, 0.3], [0, 0, 0, 0, 0]),
     "another-order-of-rows": ([0.3, 0.6, 0.1, 0.2, 0.7], [0, 0, 0, 0, 0]),
     "no-group-of-two": ([1.0, 0.0], [0, 1]),
+    "a-number-and-its-digits-are-two-groups": ([1.0, 0.0, 0.5, 0.25], [1, "1", 1, "1"]),
+    "a-number-and-its-digits-alone": ([1.0, 0.0], [1, "1"]),
+    "texts-as-groups": ([1.0, 0.0, 0.5, 0.25], ["a", "", "a", ""]),
+    "texts-with-zeros-in-front": ([1.0, 0.0, 0.5, 0.25], ["01", "1", "01", "1"]),
     "single-response": ([1.0], [0]),
     "empty": ([], []),
 }

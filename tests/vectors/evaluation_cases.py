@@ -46,6 +46,29 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         "micro-sign": step("add", "lysis buffer|pbs", "5 µl"),
     }.items():
         yield f"content/{name}", told([one, whole[1]]), key_lines(whole)
+    for name, objects, others in [
+        ("low-line-is-in-a-word", "a_b", "a b"),
+        ("micro-sign-is-in-a-word", "5 µl", "5 l"),
+        ("greek-mu-is-in-a-word", "5 μl", "5 l"),
+        ("micro-sign-and-greek-mu-differ", "5 µl", "5 μl"),
+        ("per-cent-is-in-a-word", "70% ethanol", "70 ethanol"),
+        ("hyphen-is-in-a-word", "ph-electrode", "ph electrode"),
+        ("point-is-in-a-word", "0.5 ml", "0 5 ml"),
+        ("no-words-in-the-response", "的", "pbs"),
+        ("no-words-in-the-reference", "pbs", "水"),
+        ("no-words-in-both", "的", "水"),
+        ("lower-case-is-no-case-folding", "Straße", "STRASSE"),
+        ("lower-case-of-a-dotted-capital", "İ", "i̇"),
+        ("letters-that-are-not-ascii", "café", "caf"),
+    ]:
+        yield f"content/objects-{name}", told([step("add", objects)]), key_lines([step("add", others)])
+        yield f"content/parameters-{name}", told([step("add", "b", objects)]), key_lines([step("add", "b", others)])
+        yield f"content/action-{name}", told([step(objects, "b")]), key_lines([step(others, "b")])
+    yield "content/parameters-on-one-side", told([step("add", "b", "的")]), key_lines([step("add", "b", "5 ml")])
+    indented = key_lines([a, b]).replace("\nStep", "\n  Step")
+    yield "lines/an-indented-step", answer(indented, "nothing"), key_lines([a, b])
+    yield "lines/an-indented-step-of-the-reference", told([a, b]), indented
+    yield "lines/an-indented-first-step", answer(f"  {KEY}", "nothing"), KEY
     yield "reference/an-answer", told(ONE_STEP), told(ONE_STEP)
     yield "reference/prose", told(ONE_STEP), "Add the PBS."
     yield "reference/empty", told(ONE_STEP), ""
@@ -61,6 +84,11 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         "objects-are-a-string": '{"action": "add", "objects": "pbs", "parameters": ["5 min"]}',
         "parameters-are-an-object": '{"action": "add", "objects": ["pbs"], "parameters": {"5 min": 1}}',
         "an-object-is-a-number": '{"action": "add", "objects": ["pbs", 5], "parameters": ["5 min"]}',
+        "elements-are-values-of-every-type": '{"action": "add", "objects": [5, "pbs", null, true, ["x"], {"y": 1}], '
+        '"parameters": [{"5 min": 1}, "5 min", 1.5, false, null, ["5 min"]]}',
+        "objects-are-a-number": '{"action": "add", "objects": 5, "parameters": ["5 min"]}',
+        "parameters-are-a-number": '{"action": "add", "objects": ["pbs"], "parameters": 0}',
+        "objects-are-true": '{"action": "add", "objects": true, "parameters": ["5 min"]}',
         "blank-elements": '{"action": "add", "objects": ["pbs", " ", ""], "parameters": ["5 min"]}',
         "further-names": '{"action": "add", "objects": ["pbs"], "parameters": ["5 min"], "note": 1}',
         "not-a-number": '{"action": "add", "objects": ["pbs"], "parameters": ["5 min"], "x": NaN}',
@@ -68,6 +96,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         "array": "[]",
     }.items():
         yield f"fields/{name}", answer(f"Step 1: {text}"), KEY
+        yield f"fields/reference-with-{name}", answer(), f"Step 1: {text}"
     for k in range(SEEDED):
         dice = Dice(f"evaluation {k}")
         reference = seeded.protocol(dice)

@@ -46,7 +46,7 @@ def protocol(actions: str) -> Steps:
 
 def rows() -> Rows:
     """Yield every input whose texts have no lone surrogates: JSON cannot carry them everywhere."""
-    parts = examples, reasons, sections, coverage, lengths, limits, numbers, objects, every_setting, drawn
+    parts = examples, reasons, sections, coverage, lengths, limits, numbers, objects, corners, every_setting, drawn
     for name, given in itertools.chain.from_iterable(part() for part in parts):
         try:
             json.dumps(given, ensure_ascii=False).encode()
@@ -185,6 +185,9 @@ def limits() -> Rows:
     for depth in (99, 100):
         deep = KEY.replace('["pbs"]', "[" * depth + "]" * depth)
         yield row(f"limits/json-depth-{depth + 1}", answer(deep))
+        deep = KEY.replace('["pbs"]', '{"a":' * depth + "[]" + "}" * depth)
+        yield row(f"limits/json-depth-of-objects-{depth + 1}", answer(deep))
+        yield row(f"limits/json-depth-of-objects-{depth + 2}-with-an-array", answer(deep.replace("[]", "[[]]", 1)))
 
 
 def numbers() -> Rows:
@@ -254,6 +257,63 @@ def objects() -> Rows:
     ]:
         for order in ("strict", "lcs"):
             yield row(f"anchors/{name}-{order}", told(protocol(predicted)), protocol(wanted), order=order)
+
+
+def corners() -> Rows:
+    """Yield corners of the rules, each of which decides a number that no other case depends on."""
+    for name, given, wanted in [
+        ("sign-before-a-number", "-20 celsius", "−20 °C"),
+        ("sign-before-a-number-and-its-unit", "-20celsius", "-20 c"),
+        ("sign-is-part-of-the-number", "-20 °C", "20 °C"),
+        ("number-with-two-points", "1.5.2 minutes", "1.5.2 min"),
+        ("number-with-two-points-and-its-unit", "1.5.2minutes", "1.5.2 min"),
+        ("digits-that-are-not-ascii", "٣ minutes", "٣ min"),
+        ("digits-that-are-not-ascii-and-their-unit", "٣minutes", "٣ min"),
+        ("superscript-after-digits-that-are-not-ascii", "٣² cells", "٣^2 cells"),
+        ("thousands-of-digits-that-are-not-ascii", "١٢,٠٠٠ rpm", "١٢٠٠٠ rpm"),
+        ("numeric-characters-that-are-no-letters", "〇 ml", "ml"),
+        ("equal-beginnings-of-eight-bytes", "supernatant1", "supernatant2"),
+        ("equal-beginnings-and-ends", "abcdefgh1ijklmnop", "abcdefgh2ijklmnop"),
+    ]:
+        yield row(f"words/{name}", told([step("a", "b", given)]), [step("a", "b", wanted)])
+        yield row(f"words/objects-{name}", told([step("a", given)]), [step("a", wanted)])
+        yield row(f"words/action-{name}", told([step(given)]), [step(wanted)])
+    for name, given, wanted in [("response", "--", ""), ("reference", "", "--|…"), ("both", "--", "…|_")]:
+        steps = [step("a", "b", given)], [step("a", "b", wanted)]
+        yield row(f"content/parameters-without-words-in-{name}", told(steps[0]), steps[1])
+        steps = [step("a", given, "5 ml")], [step("a", wanted, "5 ml")]
+        yield row(f"content/objects-without-words-in-{name}", told(steps[0]), steps[1])
+    two = protocol("a b")
+    for use, gap in itertools.product((True, False), repeat=2):
+        config = {"use_position": use, "use_step_gap": gap}
+        name = f"{'with' if use else 'without'}-position-{'with' if gap else 'without'}-step-gap"
+        yield row(f"position/as-far-as-the-reference-is-long-{name}", told(protocol("x y z b")), two, **config)
+        yield row(f"position/farther-than-the-reference-is-long-{name}", told(protocol("x y z u v b")), two, **config)
+    carriage = "\r".join
+    lines = [f"Step {i}: {json.dumps(one)}" for i, one in enumerate([*ONE_STEP, *ONE_STEP], 1)]
+    prose = [ORC, ORC.replace("1", "2", 1)]
+    yield row("lines/key-lines-end-at-a-carriage-return", answer(carriage(lines), TWO_ORC), [*ONE_STEP, *ONE_STEP])
+    yield row("lines/prose-lines-end-at-a-carriage-return", answer(TWO_KEY, carriage(prose)), [*ONE_STEP, *ONE_STEP])
+    yield row("lines/reference-lines-end-at-a-carriage-return", answer(TWO_KEY, TWO_ORC), carriage(lines))
+    for name, between in {
+        "no-break-space": "\u00a0",
+        "em-space": "\u2003",
+        "vertical-tab": "\v",
+        "nothing": "",
+    }.items():
+        yield row(f"numbering/prose-{name}-before-the-number", answer(KEY, ORC.replace(" ", between, 1)))
+        yield row(f"numbering/prose-{name}-before-the-colon", answer(KEY, ORC.replace(":", f"{between}:", 1)))
+        yield row(f"numbering/key-{name}-before-the-number", answer(KEY.replace(" ", between, 1)))
+        yield row(f"numbering/key-{name}-before-the-colon", answer(KEY.replace(":", f"{between}:", 1)))
+    for name, value in {
+        "array": "[1]",
+        "text": '"add"',
+        "number": "1",
+        "null": "null",
+        "object-in-an-array": "[{}]",
+    }.items():
+        yield row(f"json/{name}-in-place-of-a-step", answer(f"Step 1: {value}"))
+        yield row(f"reference/{name}-in-place-of-a-step", answer(), f"Step 1: {value}")
 
 
 def every_setting() -> Rows:

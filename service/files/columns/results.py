@@ -74,13 +74,16 @@ def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
 
 
 class SpooledResults:
-    """Spools result columns to a file, null for rows with a fault; for advantages, 16 bytes per row stay in memory."""
+    """Spools result columns to a file, null for rows with a fault; for advantages, 16 bytes per row stay in memory.
 
-    def __init__(self, file: IO[bytes], components: Sequence[str], advantages: bool) -> None:
+    named_groups: whether a column names the groups.
+    """
+
+    def __init__(self, file: IO[bytes], components: Sequence[str], advantages: bool, named_groups: bool) -> None:
         self._file = file
         self._components = components
         self._fields = result_fields(components, advantages)
-        self._grouped = GroupedRewards() if advantages else None
+        self._grouped = GroupedRewards(named_groups) if advantages else None
         self._schema = pa.schema([*result_fields(components, False), error_field(numbered=True)])
         self._writer = pa.ipc.new_stream(file, self._schema)
         self._rows = 0
@@ -100,7 +103,7 @@ class SpooledResults:
         return pa.schema([*self._fields, error_field(numbered=True)] if self._faults else self._fields)
 
     def tables(self, ddof: int) -> Iterator[Any]:
-        """Yield the results of each batch as a table, in order; raises InvalidRequest if no group has two rewards."""
+        """Yield the results of each batch as a table, in order; raises InvalidRequest as `Scores.advantages`."""
         advantages = self._grouped.advantages(ddof) if self._grouped is not None else None
         self._writer.close()
         self._file.seek(0)

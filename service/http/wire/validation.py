@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...evaluate.task_rewards import REWARD_TASKS
 from ...scoring.reference_index import check_index, group_numbers, resolve_reference_index
-from ...scoring.scores import group_advantages
+from ...scoring.scores import require_group_of_two
 from .envelope import MAX_UNKNOWN, Envelope
 
 __all__ = [
@@ -168,10 +168,8 @@ def read_index(
     index = None if issues else index
     issues += found
     asked = "include" not in invalid and "advantages" in envelope.values.get("include", ())
-    if asked and not issues and index is not None and responses:
-        grouped = index if groups is None else groups
-        if np.bincount(grouped).max() < 2:
-            issues = issues_of(group_advantages, np.zeros(responses), grouped, 0)[1]
+    if asked and groups is None and not issues and index is not None:
+        issues = issues_of(require_group_of_two, index)[1]
     return index, groups, issues
 
 

@@ -105,7 +105,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"configs": [{}, {"max_steps": 1}], "include": ["x"]},
         [("include[0]", "unknown_column"), ("references[0]", "too_long")],
     ),
-    "no group": ({"configs": [{}], "include": BOTH, "groups": [1, 2, 3]}, [("include", "no_group")]),
+    "no group": (
+        {"configs": [{}], "include": BOTH, "references": [REFERENCE] * 3, "reference_index": [0, 1, 2]},
+        [("include", "no_group")],
+    ),
     "another task": (
         {"task": "lexical", "configs": [{}], "references": ["Add buffer."]},
         [("configs", "unknown_field")],

@@ -102,7 +102,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"config": {"lexical": {"bertscore_model": "/etc"}}},
         [("config.lexical.bertscore_model", "local_option")],
     ),
-    "advantages without a group": ({"include": BOTH, "groups": [1, 2, 3]}, [("include", "no_group")]),
     "nested groups": ({"groups": [[1], {"a": 1}, 1.5]}, [(f"groups[{k}]", "wrong_type") for k in range(3)]),
 }
 
@@ -158,6 +157,39 @@ def test_advantages_of_score_use_groups(client):
 
 
 ARROW = "application/vnd.apache.arrow.stream"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"task": "score", "references": [REFERENCE] * 3},
+        {"task": "score", "references": [REFERENCE] * 3, "configs": [{}, {"order": "lcs"}]},
+        {"task": "lexical", "config": {"reward": "rouge_l"}, "references": ["a", "b", "c"]},
+        {},
+    ],
+    ids=["score", "configurations", "another task", "several tasks"],
+)
+def test_named_groups_of_one_have_advantage_zero(client, changed):
+    """A last partial batch may have one response for each prompt; without groups that is a mistake."""
+    request = VALID | changed | {"include": ["advantages"]}
+    assert errors_of(problem_of(client.post("/v1/score", json=request), 422)) == [("include", "no_group")]
+    reply = scored(client, request | {"groups": [1, "1", 2]})
+    for part in [reply, *reply.get("configs", [])]:
+        assert part["advantages"] == [0.0] * 3
+
+
+@pytest.mark.parametrize("one_task", [False, True])
+def test_named_groups_of_one_in_a_stream(client, one_task):
+    table = table_of(group=[str(k) for k in range(len(ROWS))])
+    query = {}
+    if one_task:
+        keep = [k for k, row in enumerate(ROWS) if row.task == "score"]
+        table, query = table.take(keep).drop_columns("task"), {"task": "score"}
+    reply = post_stream(
+        client, table, include="advantages", config=json.dumps(SETTINGS if one_task else OPTIONS), **query
+    )
+    assert reply.status_code == 200, reply.text
+    assert set(pa.ipc.open_stream(reply.content).read_all()["advantage"].to_pylist()) == {0.0}
 
 
 def test_groups_may_be_integers_of_any_size(client):

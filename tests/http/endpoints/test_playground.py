@@ -154,6 +154,6 @@ def test_playground_and_docs_can_be_disabled():
 
 
 def test_browser_tests_are_skipped_without_a_browser(tmp_path):
-    command = [sys.executable, str(ROOT / "tests" / "browser" / "run.py")]
-    shown = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "tests.browser.run"]
+    shown = subprocess.run(command, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
     assert "NO BROWSER: PLAYGROUND AND REPORTS NOT TESTED" in shown.stdout

@@ -1,4 +1,4 @@
-"""Explanations recompute to the reward, bit for bit: golden cases, worked examples, and hypothesis."""
+"""Explanations recompute to the reward, bit for bit: test vectors, worked examples, and hypothesis."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 
 from assay.kernels.compiler.jit import JIT
+from assay.service.conformance.vectors import read_vectors
 from tests.cases import ALL, Case
 from tests.explain.recomputing import assert_placed, assert_recomputes, explained
 from tests.reference.scorer import UnreadableReferenceError, parse_reference
 from tests.strategies import examples, rollouts, settings
 
 
-@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners", "score_rules2"])
-def test_golden(golden, name):
-    for case in golden(name)[:: 1 if JIT else 16]:
-        document = explained(case["response"], case["reference"], case["config"])
+def test_vectors():
+    cases = [case for case in read_vectors(["score"]) if "reward" in case.expected]
+    for case in cases[:: 1 if JIT else 16]:
+        document = explained(case.row["response"], case.row["reference"], case.row["config"])
         assert_recomputes(document)
-        assert document["reward"] == pytest.approx(case["expected"]["reward"], abs=1e-9)
+        assert document["reward"] == case.expected["reward"], case.id
 
 
 def check(case: Case) -> None:
@@ -51,9 +52,9 @@ def test_rollouts_under_any_settings(rollout, overrides):
     assert_placed(response, document)
 
 
-def test_published_records(demo_records):
-    for published in demo_records:
-        answer = published["reference"]
-        document = explained(answer, answer, {})
+def test_right_answers(gold_records):
+    for record in gold_records:
+        answer = record["reference"]
+        document = explained(answer, answer, {"use_length": False})
         assert_recomputes(document)
         assert all(factor["change"] == 0 for factor in document["factors"][1:]) == (document["reason"] == "ok")
