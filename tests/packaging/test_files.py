@@ -206,6 +206,40 @@ def test_every_test_is_run_by_some_command() -> None:
     assert sorted(str(folder.relative_to(ROOT / "tests")) for folder in hidden) == expected
 
 
+def test_the_suite_ends_with_what_was_skipped(tmp_path: Path) -> None:
+    """And with the command that brings what was missing; a target of the Makefile."""
+    reasons = {
+        "NLTK's punkt_tab is not on this machine: make word-lists": 2,
+        "could not import 'rouge_score': No module named 'rouge_score'": 1,
+        "needs assay[deploy]": 1,
+        "there is no promtool here": 1,
+    }
+    marks = "".join(
+        f"@pytest.mark.skip(reason={reason!r})\n@pytest.mark.parametrize('k', range({count}))\ndef test_{n}(k): pass\n"
+        for n, (reason, count) in enumerate(reasons.items())
+    )
+    source = "from tests.conftest import pytest_terminal_summary\n"
+    (tmp_path / "conftest.py").write_text(source)
+    (tmp_path / "test_skips.py").write_text(f"import pytest\n{marks}")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull, "."]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    shown = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    expected = "5 skipped: 2 run after `make word-lists`, 2 run after `make test`, 1 not on this system (reasons above)"
+    assert expected in shown.stdout.splitlines()
+
+
+def test_no_skip_asks_for_a_folder_beside_the_checkout() -> None:
+    """And the commands that reasons name are targets of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
+    for path in sorted(ROOT.glob("tests/**/*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"ROOT\.parent\b|\.\./shared", text.replace(r"\.\./shared", "")), path
+        asked = re.findall(r"(?:reason=|skip\()f?[\"'].*?make ([a-z-]+)", text)
+        assert set(asked) <= targets, path
+
+
 WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "release.yml")
 
 
