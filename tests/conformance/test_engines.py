@@ -14,6 +14,7 @@ import pytest
 
 from assay.service.conformance.engine import MAX_PROBLEMS, run_engine
 from assay.service.conformance.vectors import Case
+from tests.conformance.broken_engines import RULES
 from tests.conftest import ROOT
 
 READ = "import json, os, signal, sys, time\nrows = [json.loads(line) for line in sys.stdin]\n"
@@ -111,6 +112,17 @@ def test_the_twin_as_an_engine(run: Any) -> None:
     found = json.loads(result.stdout)
     assert found["passed"] == found["cases"] > 1_500
     assert found["left_out"] == {}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_engine_that_breaks_one_rule(call: Any, name: str) -> None:
+    """Nothing else about it is wrong, so that few vectors differ."""
+    engine = shlex.join([sys.executable, "-m", "tests.conformance.broken_engines", name])
+    result = call("conformance", "--engine", engine, "--vectors", RULES[name].kind, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["problems"] == []
+    assert 0.9 * found["cases"] < found["passed"] < found["cases"]
 
 
 def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
