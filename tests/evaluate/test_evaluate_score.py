@@ -49,6 +49,16 @@ def off(found: dict[str, float], expected: dict[str, float]) -> dict[str, tuple[
     return {k: (found[k], v) for k, v in expected.items() if not abs(found[k] - v) <= TOLERANCE}
 
 
+def test_elements_that_are_no_strings_are_left_out_in_profile_thoth():
+    """A number among the elements is one element less; a number in their place is a fault of the whole record."""
+    mixed = STEP.replace('["pbs"]', '[5, "pbs", null, ["x"]]').replace('["5 ml"]', '[7, "5 ml", true]')
+    found = measured(told(f"Step 1: {mixed}"), told(f"Step 1: {STEP}"), profile="thoth")
+    assert found == dict.fromkeys(NAMES, 1.0) | {"order_tau": 0.0, "semantic_a": 1.5}
+    for text in (STEP.replace('["pbs"]', "5"), STEP.replace('["5 ml"]', "5"), STEP.replace('"add"', "5")):
+        found = measured(told(f"Step 1: {text}"), told(f"Step 1: {STEP}"), profile="thoth")
+        assert found == dict.fromkeys(NAMES, 0.0)
+
+
 @given(batches())
 @examples(80)
 def test_paper_profile_is_its_twin(batch):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from assay.kernels.status import REASONS
 from assay.service.files.rows.rows import Location, Rollout
 from assay.service.report.statistics import Statistics
-from assay.service.report.verdict import REMEDIES, remedies, verdict
+from assay.service.report.verdict import REMEDIES, Finding, remedies, verdict
 from assay.service.scoring.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step
@@ -94,3 +95,109 @@ def test_every_reason_has_a_remedy():
 @pytest.mark.parametrize("responses", [["no", "no"], ["no"] * 40])
 def test_without_a_response_that_passes(responses):
     assert "The mean reward is 0.0000." in said(collected(responses))
+
+
+BEST = told(R)
+SWAPPED = told([R[0], R[2], R[1]])
+NOT_OPENED, MISSING, NO_STEPS = BEST.removeprefix("<think>"), "no", "<think></think><key></key><orc></orc><note></note>"
+
+
+@pytest.mark.parametrize(
+    ("counts", "named"),
+    [
+        ((3, 1, 0), "think_not_opened (3) and missing_sections (1)."),
+        ((31, 11, 2), "most often think_not_opened (31) and missing_sections (11)."),
+        ((10, 3, 0), "most often think_not_opened (10)."),
+        ((31, 10, 3), "most often think_not_opened (31)."),
+        ((4, 2, 2), "most often think_not_opened (4)."),
+        ((4, 3, 2), "most often think_not_opened (4) and missing_sections (3)."),
+        ((4, 0, 0), "think_not_opened (4)."),
+    ],
+)
+def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on(counts, named):
+    """And only if it is more frequent than the third."""
+    responses = [
+        BEST,
+        *(text for text, n in zip((NOT_OPENED, MISSING, NO_STEPS), counts, strict=True) for _ in range(n)),
+    ]
+    gates = verdict(collected(responses), {})[0]
+    assert gates.text.endswith(f"fail a gate: {named}")
+    two = " and " in named
+    assert [text.partition(":")[0] for text in gates.advice if two] == ["think_not_opened", "missing_sections"][
+        : 2 * two
+    ]
+    assert len(gates.advice) == 1 + two
+
+
+def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
+    """Return the finding on so many groups with spread, at the lowest and highest reward, and of one response."""
+    kinds = [(BEST, SWAPPED)] * groups + [(MISSING, MISSING)] * low + [(BEST, BEST)] * high + [(BEST,)] * single
+    stats = collected([text for kind in kinds for text in kind], [k for k, kind in enumerate(kinds) for _ in kind])
+    (found,) = [finding for finding in verdict(stats, {}) if finding.section == "groups"]
+    return found
+
+
+def test_one_group_of_ten_without_spread_is_well():
+    assert [spread(9, low, 0).good for low in (0, 1)] == [True, True]
+    assert [spread(8, 1, 0).good, spread(18, 1, 1).good, spread(17, 1, 1).good, spread(18, 1, 2).good] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_groups_of_one_response_are_not_counted():
+    found = spread(2, 1, 0, single=30)
+    assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
+    assert not found.good, "thirty more groups would make it one of thirty-three"
+
+
+def test_advice_on_groups_is_for_those_that_there_are():
+    low, high, both = (" ".join(spread(1, *counts).advice) for counts in ((1, 0), (0, 1), (1, 1)))
+    assert ("too hard" in low, "too easy" in low) == (True, False)
+    assert ("too hard" in high, "too easy" in high) == (False, True)
+    assert ("too hard" in both, "too easy" in both) == (True, True)
+
+
+class Values:
+    """A column of a `Statistics`."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def all(self) -> np.ndarray:
+        return self._values
+
+
+@pytest.mark.parametrize(
+    ("count", "correlation", "said_so"),
+    [(30, 0.51, True), (30, 0.49, False), (29, 0.9, False), (30, -0.9, False), (300, 1.0, True)],
+)
+def test_longer_responses_earn_more_from_a_correlation_of_a_half_on(count, correlation, said_so):
+    """Among thirty responses that pass; those that fail, all long or short, are not among them."""
+    generator = np.random.default_rng(count)
+    axes, _ = np.linalg.qr(np.column_stack([np.ones(count), generator.normal(size=(count, 2))]))
+    lengths = axes[:, 1]
+    rewards = correlation * axes[:, 1] + (1 - correlation**2) ** 0.5 * axes[:, 2]
+    stats = collected([BEST, BEST])
+    stats.passed = Values(np.repeat([1.0, 0.0], [count, 50]))
+    stats.lengths = Values(np.concatenate([lengths, np.arange(50) * (1 - 2 * (correlation > 0.5))]))
+    stats.rewards = Values(np.concatenate([rewards, np.arange(50)]))
+    found = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
+    assert [finding.text.partition(" among")[0] for finding in found] == [
+        f"Longer responses earn more (correlation {correlation:+.2f}"
+    ] * said_so
+
+
+def test_the_weakest_component_is_the_furthest_from_its_maximum():
+    """Of content it is 1.5: a mean of 0.75 is a half."""
+    wordy = told(R, " x" * 40)
+    for response, weakest in (
+        (BEST, None),
+        (SWAPPED, "order, on average at 0.0 %"),
+        (wordy, "scale, on average at 2.2 %"),
+    ):
+        (found,) = [finding for finding in verdict(collected([response]), {}) if finding.text.startswith("The mean")]
+        assert found.advice == ([f"Their weakest component is {weakest} of its maximum."] if weakest else ())
+        assert found.good

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from assay import InvalidReference, Scorer
-from tests.cases import ALL, BAD_REFERENCES, Case
+from tests.cases import ALL, BAD_REFERENCES, Case, told
+from tests.cases.writing import step
 from tests.scoring.agreement import assert_sound, bits, differences, record
 
 
@@ -30,6 +31,19 @@ def test_case(case: Case):
     assert differences(record(alone, 0), case.expected) == {}
     batch = scorer.score(["", case.response, "<think>", case.response, ""], [case.reference])
     assert bits(batch)[1] == bits(batch)[3] == bits(alone)[0]
+
+
+@pytest.mark.parametrize("word", ["supernatant{}", "{}supernatant", "superna{}tant", "a{}"])
+def test_words_that_are_nearly_equal_are_different(word):
+    """So many that their places in the table of the reference's strings collide."""
+    texts = [word.format(k) for k in range(100, 300)]
+    ours, theirs = texts[::2], texts[1::2]
+    response, reference = told([step("add", "|".join(ours))]), [step("add", "|".join(theirs))]
+    found = Scorer().score([response, told(reference)], [{"steps": reference}])
+    assert found.components["content"].tolist() == [0.0, 1.5]
+    actions = [told([step(action) for action in some]) for some in (ours, theirs)]
+    found = Scorer().score(actions, [{"steps": [step(action) for action in theirs]}])
+    assert found.components["anchors"].tolist() == [0, 100]
 
 
 @pytest.mark.parametrize(("name", "reference", "reason"), BAD_REFERENCES, ids=[name for name, *_ in BAD_REFERENCES])

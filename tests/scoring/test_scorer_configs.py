@@ -14,7 +14,8 @@ from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scor
 from assay.kernels.compiler.jit import JIT
 from assay.service.settings import ScoreSettings
 from examples import rollouts
-from tests.cases import ALL, answer
+from tests.cases import ALL, answer, told
+from tests.cases.writing import step
 from tests.scoring.agreement import assert_sound, bits
 from tests.strategies import batches, examples, settings
 
@@ -58,6 +59,47 @@ def test_the_bits_of_separate_runs(prompts, threads):
         assert_same(scores, alone)
         assert scores.advantages().tobytes() == alone.advantages().tobytes()
     assert len({scores.rewards.tobytes() for scores in found}) > len(configs) / 2
+
+
+NEIGHBOURS: dict[str, Any] = {
+    "order": "lcs",
+    "semantics": "product",
+    "total": "sum",
+    "content_denominator": "max_len",
+    "length_penalty": "relative",
+    "reward_scale": "raw",
+    "min_coverage": 0.0,
+    "max_mean_words": 40.0,
+    "object_similarity": "max",
+    "position_decay": 0.5,
+    "use_step_gap": False,
+    "use_length": False,
+    "use_position": False,
+    "use_order": False,
+    "think_prefilled": True,
+    "max_response_bytes": 250,
+    "max_steps": 3,
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_neighbours_that_differ_in_one_setting_share_nothing_that_depends_on_it(name):
+    """What one configuration leaves for the next is computed again where a setting of it differs."""
+    reference = [step("add", "pbs|cold water|salt"), step("mix", "cells", "5 ml"), step("spin", "tube", "5 min")]
+    near = [step("add", "pbs|warm water"), step("spin", "tube", "5 min"), step("mix", "cells", "9 ml")]
+    responses = [told(near), told([*near, near[0]]), told(reference).replace(" and salt", "")]
+    responses.append(told(reference).removeprefix("<think>"))
+    request = {"responses": responses, "references": [{"steps": reference}], "reference_index": [0] * 4}
+    base = {"max_mean_words": 4.0, "length_penalty": "absolute"}
+    configs = [base, base | {name: NEIGHBOURS[name]}, base]
+    found = Scorer().score_configs(configs, **request)
+    for config, scores in zip(configs, found, strict=True):
+        assert_same(scores, Scorer(**config).score(**request))
+    assert bits(found[0]) != bits(found[1]), "the setting makes no difference here"
+
+
+def test_the_neighbours_are_all_settings():
+    assert {*NEIGHBOURS, "advantage_ddof"} == set(ScoreSettings.model_fields)
 
 
 def test_groups():
