@@ -17,7 +17,7 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
-	audit attacks faults nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
+	audit attacks faults nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
@@ -85,6 +85,9 @@ faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real process
 
 nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)
+
+mutants: $(VENV)/.installed-dev ## List changes of the code that no test notices, of 200 (SAMPLE=… SEED=… FILES=…)
+	@$(RUN) -m tests.mutants --jobs 2 --sample $(or $(SAMPLE),200) --seed $(or $(SEED),0) $(FILES)
 
 fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'

@@ -29,5 +29,7 @@ python3 train.py \
     --rollout-batch-size 128 \
     --n-samples-per-prompt 8 \
     --rollout-max-response-len 2048 \
+    --num-steps-per-rollout 4 \
+    --num-epoch 15 \
     --advantage-estimator grpo \
     "$@"

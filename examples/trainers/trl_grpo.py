@@ -3,8 +3,8 @@
 assay prepare records.jsonl --trainer trl -o rows  # needs the extra prepare
 ASSAY_URL=http://reward-host:8000 accelerate launch trl_grpo.py Qwen/Qwen3-0.6B rows
 
-Learning rate and KL are the paper's, where its public script has 5e-6 and 0.0005; the group of 5 responses of at most
-1024 tokens and the epochs are the script's. A step has 16 prompts on each GPU, in place of 1024 in all.
+Learning rate, KL, epochs, and the group of 5 responses of at most 1024 tokens are those of the paper's Table 8; its
+public script has 5e-6 and 0.0005. A step has 16 prompts on each GPU, in place of 1024 in all.
 """
 
 from __future__ import annotations

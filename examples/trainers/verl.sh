@@ -2,8 +2,8 @@
 # verl, GRPO: one asynchronous call per sample; concurrent calls share requests to the service.
 #   assay prepare records.jsonl --trainer verl -o rows  # needs the extra prepare
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./verl.sh
-# The settings are those of Thoth's public script, for 8 GPUs, but LEARNING_RATE and KL are the paper's (the script has
-# 5e-6 and 0.0005), and prompts may have 2048 tokens (1024), as those of `assay prepare` explain the format.
+# The settings are those of the paper's Table 8, for 8 GPUs (its public script has a LEARNING_RATE of 5e-6 and a KL of
+# 0.0005), but prompts may have 2048 tokens (1024), as those of `assay prepare` explain the format.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 adapter=${ADAPTER:-$here/../../clients/assay_client/adapters/for_verl.py}
@@ -54,6 +54,7 @@ python3 -m verl.trainer.main_ppo \
 #   +reward.custom_reward_function.reward_kwargs.config.order=lcs
 # In older versions the option is custom_reward_function.path. Components of the rewards, per step:
 #   python3 -m assay_client.verl_components rollouts --follow --csv components.csv --tensorboard runs/assay
+# The importance ratio of the whole response, as in the paper's equation 14: see docs/research/training.md.
 # GDPO normalizes each component separately and sums them: arguments of this script,
 #   algorithm.adv_estimator=gdpo \
 #   +algorithm.gdpo_reward_keys='[score_format,score_consistency,score_scale,score_order,score_content]'

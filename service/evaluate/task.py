@@ -97,7 +97,7 @@ class Metric(NamedTuple):
     high: float | None = 1.0
     """The range of its values; None if unbounded."""
     percent: bool = False
-    """Whether tables of the benchmark print it times 100."""
+    """Whether tables print it times 100."""
     less_is_better: bool = False
     default: bool = True
     """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""

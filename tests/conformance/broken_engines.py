@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 from tests.reference import engine, gates, json_object, scorer, semantics, steps, thoth_metrics, words
 
 
+def replace(module: Any, name: str, changed: Callable[..., Any]) -> None:
+    """Replace a function by one that takes it before its own arguments."""
+    setattr(module, name, partial(changed, getattr(module, name)))
+
+
 class Rule(NamedTuple):
     """One rule and how to break it."""
 
@@ -27,88 +32,85 @@ def set_pattern(module: Any, name: str, old: str, new: str) -> None:
 
 
 def numeric_characters_separate_words() -> None:
-    canonical_text = words.canonical_text
-
-    def changed(text: str) -> str:
+    def changed(canonical_text: Any, text: str) -> str:
         return "".join(" " if c.isnumeric() and not (c.isalpha() or c.isdecimal()) else c for c in canonical_text(text))
 
-    words.canonical_text = changed
+    replace(words, "canonical_text", changed)
 
 
 def lines_end_at_line_feeds(reads: str) -> None:
     """Break `gates.lines`, which reads `<key>`, or `gates.orc_steps`."""
-    read = getattr(gates, reads)
 
-    def changed(block: str) -> Any:
+    def changed(read: Any, block: str) -> Any:
         line_end, steps.LINE_END = steps.LINE_END, re.compile(r"\r?\n")
         try:
             return read(block)
         finally:
             steps.LINE_END = line_end
 
-    setattr(gates, reads, changed)
+    replace(gates, reads, changed)
 
 
 def elements_without_words_stay() -> None:
-    step_from_fields = steps.step_from_fields
-
-    def changed(number: str, fields: Any) -> steps.KeyStep:
-        step = step_from_fields(number, fields)
+    def changed(step_from_fields: Any, number: str, fields: Any) -> steps.KeyStep:
+        step: steps.KeyStep = step_from_fields(number, fields)
         objects, parameters = (
             [tuple(words.words(text)) for text in fields[name]] for name in ("objects", "parameters")
         )
         return step._replace(objects=objects, parameters=parameters)
 
-    def parameter_match(p: steps.KeyStep, r: steps.KeyStep) -> float:
-        return iou(p.parameters, r.parameters) if not (p.parameters and r.parameters) else matched(p, r)
+    def by_elements(parameter_match: Any, p: steps.KeyStep, r: steps.KeyStep) -> float:
+        return parameter_match(p, r) if p.parameters and r.parameters else float(p.parameters == r.parameters)
 
-    iou, matched = semantics.iou, semantics.parameter_match
-    steps.step_from_fields = scorer.step_from_fields = changed
-    semantics.parameter_match = parameter_match
+    replace(steps, "step_from_fields", changed)
+    replace(scorer, "step_from_fields", changed)
+    replace(semantics, "parameter_match", by_elements)
 
 
 def far_anchors_count_nothing() -> None:
-    content = semantics.content
-
-    def changed(prediction: list, reference: list, W: list, settings: dict) -> float:
+    def changed(content: Any, prediction: list, reference: list, W: list, settings: dict) -> float:
         near = [(i, j) for i, j in W if abs(i - j) < len(reference)]
         return content(prediction, reference, near, settings) * len(near) / max(len(W), 1)
 
-    semantics.content = changed
+    replace(semantics, "content", changed)
 
 
 def equal_digits_are_one_group() -> None:
-    advantages = engine.advantages
-    engine.advantages = lambda rewards, groups, ddof: advantages(rewards, list(map(str, groups)), ddof)
+    replace(
+        engine,
+        "advantages",
+        lambda advantages, rewards, groups, ddof: advantages(rewards, list(map(str, groups)), ddof),
+    )
 
 
 def other_values_are_empty_arrays() -> None:
-    strings = thoth_metrics.strings
-    thoth_metrics.strings = lambda values: strings(values) if isinstance(values, list | str | dict) else []
+    def changed(strings: Any, values: Any) -> Any:
+        return strings(values) if isinstance(values, list | str | dict) else []
+
+    replace(thoth_metrics, "strings", changed)
 
 
 def no_words_equal_all_words() -> None:
-    iou = thoth_metrics.iou
-    thoth_metrics.iou = lambda a, b: iou(a, b) if a and b else 1.0
+    replace(thoth_metrics, "iou", lambda iou, a, b: iou(a, b) if a and b else 1.0)
 
 
 def case_is_folded() -> None:
-    def fields(value: dict) -> tuple[str, list[str], list[str]]:
-        action = value.get("action", "").strip().casefold()
-        return action, strings(value.get("objects", [])), strings(value.get("parameters", []))
-
-    def strings(values: Any) -> list[str]:
+    def strings(_: Any, values: Any) -> list[str]:
         return [value.strip().casefold() for value in values if isinstance(value, str) and value.strip()]
 
-    thoth_metrics.fields, thoth_metrics.strings = fields, strings
+    def fields(fields: Any, value: dict) -> Any:
+        return value.get("action", "").strip().casefold(), *fields(value)[1:]
+
+    replace(thoth_metrics, "strings", strings)
+    replace(thoth_metrics, "fields", fields)
 
 
 def thoth_words_without(characters: str) -> None:
-    def changed(elements: list[str]) -> set[str]:
+    def changed(_: Any, elements: list[str]) -> set[str]:
         inside = "".join(c for c in "%\u00b5\u03bc_" if c not in characters)
         return set(filter(None, re.split(rf"[^a-z0-9{inside}\-.]+", " ".join(elements))))
 
-    thoth_metrics.words = changed
+    replace(thoth_metrics, "words", changed)
 
 
 RULES = {

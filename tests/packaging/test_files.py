@@ -240,7 +240,7 @@ def test_no_skip_asks_for_a_folder_beside_the_checkout() -> None:
         assert set(asked) <= targets, path
 
 
-WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "release.yml")
+WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "nightly.yml", "release.yml")
 
 
 def test_the_workflow_runs_the_commands_of_continuous_integration() -> None:

@@ -74,6 +74,19 @@ def test_verl(tmp_path: Path) -> None:
     algorithm = composed([*arguments[2:], *(argument.replace("'", "") for argument in gdpo)]).algorithm
     assert algorithm.adv_estimator == "gdpo"
     assert set(algorithm.gdpo_reward_keys) <= set(METRICS)
+    assert (config.data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu) == (
+        1024,
+        256,
+        32,
+    )
+    assert (config.data.max_response_length, actor.entropy_coeff, config.trainer.n_gpus_per_node) == (1024, 0, 8)
+    page = (EXAMPLES.parents[1] / "docs" / "research" / "training.md").read_text(encoding="utf-8")
+    options = re.findall(r"^actor_rollout_ref\.actor\.\S+", page, re.MULTILINE)
+    assert len(options) == 4
+    of_response = composed([*arguments[2:], *options]).actor_rollout_ref.actor
+    assert (of_response.policy_loss.loss_mode, of_response.loss_agg_mode) == ("gspo", "seq-mean-token-mean")
+    assert (of_response.clip_ratio_low, of_response.clip_ratio_high) == (3e-4, 4e-4)
+    assert (actor.policy_loss.loss_mode, actor.clip_ratio) == ("vanilla", 0.2), "the default that the page names"
     _, *arguments = arguments_of("verl.sh", tmp_path, LEARNING_RATE="5e-6", KL="0.0005")
     actor = composed(arguments[2:]).actor_rollout_ref.actor
     assert (actor.optim.lr, actor.kl_loss_coef) == (5e-6, 0.0005), "those of the public script"
@@ -104,6 +117,7 @@ def test_recipes_of_supervised_training() -> None:
         assert arguments.pop() == "--bf16"  # TRL refuses it without a GPU
         _, training, model, _ = make_parser().parse_args_and_config(args=[*arguments, "--bf16", "false", "--use_cpu"])
         found.append((model.lora_r, training.learning_rate, training.num_train_epochs, training.max_length))
+        assert (model.lora_alpha, model.lora_dropout) == (2 * model.lora_r, 0), "LLaMA-Factory's defaults"
         assert 0 < training.get_warmup_steps(1000) <= 100
     assert found == [(8, 1e-4, 6, 16_384), (32, 3e-4, 5, 8_192)], "those of the public configurations"
 
@@ -203,6 +217,8 @@ SLIME = {
     "--rollout-batch-size": 1,
     "--n-samples-per-prompt": 1,
     "--rollout-max-response-len": 1,
+    "--num-steps-per-rollout": 1,
+    "--num-epoch": 1,
     "--advantage-estimator": 1,
 }
 """Options of slime 0.3.1, each with how many values it takes. slime is not in a registry and its parser needs Megatron
@@ -220,6 +236,8 @@ def test_slime(tmp_path: Path, reward: str) -> None:
         parser.add_argument(option, **({} if values else {"action": "store_true"}))
     found = parser.parse_args(arguments)
     assert found.reward_key == "reward"
+    samples = int(found.rollout_batch_size) * int(found.n_samples_per_prompt)
+    assert samples % int(found.num_steps_per_rollout) == 0, "slime needs one of this and --global-batch-size"
     if reward == "function":
         module, _, name = found.custom_rm_path.rpartition(".")
         assert callable(getattr(importlib.import_module(module), name))
