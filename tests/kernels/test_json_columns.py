@@ -49,6 +49,17 @@ def test_a_thousand_steps():
     assert text.decode().split() == [part for k in range(1, 1002) for part in ("Step", f"{k}:{{}}")]
 
 
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n"])
+def test_line_breaks_within_a_step(line_break):
+    """A step is one line of `<key>` however its JSON is laid out."""
+    step = json.dumps({"action": "add", "objects": ["pbs"], "parameters": []}, indent=2).replace("\n", line_break)
+    body = f'{{"references": [{{"steps": [{step},{line_break}{step}]}}]}}'
+    (text,) = texts_of(open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES).references)
+    lines = text.decode().splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["Step 1", "Step 2"]
+    assert [json.loads(line.partition(":")[2]) for line in lines] == [json.loads(step)] * 2
+
+
 def outcome(score: Any) -> Any:
     try:
         return score().rewards.tolist()

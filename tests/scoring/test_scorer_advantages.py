@@ -79,6 +79,33 @@ def test_named_groups_of_one_have_advantage_zero():
     assert Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2], [7, "7", "b"]).advantages().tolist() == [0.0] * 3
 
 
+@pytest.mark.parametrize(
+    ("groups", "issues"),
+    [
+        ("ab", [("groups", "wrong_type")]),
+        (b"ab", [("groups", "wrong_type")]),
+        ({"a": 0, "b": 1}, [("groups", "wrong_type")]),
+        (5, [("groups", "wrong_type")]),
+        (np.zeros((2, 1), int), [("groups", "wrong_type")]),
+        (["a"], [("groups", "wrong_length")]),
+        (["a", "b", "c"], [("groups", "wrong_length")]),
+        (["a", None], [("groups[1]", "wrong_type")]),
+        ([True, 1.0], [("groups[0]", "wrong_type"), ("groups[1]", "wrong_type")]),
+        ([[1], "a", 2.0], [("groups", "wrong_length"), ("groups[0]", "wrong_type")]),
+    ],
+    ids=str,
+)
+def test_wrong_groups(groups, issues):
+    with pytest.raises(InvalidRequest) as caught:
+        Scorer().score(RESPONSES[:2], REFERENCES[:1], [0, 0], groups)
+    assert [(issue.path, issue.reason) for issue in caught.value.issues] == issues
+
+
+@pytest.mark.parametrize("groups", [["a", "b"], [1, 2], np.array([1, 2]), np.array(["a", "b"]), ("a", 1)], ids=str)
+def test_groups_may_be_any_sequence(groups):
+    assert Scorer().score(RESPONSES[:2], REFERENCES[:1], [0, 0], groups).group_index.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("groups", [None, []])
 def test_an_empty_batch_has_no_advantages(groups):
     assert group_advantages(np.zeros(0), np.zeros(0, np.int64), 1).shape == (0,)
