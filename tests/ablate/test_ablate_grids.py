@@ -62,7 +62,7 @@ def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
 def test_options_are_those_of_vanilla(tmp_path: Path) -> None:
     *_, vanilla = grid_named("table3", PAPER, {"bertscore_model": "roberta-large"}).configurations
     assert vanilla.options.bertscore_model == "roberta-large"
-    for name, options in (("table3", {"bertscore": "x", "modell": 1}), ("table21", {"bertscore_model": "x"})):
+    for name, options in (("table3", {"bertscore": "x", "bertscore_modle": 1}), ("table21", {"bertscore_model": "x"})):
         with pytest.raises(InvalidSetting) as raised:
             grid_named(name, PAPER, options)
         assert len(raised.value.issues) == len(options)
