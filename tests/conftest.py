@@ -31,9 +31,10 @@ time.tzset()
 os.umask(0o022)
 """Neither the terminal nor the locale, the time zone or the mask of whoever runs the suite changes a result."""
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A suite that was started in the background ignores the signal, and so would all the processes that it starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    # A suite in the background or under nohup ignores these signals, and so would all the processes that it starts.
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negative):RuntimeWarning:assay\.kernels\."

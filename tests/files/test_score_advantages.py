@@ -10,6 +10,7 @@ import pytest
 
 from assay import Scorer
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
+from tests.files.any_format import FORMATS, read
 
 
 @pytest.mark.parametrize(
@@ -63,17 +64,15 @@ def test_groups_of_large_integers_are_distinct(call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["score", "lexical"])
-@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+@pytest.mark.parametrize("ending", FORMATS)
 def test_named_groups_of_one_have_advantage_zero(call, tmp_path: Path, ending: str, task: str) -> None:
     """The last part of a file of samples may have one row of each prompt."""
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
     rows = [{"id": k, "response": "x", "reference": KEY_LINE} for k in range(3)]
     source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / f"out.{ending}"
     option = ["--option", "reward=rouge_l"] if task == "lexical" else []
     flags = ["--task", task, *option, "--include", "advantages", "--group-field", "id"]
     assert call("score", source, "-o", target, *flags).exit_code == 0
-    assert [row["advantage"] for row in read_rows(target)] == [0.0] * 3
+    assert [row["advantage"] for row in read(target)] == [0.0] * 3
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json"])

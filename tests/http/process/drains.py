@@ -214,6 +214,9 @@ def drain_at_random(workers: int, moments: random.Random) -> tuple[Drain, int, s
         return drain, code, server.log
 
 
-def wait_for_workers(server: LiveServer, number: int) -> None:
+def wait_for_workers(server: LiveServer, number: int, seconds: float = 120) -> None:
+    """Wait until the log counts so many workers that became ready; replacements count, too."""
+    end = time.monotonic() + seconds
     while server.log.count("is ready") < number:
+        assert time.monotonic() < end, server.log
         time.sleep(0.05)
