@@ -46,9 +46,18 @@ COMPILER = ("kernels/compiler/compilation.py", "kernels/compiler/jit.py", "kerne
 TESTS = (
     ("kernels/fast_path.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/json_text/", ("tests/kernels", "tests/http/wire")),
+    ("kernels/reading/reference_slots.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/protocol_metrics.py", ("tests/kernels", "tests/evaluate/test_evaluate_score.py")),
     ("kernels/", ("tests/kernels", "tests/scoring")),
-    ("service/scoring/", ("tests/scoring", "tests/conformance/test_vectors.py")),
+    (
+        "service/scoring/",
+        (
+            "tests/scoring",
+            "tests/conformance/test_vectors.py",
+            "tests/evaluate/test_mixed.py",
+            "tests/http/endpoints/test_mixed.py",
+        ),
+    ),
     ("service/evaluate/thoth.py", ("tests/evaluate/test_evaluate_score.py",)),
     ("service/evaluate/paper.py", ("tests/evaluate/test_evaluate_score.py",)),
 )

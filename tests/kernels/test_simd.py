@@ -131,6 +131,14 @@ def test_tokens(counted, text, before, after):
     assert counted(array, len(before), len(before) + len(encoded)) == len(text.split())
 
 
+@pytest.mark.parametrize("after", [0, 200], ids=["byte by byte", "in blocks"])
+def test_tokens_around_every_ascii_character(counted, after):
+    for code in range(128):
+        text = f"w{chr(code)}w"
+        array = np.frombuffer(text.encode() + b"w" * after, np.uint8)
+        assert counted(array, 0, len(text)) == len(text.split()), code
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 61, 62, 63, 64, 65, 127, 128, 129])
 def test_tokens_around_blocks(counted, size):
     """Wide white space across the end of a block."""

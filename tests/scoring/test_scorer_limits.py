@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from assay import InvalidReference, Scorer
+from assay.kernels.column import column_of
 from assay.kernels.compiler.jit import JIT
+from assay.kernels.memory.workspace import allocate_workspace
+from assay.service.scoring.workspaces import MAX_KEPT_TEXT, borrow_workspace_for
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
 from tests.scoring.agreement import assert_agree
@@ -39,6 +42,14 @@ def test_a_higher_limit():
     long = answer(think="x" * MIB, orc="Step 1: Add the PBS for 5 minutes " + "and so on " * (60_000 if JIT else 600))
     assert reason(long) == "too_long"
     assert reason(long, max_response_bytes=2 * MIB) == "ok"
+
+
+def test_memory_for_a_text_at_the_limit():
+    """A workspace fits the longest text that is read: here more than a thread keeps, for which it is not rounded up."""
+    limit = MAX_KEPT_TEXT + 1
+    for lengths, longest in (([limit, limit + 1, limit - 1], limit), ([limit - 1, limit + 2], limit - 1)):
+        workspace = borrow_workspace_for(column_of([b"x" * length for length in lengths]), limit, 1 << 21)
+        assert workspace.bytes.shape == allocate_workspace(longest).bytes.shape
 
 
 def numbered(count: int, line: str) -> str:
