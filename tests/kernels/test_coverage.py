@@ -70,6 +70,14 @@ def test_words_inside_words():
     assert together == pytest.approx(1 - len(set(missing)) / (len(set(words)) + len(set(missing)) + 1), abs=0.02)
 
 
+def test_words_that_extend_the_word_before():
+    """They come after words that exceed naive search, so that all of them are found by the automaton."""
+    longest = "supernatant"
+    words = [longest[:size] for size in range(4, len(longest) + 1)]
+    missing = [f"zz{k}" for k in range(60)]
+    assert coverage(missing + words, f"a {'x' * 200}{longest}") == (1 + len(words)) / (1 + len(words) + len(missing))
+
+
 @pytest.mark.parametrize("size", [1500, 5000] if JIT else [700])
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_slow_texts_have_right_scores(name, size):
