@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched, processes_of
 
-__all__ = ["EVERY_KIND", "KINDS", "Drain", "drain_at_random", "drains", "wait_for_workers"]
+__all__ = ["EVERY_KIND", "KINDS", "Drain", "drain_at_random", "drains", "in_time", "wait_for_workers"]
 
 CLOSED = ("Broken pipe')", "Connection reset by peer')", "without response')")
 UNREACHABLE = (ConnectionRefusedError, FileNotFoundError)
@@ -214,9 +214,16 @@ def drain_at_random(workers: int, moments: random.Random) -> tuple[Drain, int, s
         return drain, code, server.log
 
 
-def wait_for_workers(server: LiveServer, number: int, seconds: float = 120) -> None:
-    """Wait until the log counts so many workers that became ready; replacements count, too."""
+def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
+    """Return whether the condition is met in time."""
     end = time.monotonic() + seconds
-    while server.log.count("is ready") < number:
-        assert time.monotonic() < end, server.log
-        time.sleep(0.05)
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def wait_for_workers(server: LiveServer, number: int) -> None:
+    """Wait until the log has a line for each of `number` workers that became ready, replacements included."""
+    assert in_time(lambda: server.log.count("is ready") >= number, 120), server.log

@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 
 import httpx
 import pytest
 
-from tests.http.process.drains import Connection, wait_for_workers
+from tests.http.process.drains import Connection, in_time, wait_for_workers
 from tests.http.raw_connection import BODY
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import COMMAND, ROOT, LiveServer, launched, limited, processes_of
@@ -19,16 +18,6 @@ from tests.servers import COMMAND, ROOT, LiveServer, launched, limited, processe
 pytestmark = pytest.mark.attack
 
 TWO_WORKERS = ("--workers", "2", "--drain-seconds", "0")
-
-
-def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
-    """Return whether the condition is met in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def check_scoring(server: LiveServer) -> None:

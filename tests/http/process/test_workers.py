@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
+from tests.http.process.drains import in_time
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, LiveServer, launched
 
@@ -35,15 +37,12 @@ def fleet() -> Iterator[LiveServer]:
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if condition():
-                return
-        except httpx.TransportError:  # a connection to a worker that has just ended
-            pass
-        time.sleep(0.05)
-    raise AssertionError("the condition was not met in time")
+    def met() -> object:
+        with suppress(httpx.TransportError):  # of a connection to a worker that has just ended
+            return condition()
+        return False
+
+    assert in_time(met, seconds)
 
 
 def samples(server: LiveServer) -> dict[tuple[str, str], float]:
