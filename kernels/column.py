@@ -22,7 +22,6 @@ class TextColumn(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return the number of texts."""
         return self.offsets.shape[0] - 1
 
     @property

@@ -126,7 +126,7 @@ def read_request(request, body, max_reference_bytes, max_steps):
     """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
     request: an `Envelope`. Handles valid JSON of references, responses and optionally `include`, with one reference or
-    one for each response. The unread references are those that `read_missing` has to read before scoring.
+    one for each response. `read_missing` has to read the unread references before scoring.
     """
     fields = request.fields
     outcome = read_envelope(

@@ -1,6 +1,6 @@
 """The evaluation metrics of Appendix F, profile `paper` (docs/rules.md, Evaluation metrics), for a slice of a batch.
 
-Parsing, words, anchors and similarities are those of the reward, without its gates: step numbers and prose are ignored.
+Parsing, words, anchors and similarities are the reward's, without its gates: step numbers and prose are ignored.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def read_steps(workspace, tables, text, start, stop, rules):
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
         return TOO_LONG, none
-    found, key_start, key_stop, _, _ = find_sections(text, start, stop, rules.think_prefilled)
-    if found != FOUND:
-        return (THINK_NOT_OPENED if found == NOT_OPENED else MISSING_SECTIONS), none
+    outcome, key_start, key_stop, _, _ = find_sections(text, start, stop, rules.think_prefilled)
+    if outcome != FOUND:
+        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
         return TOO_LONG, none
     reset(workspace)
@@ -98,7 +98,7 @@ def mark_library(workspace, libraries, row, n):
 
 @helper
 def count_distractors(ints, expected, n):
-    """Count those of the n steps whose action is in the library (marked in PARTNERS) but not in `expected`."""
+    """Count the steps, of n, whose action is in the library (marked in PARTNERS) but not in `expected`."""
     for i in range(n):
         ints[FIRST, ints[ACTION, i]] = 0
     for j in range(expected.shape[0]):
@@ -160,8 +160,8 @@ def measure_protocols(
 
     statuses: uint8 (n,), written: OK, or why the response has no steps. measures: float64 (11, n), written, rows as in
     MEASURES, all 0 if the response has no steps. data, offsets: the responses as a text column. reference_index,
-    library_index: int64 (n,) rows of `references` and `libraries`; the actions of a library are those of its steps,
-    and −1 means no library (then its counts are 0). workspace: large enough for the longest response within the limit
+    library_index: int64 (n,) rows of `references` and `libraries`; a library holds the actions of its steps, and −1
+    means no library (then its counts are 0). workspace: large enough for the longest response within the limit
     and the widest of references and libraries.
     """
     ints = workspace.ints

@@ -107,7 +107,7 @@ def score_slice(
     as in COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,)
     rows of `references`, checked by the caller. configurations: float64 (k, 18), rows as `rules_at` takes them, which
     agree in `think_prefilled` and the limits, so that each response is read once. Content and order are measured again
-    where they may differ from those of the row before. workspace: large enough for the longest response within the
+    where they may differ from the row before. workspace: large enough for the longest response within the
     limit and the widest reference.
     """
     reading = rules_at(configurations, 0)

@@ -149,7 +149,7 @@ class AsyncCoalescer(Coalescer):
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:
-            for ended in [known for known in self._open if known[0].is_closed()]:
+            for ended in [open_key for open_key in self._open if open_key[0].is_closed()]:
                 del self._open[ended]
             window = min(self._window, entry.deadline - time.monotonic())
             batch = self._open[loop, key] = [], loop.call_later(window, self._close, loop, key)

@@ -61,8 +61,8 @@ class Issue(NamedTuple):
     @property
     def element(self) -> tuple[str, int, str]:
         """Column, position and rest of a path such as `references[3].steps`; the position is -1 if it has none."""
-        found = ELEMENT.fullmatch(self.path)
-        return (found[1], int(found[2]), found[3]) if found else ("", -1, self.path)
+        match = ELEMENT.fullmatch(self.path)
+        return (match[1], int(match[2]), match[3]) if match else ("", -1, self.path)
 
     def __str__(self) -> str:
         return f"{'' if self.record is None else f'record {self.record}: '}{self.path}: {self.reason} ({self.detail})"
@@ -171,9 +171,9 @@ def issues_by_position(error: AssayError, positions: Container[int]) -> dict[int
     """Return the issues of each response or reference, as if sent alone; empty if one is of none of these positions."""
     named: dict[int, list[Issue]] = {}
     for issue in error.issues if isinstance(error, InvalidRequest) else ():
-        column, k, rest = issue.element
+        column, k, suffix = issue.element
         if k not in positions:
             return {}
-        own = issue._replace(path=SINGULAR.get(column, "response") + rest)
-        named.setdefault(k, []).append(own)
+        renamed = issue._replace(path=SINGULAR.get(column, "response") + suffix)
+        named.setdefault(k, []).append(renamed)
     return named

@@ -53,8 +53,8 @@ class BaseClient:
 
     _transport: Transport
 
-    def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **given: Any) -> None:
-        self.settings = resolve_settings(settings, given)
+    def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **arguments: Any) -> None:
+        self.settings = resolve_settings(settings, arguments)
         self._start()
 
     def _start(self) -> None:
@@ -239,19 +239,19 @@ def checked_reply(reply: Reply, request_id: str, route: str, address: Address) -
     return reply
 
 
-def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
+def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
     """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
-    given = {name: value for name, value in given.items() if value is not None or name not in SETTINGS}
+    arguments = {name: value for name, value in arguments.items() if value is not None or name not in SETTINGS}
     if isinstance(first, ClientSettings):
-        if given:
-            raise TypeError(f"{', '.join(given)}: not allowed with a ClientSettings object")
+        if arguments:
+            raise TypeError(f"{', '.join(arguments)}: not allowed with a ClientSettings object")
         return first
     if first is not None:
-        extra = [name for name in ("base_url", "uds") if name in given]
+        extra = [name for name in ("base_url", "uds") if name in arguments]
         if extra:
             raise TypeError(f"{extra[0]}=: not allowed with a positional address")
-        given["base_url"] = first
-    return ClientSettings.read(**given)
+        arguments["base_url"] = first
+    return ClientSettings.read(**arguments)
 
 
 _all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()

@@ -168,25 +168,27 @@ if hasattr(os, "register_at_fork"):
 
 def find_command() -> tuple[str, ...]:
     """Return the `assay` command on PATH, or next to this Python."""
-    found = shutil.which("assay") or shutil.which("assay", path=os.path.dirname(sys.executable))
-    if found is None:
+    command = shutil.which("assay") or shutil.which("assay", path=os.path.dirname(sys.executable))
+    if command is None:
         hint = "install Assay into a separate environment and set ASSAY_CLIENT_COMMAND to its command"
         raise LocalServiceError(f"no command `assay` on PATH: {hint}")
-    return (found,)
+    return (command,)
 
 
 def service_environment() -> dict[str, str]:
     """Return the environment without the variables of the client, which the service would refuse."""
-    kept = {name: v for name, v in os.environ.items() if not name.startswith(CLIENT_PREFIX) and name not in EXCLUDED}
-    if kept.get("ASSAY_CONFIG"):
-        kept["ASSAY_CONFIG"] = os.path.abspath(kept["ASSAY_CONFIG"])
-    return kept
+    environment = {
+        name: v for name, v in os.environ.items() if not name.startswith(CLIENT_PREFIX) and name not in EXCLUDED
+    }
+    if environment.get("ASSAY_CONFIG"):
+        environment["ASSAY_CONFIG"] = os.path.abspath(environment["ASSAY_CONFIG"])
+    return environment
 
 
 def service_folder(settings: ClientSettings, command: tuple[str, ...]) -> Path:
     """Return the folder of the service with this command and the ASSAY_ variables of the environment."""
-    own = {name: value for name, value in service_environment().items() if name.startswith("ASSAY_")}
-    digest = hashlib.sha256(json.dumps([command, sorted(own.items())]).encode()).hexdigest()[:16]
+    variables = {name: value for name, value in service_environment().items() if name.startswith("ASSAY_")}
+    digest = hashlib.sha256(json.dumps([command, sorted(variables.items())]).encode()).hexdigest()[:16]
     parent = Path(settings.runtime_dir) if settings.runtime_dir else Path("/tmp") / f"assay-{os.getuid()}"
     try:
         make_private_folder(parent)

@@ -76,12 +76,12 @@ class ScoreReplies:
 
 def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
     """Replace the scores of some rows; return False if they are of another configuration or version."""
-    components, others = scores.components or {}, part.components or {}
+    components, part_components = scores.components or {}, part.components or {}
     origin = scores.config_id, scores.signature, components.keys()
-    if origin != (part.config_id, part.signature, others.keys()):
+    if origin != (part.config_id, part.signature, part_components.keys()):
         return False
     columns: list[tuple[list[Any], list[Any]]] = [(scores.rewards, part.rewards), (scores.reasons, part.reasons)]
-    columns += [(components[name], others[name]) for name in components]
+    columns += [(components[name], part_components[name]) for name in components]
     if scores.advantages is not None and part.advantages is not None:
         columns.append((scores.advantages, part.advantages))
     for column, values in columns:

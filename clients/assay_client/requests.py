@@ -69,11 +69,13 @@ class ScoreRequest:
         """Return issues with the caller's positions of references and its names for the records."""
         renamed = []
         for issue in issues:
-            column, k, rest = issue.element
+            column, k, suffix = issue.element
             if column == "references" and self.caller_positions is not None and k < len(self.caller_positions):
-                renamed += [issue._replace(path=f"references[{own}]{rest}") for own in self.caller_positions[k]]
+                renamed += [
+                    issue._replace(path=f"references[{position}]{suffix}") for position in self.caller_positions[k]
+                ]
             elif column not in ("", "references") and self.rows is not None and k < len(self.rows):
-                renamed.append(issue._replace(path=f"{column}[{self.rows[k]}]{rest}"))
+                renamed.append(issue._replace(path=f"{column}[{self.rows[k]}]{suffix}"))
             else:
                 renamed.append(issue)
         return with_records(renamed, self.records)
@@ -125,13 +127,13 @@ def score_request(
     if records is not None and not hasattr(records, "__len__"):
         raise TypeError(f"records= must be a list, not {type(records).__name__}")
     columns = tuple(include)
-    texts, given = checked_sequence(responses, "responses"), checked_sequence(references, "references")
+    texts, entries = checked_sequence(responses, "responses"), checked_sequence(references, "references")
     tasks = task if isinstance(task, str) else tuple(checked_sequence(task, "task"))
     each = [tasks] * len(texts) if isinstance(tasks, str) else tasks
-    is_paired = reference_index is None and len(given) == len(texts) == len(each)
+    is_paired = reference_index is None and len(entries) == len(texts) == len(each)
     # Of references that are not paired with a task, those of SCORE are left to the service if there are other tasks.
-    kinds = each if is_paired else [SCORE if all(name == SCORE for name in each) else ""] * len(given)
-    contents = [reference_content(reference, kind) for reference, kind in zip(given, kinds, strict=True)]
+    kinds = each if is_paired else [SCORE if all(name == SCORE for name in each) else ""] * len(entries)
+    contents = [reference_content(reference, kind) for reference, kind in zip(entries, kinds, strict=True)]
     issues = [
         (NO_REFERENCE if kinds[k] == SCORE else NO_TASK_REFERENCE)._replace(path=f"references[{k}]")
         for k, content in enumerate(contents)
@@ -154,11 +156,11 @@ def score_request(
     return assemble_request(texts, encodable, index, config, columns, names, labels, tasks)
 
 
-def read_groups(given: Any, n: int) -> tuple[list[str | int] | None, list[Issue]]:
+def read_groups(groups: Any, n: int) -> tuple[list[str | int] | None, list[Issue]]:
     """Return the groups of n responses, if given, as built-in types, and every issue."""
-    if given is None:
+    if groups is None:
         return None, []
-    values = [value.item() if hasattr(value, "item") else value for value in checked_sequence(given, "groups")]
+    values = [value.item() if hasattr(value, "item") else value for value in checked_sequence(groups, "groups")]
     if len(values) != n:
         return None, [Issue("groups", "length_mismatch", f"{len(values)} for {n} responses")]
     wrong = [k for k, value in enumerate(values) if isinstance(value, bool) or not isinstance(value, (str, int))]
@@ -226,10 +228,10 @@ def assemble_request(
     return ScoreRequest(body, responses, references, index, config, columns, groups, task, caller_positions, records)
 
 
-def checked_sequence(given: Any, name: str) -> Sequence[Any]:
-    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__len__"):
+def checked_sequence(argument: Any, name: str) -> Sequence[Any]:
+    if isinstance(argument, (str, bytes, Mapping)) or not hasattr(argument, "__len__"):
         raise invalid([Issue(name, "wrong_type", "a list is needed")])
-    return list(given)
+    return list(argument)
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:

@@ -111,7 +111,7 @@ class ClientSettings:
     run: str | None = None
 
     @classmethod
-    def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> ClientSettings:
+    def read(cls, environ: Mapping[str, str] | None = None, **arguments: Any) -> ClientSettings:
         """Read settings from arguments, else from the environment; an argument that is None is ignored.
 
         Parameters
@@ -129,14 +129,14 @@ class ClientSettings:
             For an argument of a wrong type.
         """
         environ = os.environ if environ is None else environ
-        given = {name: checked_argument(name, value) for name, value in given.items()}
-        unknown = [name for name in given if name not in SETTINGS]
+        arguments = {name: checked_argument(name, value) for name, value in arguments.items()}
+        unknown = [name for name in arguments if name not in SETTINGS]
         unknown += [name for name in environ if name.startswith("ASSAY_CLIENT_") and name not in KNOWN_VARIABLES]
         issues = [Issue(name, "unknown_setting", f"no such setting{similar_to(name)}") for name in unknown]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
-        values.update({name: value for name, value in given.items() if value is not None and name in SETTINGS})
-        variables = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
-        resolve_mode(values, given)
+        values.update({name: value for name, value in arguments.items() if value is not None and name in SETTINGS})
+        variables = {name: variable for variable, name in VARIABLES.items() if arguments.get(name) is None}
+        resolve_mode(values, arguments)
         read: dict[str, Any] = {}
         for name, value in values.items():
             try:
@@ -183,7 +183,7 @@ def checked_argument(name: str, value: Any) -> Any:
     each = [value]
     if name == "base_url" and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
         each = value = list(value)
-    wrong = [one for one in each if not isinstance(one, types)]
+    wrong = [element for element in each if not isinstance(element, types)]
     if value is not None and wrong:
         raise TypeError(f"{name}= must be {expected}, not {type(wrong[0]).__name__}")
     return value
@@ -193,15 +193,17 @@ def similar_to(name: str) -> str:
     """Return `; did you mean timeout?` if a setting or variable is spelled like this, else nothing."""
     from difflib import get_close_matches  # only after a mistake
 
-    return "".join(f"; did you mean {one}?" for one in get_close_matches(name, [*SETTINGS, *KNOWN_VARIABLES], 1))
+    return "".join(
+        f"; did you mean {spelling}?" for spelling in get_close_matches(name, [*SETTINGS, *KNOWN_VARIABLES], 1)
+    )
 
 
-def resolve_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+def resolve_mode(values: dict[str, Any], arguments: Mapping[str, Any]) -> None:
     """Handle `base_url="local"`, and let an address argument override a mode from the environment."""
-    if given.get("uds") is not None:
+    if arguments.get("uds") is not None:
         values["base_url"] = [f"unix:{os.fspath(values.pop('uds'))}"]
         values.setdefault("mode", "remote")
-    if given.get("mode") is None and (given.get("base_url") is not None or given.get("uds") is not None):
+    if arguments.get("mode") is None and (arguments.get("base_url") is not None or arguments.get("uds") is not None):
         values["mode"] = "remote"
     if values.get("base_url") == "local":
         values["mode"] = "local"
@@ -215,27 +217,27 @@ def canonical_json(config: Any) -> str:
     return json.dumps(config, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
-def parse_addresses(given: str | Sequence[str]) -> tuple[Address, ...]:
-    urls = given.split(",") if isinstance(given, str) else list(given)
-    found = tuple(address_of(url.strip()) for url in urls if url.strip())
-    if not found:
+def parse_addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
+    urls = value.split(",") if isinstance(value, str) else list(value)
+    addresses = tuple(address_of(url.strip()) for url in urls if url.strip())
+    if not addresses:
         raise ValueError("must have a URL")
-    return found
+    return addresses
 
 
-def parse_mode(given: str) -> str:
-    if given not in MODES:
+def parse_mode(value: str) -> str:
+    if value not in MODES:
         raise ValueError(f"must be one of: {', '.join(MODES)}")
-    return given
+    return value
 
 
-def parse_command(given: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(shlex.split(given)) if isinstance(given, str) else tuple(map(os.fspath, given))
+def parse_command(value: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(shlex.split(value)) if isinstance(value, str) else tuple(map(os.fspath, value))
 
 
-def parse_config(given: str | Mapping[str, Any]) -> str:
+def parse_config(value: str | Mapping[str, Any]) -> str:
     try:
-        config = json.loads(given) if isinstance(given, str) else dict(given)
+        config = json.loads(value) if isinstance(value, str) else dict(value)
         if not isinstance(config, dict):
             raise TypeError
         return canonical_json(config)
@@ -243,36 +245,36 @@ def parse_config(given: str | Mapping[str, Any]) -> str:
         raise ValueError("must be a JSON object of settings") from None
 
 
-def parse_key(given: str) -> str:
-    if not given or not all("!" <= character <= "~" for character in given):
+def parse_key(value: str) -> str:
+    if not value or not all("!" <= character <= "~" for character in value):
         raise ValueError("must be visible ASCII characters without spaces")
-    return given
+    return value
 
 
-def parse_run(given: str) -> str:
-    if not is_run_name(given):
+def parse_run(value: str) -> str:
+    if not is_run_name(value):
         raise ValueError(f"must be 1 to {MAX_RUN} printable ASCII characters, without spaces around them")
-    return given
+    return value
 
 
 def is_run_name(name: str) -> bool:
     return 0 < len(name) <= MAX_RUN and name == name.strip() and all(" " <= character <= "~" for character in name)
 
 
-def parse_positive(given: Any) -> float:
-    if isinstance(given, bool) or not (isfinite(float(given)) and float(given) > 0):
+def parse_positive(value: Any) -> float:
+    if isinstance(value, bool) or not (isfinite(float(value)) and float(value) > 0):
         raise ValueError("must be a finite number above 0")
-    return float(given)
+    return float(value)
 
 
-def parse_seconds(given: Any) -> float:
-    return 0.0 if not isinstance(given, bool) and float(given) == 0 else parse_positive(given)
+def parse_seconds(value: Any) -> float:
+    return 0.0 if not isinstance(value, bool) and float(value) == 0 else parse_positive(value)
 
 
-def parse_count(given: Any) -> int:
-    if isinstance(given, bool) or int(given) < 1 or float(given) != int(given):
+def parse_count(value: Any) -> int:
+    if isinstance(value, bool) or int(value) < 1 or float(value) != int(value):
         raise ValueError("must be an integer of at least 1")
-    return int(given)
+    return int(value)
 
 
 class Setting(NamedTuple):
@@ -307,4 +309,4 @@ SETTINGS = {
 
 FIELD_NAMES = {"base_url": "addresses"}
 KNOWN_VARIABLES = {*VARIABLES, *ADAPTER_VARIABLES}
-assert {FIELD_NAMES.get(name, name) for name in SETTINGS} - {"uds"} == {one.name for one in fields(ClientSettings)}
+assert {FIELD_NAMES.get(name, name) for name in SETTINGS} - {"uds"} == {field.name for field in fields(ClientSettings)}

@@ -40,6 +40,6 @@ async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
 async def _explained(client: AsyncClient, row: PreparedRow, response: str) -> str:
     config = json.loads(client.settings.merged(None))
     asked = {"response": response, "reference": row.reference, "config": config, "suggestions": 0}
-    found = await client.request("/v1/explain", asked)
-    failure, headline = found["failure"], str(found["headline"])
+    reply = await client.request("/v1/explain", asked)
+    failure, headline = reply["failure"], str(reply["headline"])
     return headline if failure is None else f"Fails the {failure['gate']} gate ({failure['reason']}). {headline}"

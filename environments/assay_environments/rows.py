@@ -57,17 +57,17 @@ def read_rows(
     unknown = set(where) - {"task", *COLUMNS}
     if unknown:
         raise ValueError(f"rows have no column {', '.join(sorted(unknown))}: they have task, {', '.join(COLUMNS)}")
-    given = path or os.environ.get(ROWS_VARIABLE)
-    if not given:
+    location = path or os.environ.get(ROWS_VARIABLE)
+    if not location:
         raise ValueError(f"no path of prepared rows: pass it, or set {ROWS_VARIABLE}")
-    wanted = {name: str(value) for name, value in where.items() if value is not None}
-    file = _file_of(Path(given), split)
+    criteria = {name: str(value) for name, value in where.items() if value is not None}
+    file = _file_of(Path(location), split)
     with file.open(encoding="utf-8") as lines:
         rows = list(_rows_of(lines, file))
-    chosen = [row for row in rows if all(_text(row, name) == wanted[name] for name in wanted)]
+    chosen = [row for row in rows if all(_text(row, name) == criteria[name] for name in criteria)]
     if not chosen:
-        there = "; ".join(f"{name}: {', '.join(sorted({_text(row, name) for row in rows}))}" for name in wanted)
-        raise ValueError(f"{file} has no row" + (f" with {wanted}; it has {there}" if wanted else ""))
+        there = "; ".join(f"{name}: {', '.join(sorted({_text(row, name) for row in rows}))}" for name in criteria)
+        raise ValueError(f"{file} has no row" + (f" with {criteria}; it has {there}" if criteria else ""))
     return chosen
 
 

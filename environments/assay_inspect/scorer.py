@@ -33,8 +33,8 @@ def components() -> Metric:
     """Return the means of SCORE's components; those of other tasks have the names of their `evaluation`."""
 
     def means(scores: list[SampleScore]) -> Value:
-        found = [about(score)["components"] for score in scores if about(score)["task"] == SCORE]
-        return {name: _mean(one[name] for one in found) for name in COMPONENTS} if found else {}
+        samples = [about(score)["components"] for score in scores if about(score)["task"] == SCORE]
+        return {name: _mean(sample[name] for sample in samples) for name in COMPONENTS} if samples else {}
 
     return means
 
@@ -49,10 +49,10 @@ def evaluation() -> Metric:
             row = row_of(score.sample_metadata or {}, score.sample_id)
             if row.task in METRICS:
                 records.setdefault(row.task, []).append(record_of(row, score.score.answer or ""))
-        found = {task: evaluate(task, some)["aggregate"] for task, some in records.items()}
+        aggregates = {task: evaluate(task, some)["aggregate"] for task, some in records.items()}
         return {
-            name if len(found) == 1 else f"{task}.{name}": values[name]
-            for task, values in found.items()
+            name if len(aggregates) == 1 else f"{task}.{name}": values[name]
+            for task, values in aggregates.items()
             for name in METRICS[task]
         }
 
@@ -69,17 +69,17 @@ def assay() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         row = row_of(state.metadata, state.sample_id)
         answer = answer_of(state)
-        found = await score_response_async(row, answer)
+        scored = await score_response_async(row, answer)
         return Score(
-            value=found.reward,
+            value=scored.reward,
             answer=answer,
-            explanation=await explanation(row, answer, found),
+            explanation=await explanation(row, answer, scored),
             metadata={
                 "task": row.task,
-                "passed": found.passed,
-                "reason": found.reason,
-                "components": found.components,
-                "signature": found.signature,
+                "passed": scored.passed,
+                "reason": scored.reason,
+                "components": scored.components,
+                "signature": scored.signature,
             },
         )
 

@@ -57,25 +57,27 @@ def process_results(document: Mapping[str, str], results: Sequence[str]) -> dict
     row = PreparedRow([], document["reference"], document["task"], document["id"])
     (response,) = results
     (scored,) = score_responses([row], [response])
-    own = scored.components if row.task == SCORE else {}  # those of other tasks have the names of metrics over all
-    return {"reward": scored.reward, "passed": scored.passed, **own, **measured(row, response)}
+    components = (
+        scored.components if row.task == SCORE else {}
+    )  # those of other tasks have the names of metrics over all
+    return {"reward": scored.reward, "passed": scored.passed, **components, **measured(row, response)}
 
 
 def measured(row: PreparedRow, response: str) -> dict[str, float]:
     """Return the metrics that `assay evaluate` has of an answer."""
     record = record_of(row, response)
-    found = evaluate(row.task, [record])["per_record"]
+    columns = evaluate(row.task, [record])["per_record"]
     values: dict[str, float] = {}
     for metric in METRICS[row.task]:
-        (value,) = found.get(metric, [None])
-        values[metric] = one = Measured("nan" if value is None else value)
-        one.metric, one.task, one.record = metric, row.task, record
+        (value,) = columns.get(metric, [None])
+        values[metric] = measurement = Measured("nan" if value is None else value)
+        measurement.metric, measurement.task, measurement.record = metric, row.task, record
     return values
 
 
 def evaluated(values: Sequence[Measured]) -> float:
     """Return the metric over all answers, as `assay evaluate` computes it; NaN if it has no value."""
-    value = aggregate_of(values[0].task, tuple(one.record for one in values))[values[0].metric]
+    value = aggregate_of(values[0].task, tuple(measurement.record for measurement in values))[values[0].metric]
     return float("nan") if value is None else float(value)
 
 

@@ -35,14 +35,14 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
         self._state = State()
 
     def reset(
-        self, seed: int | None = None, episode_id: str | None = None, id: str | None = None, **others: Any
+        self, seed: int | None = None, episode_id: str | None = None, id: str | None = None, **unknown: Any
     ) -> AssayObservation:
         """Return the prompt of the row with this id, else of row `seed` modulo their number, else of a random one.
 
         Raises ValueError if no row has the id, or for other arguments.
         """
-        if others:
-            raise ValueError(f"reset has no such argument: {', '.join(others)}")
+        if unknown:
+            raise ValueError(f"reset has no such argument: {', '.join(unknown)}")
         self._row = self._chosen(seed, id)
         self._state = State(episode_id=episode_id or str(uuid4()), step_count=0)
         return self._observation(self._row)
@@ -74,10 +74,10 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
 
     def _chosen(self, seed: int | None, name: str | None) -> PreparedRow:
         if name is not None:
-            found = [row for row in self._rows if row.id == name]
-            if len(found) != 1:
-                raise ValueError(f"{len(found)} rows have the id {name!r}")
-            return found[0]
+            matches = [row for row in self._rows if row.id == name]
+            if len(matches) != 1:
+                raise ValueError(f"{len(matches)} rows have the id {name!r}")
+            return matches[0]
         return random.choice(self._rows) if seed is None else self._rows[seed % len(self._rows)]
 
     def _open_row(self) -> PreparedRow:

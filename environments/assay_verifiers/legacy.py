@@ -72,7 +72,9 @@ def row_of(state: Any) -> PreparedRow:
 
 def response_of(state: Any) -> str:
     messages = state["completion"]
-    return completion_text([one.model_dump() if hasattr(one, "model_dump") else one for one in messages])
+    return completion_text(
+        [message.model_dump() if hasattr(message, "model_dump") else message for message in messages]
+    )
 
 
 def record(state: Any, reward: float, advantage: float, metrics: dict[str, float]) -> None:

@@ -63,14 +63,14 @@ def cache_folder(cpu: str) -> Path | None:
     return None
 
 
-def distrust_reason(found: os.stat_result) -> str | None:
+def distrust_reason(status: os.stat_result) -> str | None:
     """Return why a file or folder is not trusted, or None if only this user and root can have written to it."""
     if not hasattr(os, "getuid"):
         return None
-    if found.st_uid not in (os.getuid(), 0):
-        return f"it belongs to user {found.st_uid}, not to user {os.getuid()}"
-    if found.st_mode & _WRITABLE_BY_OTHERS:
-        return f"others can write to it (mode {found.st_mode & 0o7777:04o}; chmod go-w)"
+    if status.st_uid not in (os.getuid(), 0):
+        return f"it belongs to user {status.st_uid}, not to user {os.getuid()}"
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        return f"others can write to it (mode {status.st_mode & 0o7777:04o}; chmod go-w)"
     return None
 
 

@@ -3,7 +3,7 @@
 - **Helpers are optimised once.** Numba optimises every function together with its callees and emits machine code for
   it, then optimises the result again in each of its callers: a helper ten calls below a kernel is optimised ten times,
   and its own machine code is never called. Here, the library of a helper keeps its unoptimised code, and the library
-  of a kernel links that of all its helpers, direct and indirect.
+  of a kernel links the code of all its helpers, direct and indirect.
 - **Operators are resolved once.** Numba tries every implementation of an operator, NumPy's universal functions among
   them, at each place where it occurs. Here, the first answer for the same types is kept.
 - **No index is tested for its sign.** In Numba, as in Python, `a[-1]` is the last element, so every access by a signed
@@ -36,13 +36,13 @@ WRAPPER = "_ZN7cpython"
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a kernel, complete and optimised, or that of one helper, without its callees."""
+    """The code of a kernel, complete and optimised, or of a helper, without its callees."""
 
     is_helper = False
     _shared_module: Any
 
     def finalize(self) -> None:
-        """Emit the machine code of a kernel; keep that of a helper for its callers."""
+        """Emit the machine code of a kernel; keep the code of a helper for its callers."""
         if any(function.name.startswith(WRAPPER) for function in self._final_module.functions):
             self._linking_libraries = [Part(library) for library in callees_of(self)]
             super().finalize()
@@ -52,7 +52,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
             self.is_helper = self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return the address of the function, or 0 for that of a helper."""
+        """Return the address of a kernel, or 0 for a helper."""
         self._ensure_finalized()
         return 0 if self.is_helper else super().get_pointer_to_function(name)
 
@@ -74,7 +74,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class Part:
-    """What `JITCodeLibrary.finalize` uses of a library that it links: here without its callees."""
+    """The interface that `JITCodeLibrary.finalize` needs of a library that it links: here without its callees."""
 
     def __init__(self, library: Any) -> None:
         self._reload_init = library._reload_init
@@ -91,17 +91,17 @@ def callees_of(library: Any) -> list[Any]:
 
     The order matters: functions are linked only if something linked before refers to them.
     """
-    found: dict[Any, None] = {}
+    callees: dict[Any, None] = {}
 
     def visit(caller: Any) -> None:
         for callee in caller._linking_libraries:
-            if callee not in found:
+            if callee not in callees:
                 if is_helper(callee):
                     visit(callee)
-                found[callee] = None
+                callees[callee] = None
 
     visit(library)
-    return [*reversed(found)]
+    return [*reversed(callees)]
 
 
 def unchecked_index(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
@@ -111,13 +111,13 @@ def unchecked_index(context: Any, builder: Any, kind: Any, index: Any, _size: An
 
 def remembering(get_call_type: Callable[..., Any]) -> Callable[..., Any]:
     """Return `BaseFunction.get_call_type` with a memory of its answers; failures are not remembered."""
-    found: dict[Any, Any] = {}
+    answers: dict[Any, Any] = {}
 
     def remembered(function: Any, context: Any, args: Any, kws: Any) -> Any:
         key = function, args, (*kws.items(),)
-        signature = found.get(key)
+        signature = answers.get(key)
         if signature is None:
-            signature = found[key] = get_call_type(function, context, args, kws)
+            signature = answers[key] = get_call_type(function, context, args, kws)
         return signature
 
     return remembered

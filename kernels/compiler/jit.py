@@ -55,7 +55,7 @@ FUNCTIONS: list[Any] = []
 """All functions of the decorators below, for progress; one has `signatures` as soon as it is compiled."""
 
 KERNELS: list[Any] = []
-"""Those of them that Python may call."""
+"""The functions that Python may call."""
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -94,7 +94,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 def entry(function: Any) -> Callable[..., Any]:
     """Return the compiled code of a kernel, which skips Numba's dispatch by argument types (3 µs a call).
 
-    Only after `warmup()`. The argument types are not checked: they must be those of the kernel's only signature.
+    Only after `warmup()`. The argument types are not checked: they must match the kernel's only signature.
     """
     return function.overloads[function.signatures[0]].entry_point if JIT else function
 

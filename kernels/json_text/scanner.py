@@ -182,7 +182,6 @@ def read_string_tail(text, pos, stop, out, end):
 
 @helper
 def is_name(text, start, stop, name):
-    """Return whether `text[start:stop]` is `name`."""
     if stop - start != name.shape[0]:
         return False
     for k in range(name.shape[0]):

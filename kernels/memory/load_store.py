@@ -70,19 +70,15 @@ if JIT:
 else:
 
     def read_only(array: np.ndarray) -> np.ndarray:
-        """Return the array."""
         return array
 
     def trailing_zeros(word: np.uint64) -> np.int64:
-        """Count the zero bits below the lowest set bit of a uint64; 64 for 0."""
         return np.int64((int(word) & -int(word)).bit_length() - 1 if word else 64)
 
     def load8(text: np.ndarray, pos: int) -> np.uint64:
-        """Return the eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
         return np.uint64(int.from_bytes(text[pos : pos + 8].tobytes(), "little"))
 
     def store8(text: np.ndarray, pos: int, word: np.uint64) -> None:
-        """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
         text[pos : pos + 8] = list(int(word).to_bytes(8, "little"))
 
 

@@ -69,12 +69,12 @@ if JIT:
 
     def _inside(builder: Any, block: Any, ranges: Ranges, size: int) -> Any:
         """Return a vector of booleans: which bytes are in one of the ranges."""
-        found = None
+        inside = None
         for low, high in ranges:
             distance = builder.sub(block, _all(low, size)) if low else block
             within = builder.icmp_unsigned("<=", distance, _all(high - low, size))
-            found = within if found is None else builder.or_(found, within)
-        return found
+            inside = within if inside is None else builder.or_(inside, within)
+        return inside
 
     def _bitmap(builder: Any, booleans: Any, size: int) -> Any:
         bits = builder.bitcast(booleans, ir.IntType(size))
@@ -154,10 +154,10 @@ if JIT:
 else:
 
     def _bits_of(block: np.ndarray, ranges: Ranges) -> np.uint64:
-        found = np.zeros(block.shape, np.bool_)
+        inside = np.zeros(block.shape, np.bool_)
         for low, high in ranges:
-            found |= (block >= low) & (block <= high)
-        return np.uint64(int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little"))
+            inside |= (block >= low) & (block <= high)
+        return np.uint64(int.from_bytes(np.packbits(inside, bitorder="little").tobytes(), "little"))
 
     def _lower_case(block: np.ndarray) -> np.ndarray:
         return np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
@@ -170,15 +170,11 @@ else:
         return classify
 
     def lower32(text: np.ndarray, pos: int, out: np.ndarray, out_pos: int) -> np.uint64:
-        """Write `text[pos:pos + 32]` in ASCII lower case to `out[out_pos:]`; returns the bitmap of non-ASCII bytes."""
         block = text[pos : pos + 32]
         out[out_pos : out_pos + 32] = _lower_case(block)
         return _bits_of(block, NON_ASCII)
 
     def fold32(text: np.ndarray, pos: int, length: int, out: np.ndarray, out_pos: int) -> np.uint64:
-        """Write `text[pos:pos + length]`, fewer than 32 bytes, in ASCII lower case and padded with spaces to 32 bytes,
-        to `out[out_pos:]`. Returns two bitmaps: bytes of runs in bits 0 to 31, non-ASCII bytes in bits 32 to 63.
-        """
         block = np.full(32, 0x20, np.uint8)
         block[:length] = text[pos : pos + length]
         block = _lower_case(block)
@@ -186,11 +182,9 @@ else:
         return _bits_of(block, RUNS) | _bits_of(block, NON_ASCII) << np.uint64(32)
 
     def copy32(text: np.ndarray, pos: int, out: np.ndarray, out_pos: int) -> None:
-        """Copy `text[pos:pos + 32]` to `out[out_pos:out_pos + 32]`."""
         out[out_pos : out_pos + 32] = text[pos : pos + 32]
 
     def bits_set(word: np.uint64) -> np.int64:
-        """Count the set bits of a uint64, as an int64."""
         return np.int64(int(word).bit_count())
 
 

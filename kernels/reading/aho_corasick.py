@@ -1,11 +1,11 @@
-"""Which of several words occur in texts: Aho and Corasick's automaton (1975), linear in texts and words together.
+"""Finds which of several words occur in texts: Aho and Corasick's automaton (1975), linear in texts and words together.
 
 A word that leaves the trie appends its remaining nodes as a chain. So nearly every node has one child, which is the
 next node, and takes two bytes. The few other edges, at most one for each word, are in a hash table keyed by a secret
-seed, so that no text can collide on purpose; those of the root are in an array of 256.
+seed, so that no text can collide on purpose; the edges of the root are in an array of 256.
 
-Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of those, were
-reached before. Words that have nothing in common with the texts cost only their nodes.
+Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of their parents,
+were reached before. Words that have nothing in common with the texts cost only their nodes.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def count_occurring(texts, ints, count, first, last, seed):
     ends = np.empty(last - first, np.int64)
     build_trie(texts[CANON], ints, first, last, nodes, root, edges, ends, seed)
     mark_nodes(texts, ints, count, nodes, links, root, edges, seed)
-    found = 0
+    occurring = 0
     for k in range(last - first):
-        found += nodes[ends[k]] & REACHED != 0
-    return found
+        occurring += nodes[ends[k]] & REACHED != 0
+    return occurring

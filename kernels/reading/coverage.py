@@ -1,8 +1,8 @@
 """Consistency of key and prose (paper C.1; docs/rules.md, Gates): the share of a step's words found in its prose.
 
 The words of the prose are indexed in a lossy hash table: each overwrites its slot, or, if there are many, takes the
-neighbouring slot if its own is taken. The words of the key step are looked up there and compared byte by byte. Those
-that are not found, because they are part of a longer word, overwritten or absent, are searched for.
+neighbouring slot if its own is taken. The words of the key step are looked up there and compared byte by byte. Words
+that are not there, because they are part of a longer word, overwritten or absent, are searched for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HALF = np.uint64(32)
 
 @inlined
 def slot_of(head, tail, seed, mask):
-    """Return the slot in PROSE_SLOTS, of which `mask` + 1 are used, of a word with this head and tail."""
+    """Return the slot of a word with this head and tail among the `mask` + 1 slots in use of PROSE_SLOTS."""
     return np.int64(((head ^ seed) * ODD_A ^ (tail ^ seed) * ODD_B) * ODD_A >> HALF) & mask
 
 
@@ -114,7 +114,7 @@ def occurs_as_word(workspace, word, stamp, mask):
 
 @helper
 def find_bounded(text, start, stop, word, begin, length, budget):
-    """Search `text[start:stop]` for `word[begin:begin + length]` naively: (found, budget left)."""
+    """Search `text[start:stop]` for `word[begin:begin + length]` naively: (whether it occurs, budget left)."""
     lead = word[begin]
     for i in range(start, stop - length + 1):
         budget -= 1
@@ -133,18 +133,18 @@ def find_bounded(text, start, stop, word, begin, length, budget):
 
 @helper
 def find_in_prose(workspace, word, count, budget):
-    """Search the first `count` words of the prose for a string naively: (found, budget left)."""
+    """Search the first `count` words of the prose for a string naively: (whether it occurs, budget left)."""
     ints = workspace.ints
     start, length = ints[STARTS, word], ints[LENGTHS, word]
     for k in range(count):
         begin, end = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
         budget -= 1
         if end - begin >= length:
-            found, budget = find_bounded(
+            occurs, budget = find_bounded(
                 workspace.bytes[NORM], begin, end, workspace.bytes[CANON], start, length, budget
             )
-            if found or budget < 0:
-                return found, budget
+            if occurs or budget < 0:
+                return occurs, budget
     return False, budget
 
 
@@ -168,13 +168,13 @@ def count_inside(workspace, count, max_length, absent):
             ints[MISSING, left] = word
             left += 1
     budget = min(COMPARISONS_PER_BYTE * budget, MAX_COMPARISONS)  # type: ignore[arg-type]
-    found = 0
+    total = 0
     for k in range(left):
         inside, budget = find_in_prose(workspace, ints[MISSING, k], count, budget)
         if budget < 0 and not inside:
-            return found + count_occurring(workspace.bytes, ints, count, k, left, workspace.seed)
-        found += inside
-    return found
+            return total + count_occurring(workspace.bytes, ints, count, k, left, workspace.seed)
+        total += inside
+    return total
 
 
 @helper

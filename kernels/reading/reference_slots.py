@@ -46,7 +46,6 @@ class ReferenceSlots(NamedTuple):
 
 
 def empty_slots() -> ReferenceSlots:
-    """Return empty slots."""
     texts = np.zeros((SLOT_COUNT, MAX_SLOT_BYTES + 8), np.uint8)
     return ReferenceSlots(texts, np.full(SLOT_COUNT, EMPTY, np.int64), np.zeros(SLOT_COUNT, np.int64))
 

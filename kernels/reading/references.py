@@ -70,7 +70,6 @@ class References(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return the number of references."""
         return self.ranges.shape[0] - 1
 
     @property
@@ -160,8 +159,8 @@ def append_reference(workspace, steps, references, row):
 def read_reference(workspace, tables, data, start, stop, references, row, max_steps):
     """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line from 0)."""
     reset(workspace)
-    found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
-    if found != FOUND:
+    outcome, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
+    if outcome != FOUND:
         key_start, key_stop = start, stop
     steps = bad_line = np.int64(0)
     if has_more_lines(data, key_start, key_stop, max_steps):

@@ -53,7 +53,7 @@ def read_orc_steps(workspace, tables, text, start, stop, steps):
         begin, end, pos = next_line(text, pos, stop)
         if begin < 0:
             break
-        number, rest = step_header(text, begin, end)
+        number, prose_start = step_header(text, begin, end)
         if number == NO_STEP:
             continue
         if count:
@@ -63,7 +63,7 @@ def read_orc_steps(workspace, tables, text, start, stop, steps):
         count += 1
         if number != count:
             return count, False, tokens, min_coverage
-        body = rest
+        body = prose_start
     if count:
         step_tokens, coverage = read_orc_step(workspace, tables, text, body, stop, count - 1, steps)
         tokens += step_tokens
@@ -81,9 +81,9 @@ def read_response(workspace, tables, text, start, stop, rules):
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
         return TOO_LONG, none, 0.0, 0.0
-    found, key_start, key_stop, orc_start, orc_stop = find_sections(text, start, stop, rules.think_prefilled)
-    if found != FOUND:
-        return (THINK_NOT_OPENED if found == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0
+    outcome, key_start, key_stop, orc_start, orc_stop = find_sections(text, start, stop, rules.think_prefilled)
+    if outcome != FOUND:
+        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
         return TOO_LONG, none, 0.0, 0.0
     if has_more_steps(text, orc_start, orc_stop, rules.max_steps):

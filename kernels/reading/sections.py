@@ -71,7 +71,7 @@ def find_pair(text, pos, stop, closing, opening):
 
 @helper
 def find_after_think(text, pos, stop):
-    """Find the sections, with `<think>` open at `pos`: (found, key start, key stop, orc start, orc stop)."""
+    """Find the sections, with `<think>` open at `pos`: (complete, key start, key stop, orc start, orc stop)."""
     _, key_start = find_pair(text, pos, stop, CLOSE_THINK, OPEN_KEY)
     if key_start < 0:
         return False, 0, 0, 0, 0
@@ -91,12 +91,12 @@ def find_sections(text, start, stop, think_prefilled):
     The outcome is FOUND, NOT_FOUND, or NOT_OPENED if the sections would be found with `<think>` before the text.
     """
     if think_prefilled:
-        found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)
-        return (FOUND if found else NOT_FOUND), key_start, key_stop, orc_start, orc_stop
+        complete, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)
+        return (FOUND if complete else NOT_FOUND), key_start, key_stop, orc_start, orc_stop
     think = find_tag(text, start, stop, OPEN_THINK)
     if think >= 0:
-        found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, think + OPEN_THINK.shape[0], stop)
-        if found:
+        complete, key_start, key_stop, orc_start, orc_stop = find_after_think(text, think + OPEN_THINK.shape[0], stop)
+        if complete:
             return FOUND, key_start, key_stop, orc_start, orc_stop
-    found, _, _, _, _ = find_after_think(text, start, stop)
-    return (NOT_OPENED if found else NOT_FOUND), 0, 0, 0, 0
+    complete, _, _, _, _ = find_after_think(text, start, stop)
+    return (NOT_OPENED if complete else NOT_FOUND), 0, 0, 0, 0

@@ -89,7 +89,7 @@ def read_strings(ints, line, pos, stop, out, end, lenient):
 
     With `lenient=False`, any non-string element is BAD.
     """
-    found = VALID
+    state = VALID
     pos, more = open_value(line, pos, stop, CLOSE_ARRAY)
     while more:
         pos = skip_whitespace(line, pos, stop)
@@ -98,17 +98,17 @@ def read_strings(ints, line, pos, stop, out, end, lenient):
         elif not lenient:
             pos = np.int64(BAD)
         elif pos < stop and (line[pos] == OPEN_ARRAY or line[pos] == OPEN_OBJECT):
-            found = MISFIT
+            state = MISFIT
             pos = skip_value(line, pos, stop, np.int64(2), DEPTH_LIMIT, out, end)
         else:
-            found = MISFIT
+            state = MISFIT
             pos = skip_scalar(line, pos, stop, out, end)
         if pos == BAD:
-            return pos, end, found
+            return pos, end, state
         pos, more = next_value(line, pos, stop, CLOSE_ARRAY)
         if pos == BAD:
-            return pos, end, found
-    return pos, end, found
+            return pos, end, state
+    return pos, end, state
 
 
 @helper
@@ -169,7 +169,7 @@ def repeat_phrases(ints, first, last):
 def read_step_object(workspace, line, start, stop):
     """Read the object `line[start:stop]` of one step; `line[start]` is its opening brace.
 
-    Strings are decoded to TEXT, and their spans there recorded as phrases; those of the action, the objects and the
+    Strings are decoded to TEXT, and their spans there recorded as phrases; the action, the objects and the
     parameters come last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
     BAD_STEP_SCHEMA; whether the action has a word is not checked.
     """
@@ -177,7 +177,7 @@ def read_step_object(workspace, line, start, stop):
         return OK
     ints = workspace.ints
     out = workspace.bytes[TEXT]
-    found_action = found_objects = found_parameters = ABSENT
+    action_state = objects_state = parameters_state = ABSENT
     action = first_object = last_object = first_parameter = last_parameter = np.int64(0)
     unknown = False
     ints[COUNTS, PHRASES_USED] = 0
@@ -189,15 +189,15 @@ def read_step_object(workspace, line, start, stop):
             return BAD_STEP_JSON
         field = field_of(out, end, name_stop)
         first = ints[COUNTS, PHRASES_USED]
-        pos, end, found = read_value(ints, field, line, pos, stop, out, end)
+        pos, end, state = read_value(ints, field, line, pos, stop, out, end)
         if pos == BAD:
             return BAD_STEP_JSON
         if field == ACTION_FIELD:
-            found_action, action = found, first
+            action_state, action = state, first
         elif field == OBJECTS_FIELD:
-            found_objects, first_object, last_object = found, first, ints[COUNTS, PHRASES_USED]
+            objects_state, first_object, last_object = state, first, ints[COUNTS, PHRASES_USED]
         elif field == PARAMETERS_FIELD:
-            found_parameters, first_parameter, last_parameter = found, first, ints[COUNTS, PHRASES_USED]
+            parameters_state, first_parameter, last_parameter = state, first, ints[COUNTS, PHRASES_USED]
         else:
             unknown = True
         pos, more = next_value(line, pos, stop, CLOSE_OBJECT)
@@ -205,7 +205,7 @@ def read_step_object(workspace, line, start, stop):
             return BAD_STEP_JSON
     if skip_whitespace(line, pos, stop) != stop:
         return BAD_STEP_JSON
-    if unknown or found_action != VALID or found_objects != VALID or found_parameters != VALID:
+    if unknown or action_state != VALID or objects_state != VALID or parameters_state != VALID:
         return BAD_STEP_SCHEMA
     ints[COUNTS, ACTION_PHRASE] = ints[COUNTS, PHRASES_USED]
     repeat_phrases(ints, action, action + 1)

@@ -74,7 +74,7 @@ def find_text_spans(sections, lines, counts, text, think_prefilled):
     """Find the sections of one text and the lines of its key and orc; returns the number of complete sections.
 
     sections: int64 (4, 2), written: start and stop of think, key, orc and note, ABSENT if not found; the first without
-    a stop shows which tags are missing. lines: int64 (n, LINE_COLUMNS), written: the non-blank lines, trimmed, those of
+    a stop shows which tags are missing. lines: int64 (n, LINE_COLUMNS), written: the non-blank lines, trimmed, lines of
     key first; n is at least 2 + half the bytes. counts: int64 (2,), written: lines of key and of orc. text: uint8
     (bytes,). Unless all four sections are complete, the whole text is read as a key section, like a reference.
     """

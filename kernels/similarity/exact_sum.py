@@ -19,7 +19,7 @@ def add_exactly(partials, count, term):
 
     partials: float64 scratch. There are never more of them than terms.
     """
-    kept = 0
+    used = 0
     for k in range(count):
         partial = partials[k]
         if abs(term) < abs(partial):
@@ -27,13 +27,13 @@ def add_exactly(partials, count, term):
         total = term + partial
         error = partial - (total - term)
         if error != 0.0:
-            partials[kept] = error
-            kept += 1
+            partials[used] = error
+            used += 1
         term = total
     if term != 0.0:
-        partials[kept] = term
-        kept += 1
-    return kept
+        partials[used] = term
+        used += 1
+    return used
 
 
 @inlined

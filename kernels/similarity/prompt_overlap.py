@@ -1,6 +1,6 @@
 """Length of the longest suffix of one text that is a prefix of another: finds a response after a left-truncated prompt.
 
-The automaton is that of Knuth, Morris and Pratt (1977): `failures` is the failure function of the query's prefix, and
+The automaton is Knuth, Morris and Pratt's (1977): `failures` is the failure function of the query's prefix, and
 the state after the last byte of the prompt is the overlap. It makes at most two comparisons for each byte.
 """
 
@@ -15,7 +15,6 @@ __all__ = ["overlaps"]
 
 @helper
 def begins_with(text, start, stop, other, other_start, other_stop):
-    """Return whether `text[start:stop]` begins with `other[other_start:other_stop]`."""
     size = other_stop - other_start
     if stop - start < size:
         return False

@@ -1,4 +1,4 @@
-"""Whether one action sequence is a subsequence of another (paper C.2, strict order)."""
+"""Tests whether one action sequence is a subsequence of another (paper C.2, strict order)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def either_is_subsequence(a, b):
 
 
 @kernel
-def subsequences(found, a, a_offsets, b, b_offsets):
+def subsequences(flags, a, a_offsets, b, b_offsets):
     """Compute the strict order of each pair of rows of two columns of sequences.
 
-    found: int64 (rows,), written 1 or 0. a, b: int64. a_offsets, b_offsets: int64 (rows + 1,).
+    flags: int64 (rows,), written 1 or 0. a, b: int64. a_offsets, b_offsets: int64 (rows + 1,).
     """
-    for row in range(found.shape[0]):
+    for row in range(flags.shape[0]):
         first = a[a_offsets[row] : a_offsets[row + 1]]
         second = b[b_offsets[row] : b_offsets[row + 1]]
-        found[row] = either_is_subsequence(first, second)
+        flags[row] = either_is_subsequence(first, second)

@@ -93,8 +93,9 @@ def same_bytes(first, pos, second, begin, length):
 
 @inlined
 def same_rest(canon, pos, text, start, length, tail):
-    """Return whether the words at `canon[pos:]` and `text[start:]`, of equal lengths and heads, are equal; `tail` is
-    that of the latter.
+    """Return whether the words at `canon[pos:]` and `text[start:]`, of equal lengths and heads, are equal.
+
+    tail: of the word in `text`.
     """
     if length <= 8:
         return True

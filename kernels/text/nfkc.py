@@ -52,19 +52,18 @@ def decompose(code, out, pos, tables):
             return pos + 2
         out[pos + 2] = T_BASE + index % T_COUNT
         return pos + 3
-    found = tables[DECOMPOSITIONS, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255]
-    if found == 0:
+    entry = tables[DECOMPOSITIONS, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255]
+    if entry == 0:
         out[pos] = code
         return pos + 1
-    length = np.int64(tables[DECOMPOSITION_POOL, found])
+    length = np.int64(tables[DECOMPOSITION_POOL, entry])
     for k in range(length):
-        out[pos + k] = tables[DECOMPOSITION_POOL, found + 1 + k]
+        out[pos + k] = tables[DECOMPOSITION_POOL, entry + 1 + k]
     return pos + length
 
 
 @helper
 def combining_class(code, tables):
-    """Return the canonical combining class of `code`."""
     if code < FIRST_MARK:
         return np.int64(0)
     return np.int64(tables[CLASSES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])

@@ -28,13 +28,11 @@ def entry_of(code, tables):
 
 @inlined
 def is_digit(byte):
-    """Return whether `byte` is an ASCII digit."""
     return 48 <= byte <= 57
 
 
 @inlined
 def is_superscript(code):
-    """Return whether `code` is a superscript digit or sign."""
     return 0x2074 <= code <= 0x207B or code == 0xB2 or code == 0xB3 or code == 0xB9 or code == 0x2070
 
 

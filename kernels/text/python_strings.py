@@ -58,8 +58,8 @@ if JIT:
             python = context.get_python_api(builder)
             text = builder.inttoptr(arguments[0], python.pyobj)
             _, characters, length, width, _, _ = python.string_as_string_size_and_kind(text)
-            found = builder.ptrtoint(characters, ir.IntType(64)), length, builder.zext(width, ir.IntType(64))
-            return context.make_tuple(builder, signature.return_type, found)
+            layout = builder.ptrtoint(characters, ir.IntType(64)), length, builder.zext(width, ir.IntType(64))
+            return context.make_tuple(builder, signature.return_type, layout)
 
         return types.UniTuple(types.int64, 3)(types.int64), generate
 
@@ -79,8 +79,8 @@ if JIT:
     def _narrow(width: int, lanes: int) -> Any:
         @intrinsic
         def narrow(typing_context, address, out, out_pos):
-            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
-            that are not ASCII.
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns a bitmap of the
+            characters that are not ASCII.
             """
 
             def generate(context, builder, signature, arguments):
@@ -101,7 +101,6 @@ if JIT:
 else:
 
     def str_layout(address: int) -> tuple[int, int, int]:
-        """Return (address of the characters of the str at `address`, their number, bytes of each)."""
         from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
         size, number = ctypes.c_ssize_t, ctypes.c_int
@@ -112,16 +111,12 @@ else:
 
     def _character(width: int) -> Any:
         def character(address: int) -> np.int64:
-            """Return the character of `width` bytes at `address` as an int64."""
             return np.int64(int.from_bytes(ctypes.string_at(int(address), width), "little"))
 
         return character
 
     def _narrow(width: int, lanes: int) -> Any:
         def narrow(address: int, out: np.ndarray, out_pos: int) -> np.uint64:
-            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
-            that are not ASCII.
-            """
             block = np.frombuffer(ctypes.string_at(int(address), width * lanes), f"<u{width}")
             out[out_pos : out_pos + lanes] = block & 0xFF
             return np.uint64(int.from_bytes(np.packbits(block >= ASCII_END, bitorder="little").tobytes(), "little"))
@@ -218,8 +213,11 @@ def can_read_strings() -> bool:
     if right:
         out = np.zeros(4 * characters + ROOM, np.uint8)
         encode_strings(out, offsets, layouts)
-        known = "".join(KNOWN_STRINGS).encode(errors="replace")
-        right = out[: offsets[-1]].tobytes().replace("\ufffd".encode(), b"?") == known
+        expected = "".join(KNOWN_STRINGS).encode(errors="replace")
+        right = out[: offsets[-1]].tobytes().replace("\ufffd".encode(), b"?") == expected
     if not right:
-        log.warning("strings are encoded by str.encode, which is slower: those of this Python have an unknown layout")
+        log.warning(
+            "strings are encoded by str.encode, which is slower: the layout of this Python's strings is unknown"
+        )
+
     return right

@@ -67,7 +67,6 @@ def encode(code, out, pos):
 
 @helper
 def is_continuation(byte):
-    """Return whether `byte` is a continuation byte."""
     return 0x80 <= byte <= 0xBF
 
 
@@ -102,7 +101,6 @@ def restricted_leads_valid(text, base, stop, leads):
 
 @helper
 def is_utf8(text, pos, stop):
-    """Return whether `text[pos:stop]` is UTF-8."""
     expected = NONE  # bytes of the block that must continue a character of the block before
     while stop - pos >= BLOCK:
         non_ascii = non_ascii_bits(text, pos)
@@ -110,8 +108,10 @@ def is_utf8(text, pos, stop):
             four = lead4_bits(text, pos)
             three = lead3_bits(text, pos) | four
             two = lead2_bits(text, pos) | three
-            found = continuation_bits(text, pos)
-            if found | two != non_ascii or found != (expected | two << ONE | three << TWO | four << THREE):
+            continuations = continuation_bits(text, pos)
+            if continuations | two != non_ascii or continuations != (
+                expected | two << ONE | three << TWO | four << THREE
+            ):
                 return False
             if not restricted_leads_valid(text, pos, stop, restricted_lead_bits(text, pos)):
                 return False

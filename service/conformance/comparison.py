@@ -42,18 +42,18 @@ class Comparison:
 
 def compare(cases: Sequence[Case], answers: Mapping[str, Mapping[str, Any]], exact: bool = False) -> Comparison:
     """Compare the answers by id; numbers within 1e-9, or bit by bit if `exact`."""
-    found = Comparison(Counter(), Counter(), [], Counter())
+    comparison = Comparison(Counter(), Counter(), [], Counter())
     for case in cases:
         answer = answers.get(case.id)
-        found.cases[case.group] += 1
+        comparison.cases[case.group] += 1
         if answer is None:
             different = [Difference(case.id, "answer", "an answer", NOTHING)]
         else:
             different = list(differences(case, answer, exact))
-            found.left_out.update(optional_fields(case.expected).keys() - optional_fields(answer).keys())
-        found.passed[case.group] += not different
-        found.differences += different
-    return found
+            comparison.left_out.update(optional_fields(case.expected).keys() - optional_fields(answer).keys())
+        comparison.passed[case.group] += not different
+        comparison.differences += different
+    return comparison
 
 
 def differences(case: Case, answer: Mapping[str, Any], exact: bool) -> Iterator[Difference]:
@@ -72,10 +72,10 @@ def pairs_of(expected: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator
     for name, value in expected.items():
         if name not in OPTIONAL:
             yield name, (value, answer.get(name, NOTHING))
-    given = optional_fields(answer)
+    fields = optional_fields(answer)
     for field, value in optional_fields(expected).items():
-        if field in given:
-            yield field, (value, given[field])
+        if field in fields:
+            yield field, (value, fields[field])
 
 
 def optional_fields(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def equal(expected: Any, got: Any, exact: bool) -> bool:
     """Return whether a value is the expected one: text, a number, or a list of either."""
     if isinstance(expected, list):
         same_length = isinstance(got, list) and len(expected) == len(got)
-        return same_length and all(equal(one, other, exact) for one, other in zip(expected, got, strict=True))
+        return same_length and all(equal(left, right, exact) for left, right in zip(expected, got, strict=True))
     if not isinstance(expected, float):
         return bool(expected == got)
     if not isinstance(got, (int, float)) or isinstance(got, bool):

@@ -48,9 +48,9 @@ def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) ->
     timer.start()
     feeder.start()
     try:
-        found = read_answers(process.stdout, {case.id for case in cases})
-        if len(found.problems) >= MAX_PROBLEMS:
-            found.problems.append(f"it was stopped after {MAX_PROBLEMS} faulty lines")
+        run = read_answers(process.stdout, {case.id for case in cases})
+        if len(run.problems) >= MAX_PROBLEMS:
+            run.problems.append(f"it was stopped after {MAX_PROBLEMS} faulty lines")
             stop(process)
         code = process.wait()
     finally:
@@ -59,10 +59,10 @@ def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) ->
         process.stdout.close()
         feeder.join()
     if timed_out.is_set():
-        found.problems.append(f"it was stopped after {timeout:g} s with {len(found.answers):,} answers")
-    elif code and len(found.problems) < MAX_PROBLEMS:
-        found.problems.append(f"it {ending(code)} after {len(found.answers):,} answers")
-    return found
+        run.problems.append(f"it was stopped after {timeout:g} s with {len(run.answers):,} answers")
+    elif code and len(run.problems) < MAX_PROBLEMS:
+        run.problems.append(f"it {ending(code)} after {len(run.answers):,} answers")
+    return run
 
 
 def feed(stream: IO[bytes], cases: Sequence[Case]) -> None:
@@ -74,16 +74,16 @@ def feed(stream: IO[bytes], cases: Sequence[Case]) -> None:
 
 def read_answers(stream: IO[bytes], ids: set[str]) -> EngineRun:
     """Read answers until the end of the output, or until there are too many faulty lines."""
-    found = EngineRun({}, [])
+    run = EngineRun({}, [])
     number = 0
-    while len(found.problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
+    while len(run.problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
         number += 1
         if not line.strip():
             continue
-        problem = add_answer(found.answers, line, ids)
+        problem = add_answer(run.answers, line, ids)
         if problem:
-            found.problems.append(f"line {number:,} of its output {problem}")
-    return found
+            run.problems.append(f"line {number:,} of its output {problem}")
+    return run
 
 
 def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -> str:
@@ -110,5 +110,5 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def ending(code: int) -> str:
-    names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
+    names = {member.value: member.name for member in signal.Signals}  # real-time signals have none
     return f"exited with code {code}" if code > 0 else f"was killed by {names.get(-code, f'signal {-code}')}"

@@ -57,8 +57,8 @@ def read_kind(kind: str) -> list[Case]:
 
 
 def case_of(kind: str, row: dict[str, Any]) -> Case:
-    given = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
-    return Case(row["id"], {"id": row["id"], "kind": kind, **given}, row["expected"])
+    fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
+    return Case(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"])
 
 
 def joined(value: Any) -> Any:

@@ -198,50 +198,53 @@ def evaluate_checked(
     return result_of(task, records, options, task.evaluate(records, options, advance), remedies)
 
 
-def result_of(task: Task, records: Records, options: Any, found: Evaluation, remedies: bool = True) -> Result:
+def result_of(task: Task, records: Records, options: Any, evaluation: Evaluation, remedies: bool = True) -> Result:
     """Return the result of the evaluation of records: aggregates over all and over each group."""
-    found = only_requested(task, options, found)
-    aggregate, counts = summary_of(found, np.arange(len(records)))
-    notices = [*found.warnings, *missing_fields(task, records, options.by)]
-    signature = evaluation_signature(task, options, found.unavailable)
+    evaluation = only_requested(task, options, evaluation)
+    aggregate, counts = summary_of(evaluation, np.arange(len(records)))
+    notices = [*evaluation.warnings, *missing_fields(task, records, options.by)]
+    signature = evaluation_signature(task, options, evaluation.unavailable)
     result = Result(
         task=task.name,
         signature=signature,
-        per_record=found.columns,
+        per_record=evaluation.columns,
         aggregate=aggregate,
         by={},
-        failed=found.failed,
-        unavailable={name: notice.advice if remedies else notice.text for name, notice in found.unavailable.items()},
+        failed=evaluation.failed,
+        unavailable={
+            name: notice.advice if remedies else notice.text for name, notice in evaluation.unavailable.items()
+        },
         warnings=[notice.advice if remedies else notice.text for notice in notices],
         groups={},
         counts=counts,
         counts_by={},
     )
     for field in options.by:
-        values = result.groups[field] = values_of(found, records, field)
+        values = result.groups[field] = values_of(evaluation, records, field)
         rows = rows_by(values)
-        parts = {value: summary_of(found, rows[value]) for value in in_order(task, field, rows)}
+        parts = {value: summary_of(evaluation, rows[value]) for value in in_order(task, field, rows)}
         result.by[field] = {value: part for value, (part, _) in parts.items()}
         result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
     return result
 
 
-def only_requested(task: Task, options: Any, found: Evaluation) -> Evaluation:
+def only_requested(task: Task, options: Any, evaluation: Evaluation) -> Evaluation:
     """Return the evaluation with the requested metrics, in the task's order; raises NotInstalled if none is left."""
-    requested = [metric.name for metric in task.wanted(options)]
-    others = {metric.name for metric in task.metrics}.difference(requested)
-    if found.unavailable.keys() >= set(requested):
-        notices = dict.fromkeys(found.unavailable.values())
+    requested = [metric.name for metric in task.requested(options)]
+    unrequested = {metric.name for metric in task.metrics}.difference(requested)
+    if evaluation.unavailable.keys() >= set(requested):
+        notices = dict.fromkeys(evaluation.unavailable.values())
         issues = [Issue("options.metrics", "not_installed", notice.text) for notice in notices]
         raise NotInstalled(issues, [notice.remedy for notice in notices])
-    corpus = found.corpus
-    columns = {name: found.columns[name] for name in requested if name in found.columns}
-    columns |= {name: column for name, column in found.columns.items() if metric_of(name) not in others}
+    corpus = evaluation.corpus
+    columns = {name: evaluation.columns[name] for name in requested if name in evaluation.columns}
+    columns |= {name: column for name, column in evaluation.columns.items() if metric_of(name) not in unrequested}
     return replace(
-        found,
+        evaluation,
         columns=columns,
-        corpus=corpus and (lambda rows: {name: value for name, value in corpus(rows).items() if name not in others}),
-        over={name: several for name, several in found.over.items() if name not in others},
+        corpus=corpus
+        and (lambda rows: {name: value for name, value in corpus(rows).items() if name not in unrequested}),
+        over={name: several for name, several in evaluation.over.items() if name not in unrequested},
     )
 
 
@@ -256,20 +259,20 @@ def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[Noti
     for field in by if records else ():
         if field not in task.derived_fields and all(record.get(field) is None for record in records):
             there = sorted({*task.derived_fields, *(name for record in records[:MAX_LISTED] for name in record)})
-            known = f"{', '.join(there)}{did_you_mean(field, there) or '.'}"
-            notices.append(Notice(f"Not grouped by {field}: no record has this field; fields: {known}"))
+            listed = f"{', '.join(there)}{did_you_mean(field, there) or '.'}"
+            notices.append(Notice(f"Not grouped by {field}: no record has this field; fields: {listed}"))
     return notices
 
 
-def summary_of(found: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:
+def summary_of(evaluation: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:
     """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
 
     A value of several columns covers as many as the column with the fewest.
     """
     values: Aggregate = {"count": len(rows)}
-    values |= {name: mean_of(column[rows]) for name, column in found.columns.items()}
-    values |= found.corpus(rows) if found.corpus else {}
-    columns = {name: [column] for name, column in found.columns.items()} | dict(found.over)
+    values |= {name: mean_of(column[rows]) for name, column in evaluation.columns.items()}
+    values |= evaluation.corpus(rows) if evaluation.corpus else {}
+    columns = {name: [column] for name, column in evaluation.columns.items()} | dict(evaluation.over)
     counts = {
         name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
         for name, several in columns.items()
@@ -277,9 +280,9 @@ def summary_of(found: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str
     return values, {name: n for name, n in counts.items() if n < len(rows) and values.get(name) is not None}
 
 
-def values_of(found: Evaluation, records: Records, field: str) -> list[str]:
+def values_of(evaluation: Evaluation, records: Records, field: str) -> list[str]:
     """Return the value of `field` of every record as text; a missing one is what the task derives, if anything."""
-    derived = found.derived.get(field)
+    derived = evaluation.derived.get(field)
     values = []
     for row, record in enumerate(records):
         value = record.get(field)

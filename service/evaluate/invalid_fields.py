@@ -17,8 +17,8 @@ MAX_NAME = 100
 
 def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
     """Return the type and location of each of pydantic's errors, and a sentence that does not quote the value."""
-    found = error.errors(include_url=False, include_input=False)
-    return [(one["type"], one["loc"], setting_detail(one)) for one in found]
+    errors = error.errors(include_url=False, include_input=False)
+    return [(detail["type"], detail["loc"], setting_detail(detail)) for detail in errors]
 
 
 def path_of(location: Sequence[Any]) -> str:

@@ -152,13 +152,13 @@ class Lexical(Task):
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
-        found = self.evaluate(records, chosen, advance)
-        if options.reward in found.unavailable:
-            text, remedy = next(iter(found.unavailable.values()))
+        evaluation = self.evaluate(records, chosen, advance)
+        if options.reward in evaluation.unavailable:
+            text, remedy = next(iter(evaluation.unavailable.values()))
             detail = f"choose another `reward`, such as rouge_l: {options.reward} cannot be computed, since {text}"
             raise not_installed("config.reward", detail, remedy)
-        rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
-        return Rewards(rewards, found.failed, {"text_similarity": rewards})
+        rewards = np.nan_to_num(evaluation.columns[options.reward], nan=0.0)
+        return Rewards(rewards, evaluation.failed, {"text_similarity": rewards})
 
     def record_in(self, text: str) -> dict[str, Any] | None:
         """Return a record that a text is as JSON; any other JSON is a text to compare with."""

@@ -41,14 +41,14 @@ class OptionalDependencies:
     """
 
     def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
-        self.wanted = {metric.name for metric in task.wanted(options)}
-        self.wanted.update(parts if mean in self.wanted else ())
+        self.requested = {metric.name for metric in task.requested(options)}
+        self.requested.update(parts if mean in self.requested else ())
         self.unavailable: dict[str, Notice] = {}
         """Metrics that cannot be computed, each with what is missing: for `Evaluation.unavailable`."""
 
     def wants(self, *metrics: str) -> bool:
         """Return whether one of these metrics is wanted and not yet unavailable."""
-        return any(name in self.wanted and name not in self.unavailable for name in metrics)
+        return any(name in self.requested and name not in self.unavailable for name in metrics)
 
     def load(self, load: Callable[[], T], *metrics: str) -> T | None:
         """Call `load` for these metrics; None if none of them is wanted, or if it raises NotInstalled."""
@@ -57,6 +57,6 @@ class OptionalDependencies:
         try:
             return load()
         except NotInstalled as error:
-            without = [name for name in metrics if name in self.wanted]
+            without = [name for name in metrics if name in self.requested]
             self.unavailable |= dict.fromkeys(without, Notice(error.issues[0].detail, error.remedies[0]))
             return None

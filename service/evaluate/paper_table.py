@@ -77,9 +77,9 @@ def metrics_of() -> tuple[Metric, ...]:
         for m in LEXICAL.metrics
         if m.name in WORDS
     }
-    known = OF_SCORE | words | {metric.name: metric for metric in BERTSCORE_METRICS}
-    rest = [metric._replace(default=False) for name, metric in known.items() if name not in NINE]
-    return (*(known[name] for name in NINE), average, *rest)
+    metrics = OF_SCORE | words | {metric.name: metric for metric in BERTSCORE_METRICS}
+    optional = [metric._replace(default=False) for name, metric in metrics.items() if name not in NINE]
+    return (*(metrics[name] for name in NINE), average, *optional)
 
 
 class TableRecord(ScoreRecord):
@@ -111,42 +111,42 @@ class PaperTable(ScoreTask):
     metrics = metrics_of()
     failures = FAILURES
 
-    def wanted(self, options: Any) -> tuple[Metric, ...]:
+    def requested(self, options: Any) -> tuple[Metric, ...]:
         """Return the metrics that the options ask for; BERTScore too if they name its model beside the usual ones."""
         metrics = options.metrics or [USUAL]
         if options.bertscore_model is not None and USUAL in metrics:
             options = options.model_copy(update={"metrics": [*metrics, *BERTSCORE]})
-        return super().wanted(options)
+        return super().requested(options)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
         dependencies = OptionalDependencies(self, options, "avg", NINE)
-        of_plan = [name for name in OF_SCORE if name in dependencies.wanted]
-        found = Evaluation({})
+        of_plan = [name for name in OF_SCORE if name in dependencies.requested]
+        evaluation = Evaluation({})
         if of_plan:
             limited = ScoreOptions(profile=options.profile, think_prefilled=options.think_prefilled, metrics=of_plan)
-            found = SCORE.evaluate(records, limited, advance)
+            evaluation = SCORE.evaluate(records, limited, advance)
         prose = compare_prose(records, options, dependencies, advance)
-        found.failed = sorted([*found.failed, *prose.failed])
-        columns = found.columns = found.columns | prose.columns
-        found.unavailable = dependencies.unavailable
-        found.warnings = keyword_warnings(prose.failed, len(records))
+        evaluation.failed = sorted([*evaluation.failed, *prose.failed])
+        columns = evaluation.columns = evaluation.columns | prose.columns
+        evaluation.unavailable = dependencies.unavailable
+        evaluation.warnings = keyword_warnings(prose.failed, len(records))
         if dependencies.wants("avg"):
-            found.corpus = lambda rows: {"avg": average(columns, rows)}
-            found.over = {"avg": [columns[name] for name in NINE]}
-            missing = [m.title for m in self.metrics if m.name in NINE and m.name in found.unavailable]
+            evaluation.corpus = lambda rows: {"avg": average(columns, rows)}
+            evaluation.over = {"avg": [columns[name] for name in NINE]}
+            missing = [m.title for m in self.metrics if m.name in NINE and m.name in evaluation.unavailable]
             if missing:
-                found.unavailable["avg"] = Notice(
+                evaluation.unavailable["avg"] = Notice(
                     f"It needs all nine columns, and there is no {' and no '.join(missing)}."
                 )
-        return found
+        return evaluation
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
     """Return the mean of the nine means, as in a table; None if a column has no value."""
     means = [mean_of(columns[name][rows]) for name in NINE]
-    known = [mean for mean in means if mean is not None]
-    return sum(known) / len(known) if len(known) == len(means) else None
+    present = [mean for mean in means if mean is not None]
+    return sum(present) / len(present) if len(present) == len(means) else None
 
 
 def compare_prose(records: Records, options: Any, dependencies: OptionalDependencies, advance: Advance) -> Evaluation:

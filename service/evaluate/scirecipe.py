@@ -79,8 +79,8 @@ def type_named(name: str) -> str:
 
 def without_tags(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record whose sections are not in their tags, as in a field `key` with `<key>…</key>`."""
-    found = {name: TAGGED[name].fullmatch(record[name]) for name in SECTIONS if isinstance(record.get(name), str)}
-    return {**record, **{name: match[1].strip() for name, match in found.items() if match}}
+    matches = {name: TAGGED[name].fullmatch(record[name]) for name in SECTIONS if isinstance(record.get(name), str)}
+    return {**record, **{name: match[1].strip() for name, match in matches.items() if match}}
 
 
 def level_of(steps: int) -> int:
@@ -98,8 +98,8 @@ def orc_of(record: Mapping[str, Any]) -> str | None:
     if isinstance(record.get("orc"), str):
         return str(record["orc"])
     reference = record.get("reference")
-    found = sections_in(reference) if isinstance(reference, str) else None
-    return found.orc if found else None
+    sections = sections_in(reference) if isinstance(reference, str) else None
+    return sections.orc if sections else None
 
 
 def answer_of(record: Mapping[str, Any]) -> str | None:
@@ -141,7 +141,7 @@ def library_in(prompt: str, whole: bool = False) -> tuple[str, ...]:
 def last_sentence(prompt: str) -> tuple[int, int]:
     """Return where the last LIBRARY_SENTENCE of a prompt begins and ends: at the end of the prompt without one."""
     end = len(prompt)
-    return max((found.span() for found in LIBRARY_SENTENCE.finditer(prompt)), default=(end, end))
+    return max((match.span() for match in LIBRARY_SENTENCE.finditer(prompt)), default=(end, end))
 
 
 def quoted_at(prompt: str, pos: int) -> tuple[tuple[str, ...], int]:
@@ -178,14 +178,14 @@ def violations(record: Mapping[str, Any]) -> list[Violation]:
     holds every action of the reference, and a level and a type of the data set.
     """
     sections = sections_of(record)
-    found = [Violation("missing_section", f"<{name}> is missing or empty") for name in SECTIONS if not sections[name]]
+    broken = [Violation("missing_section", f"<{name}> is missing or empty") for name in SECTIONS if not sections[name]]
     key = list(key_violations(sections["key"])) if sections["key"] else []
     orc = list(orc_violations(sections["orc"])) if sections["orc"] else []
-    found += key + orc
+    broken += key + orc
     key_steps, orc_steps = count_steps(sections["key"], KEY_LINE), count_steps(sections["orc"], ORC_LINE)
     if sections["key"] and sections["orc"] and key_steps != orc_steps:
-        found.append(Violation("step_count", f"<key> has {key_steps} steps and <orc> has {orc_steps}"))
-    return found + list(label_violations(record, sections["key"], key_steps))
+        broken.append(Violation("step_count", f"<key> has {key_steps} steps and <orc> has {orc_steps}"))
+    return broken + list(label_violations(record, sections["key"], key_steps))
 
 
 def sections_of(record: Mapping[str, Any]) -> dict[str, str]:
@@ -195,10 +195,10 @@ def sections_of(record: Mapping[str, Any]) -> dict[str, str]:
     """
     reference = record.get("reference")
     if isinstance(reference, str):
-        found = sections_in(reference)
-        if found is None:
+        sections = sections_in(reference)
+        if sections is None:
             return {**dict.fromkeys(SECTIONS, ""), "key": reference.strip()}
-        return {name: text.strip() for name, text in found._asdict().items()}
+        return {name: text.strip() for name, text in sections._asdict().items()}
     return {name: text.strip() if isinstance(text := record.get(name), str) else "" for name in SECTIONS}
 
 

@@ -120,10 +120,10 @@ class ScoreTask(Task):
             and isinstance(reference_of(record), (str, dict))
         ):
             return []
-        found = super().validation_errors(record)
+        errors = super().validation_errors(record)
         if isinstance(record, dict) and reference_of(record) is None:
-            found.append(("reference", "missing_field", "this field is required"))
-        return found
+            errors.append(("reference", "missing_field", "this field is required"))
+        return errors
 
     def available_for(self, metric: Metric, records: Records) -> bool:
         """Return whether any record names a library of actions, for the metrics of adherence."""
@@ -131,21 +131,23 @@ class ScoreTask(Task):
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Measure by either profile; a record with an invalid reference has no values."""
-        wanted = [metric.name for metric in self.wanted(options)]
-        columns = {name: np.full(len(records), np.nan) for name in wanted}
+        names = [metric.name for metric in self.requested(options)]
+        columns = {name: np.full(len(records), np.nan) for name in names}
         failed: list[Failure] = []
         levels: list[int | None] = []
-        library = library_of if SHARES.keys() & set(wanted) else lambda _record: None
+        library = library_of if SHARES.keys() & set(names) else lambda _record: None
         measure = thoth.measure if options.profile == "thoth" else paper.measure
         for first in range(0, len(records), PIECE_ROWS):
             some = records[first : first + PIECE_ROWS]
             pairs = [Pair(record["response"], reference_of(record), library(record)) for record in some]
-            found, steps, reasons = measure(pairs, options.think_prefilled)
+            measures, steps, reasons = measure(pairs, options.think_prefilled)
             readable = np.array([row not in reasons for row in range(len(pairs))])
-            shared = readable & (found["steps"] > 0) & [pair.library is not None for pair in pairs]
+            shared = readable & (measures["steps"] > 0) & [pair.library is not None for pair in pairs]
             for name, column in columns.items():
                 rows = shared if name in SHARES else readable
-                values = found[SHARES[name]] / np.maximum(found["steps"], 1.0) if name in SHARES else found[name]
+                values = (
+                    measures[SHARES[name]] / np.maximum(measures["steps"], 1.0) if name in SHARES else measures[name]
+                )
                 column[first : first + len(pairs)][rows] = values[rows]
             failed += [Failure(first + row, reason) for row, reason in sorted(reasons.items())]
             levels += [None if row in reasons else level_of(count) for row, count in enumerate(steps.tolist())]

@@ -27,7 +27,7 @@ RENAMED = {"nltk": "nltk_rules"}
 
 def evaluation_signature(task: Task, options: Any, unavailable: Iterable[str] = ()) -> str:
     """Return the signature of an evaluation, without the libraries of the `unavailable` metrics."""
-    computed = {metric.name for metric in task.wanted(options)}.difference(unavailable)
+    computed = {metric.name for metric in task.requested(options)}.difference(unavailable)
     return _signature(task, options, _decisive(options, OF_REWARDS), computed)
 
 

@@ -233,8 +233,9 @@ class Task(ABC):
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Evaluate valid records; `options` is an instance of `self.options`.
 
-        The content of a response never raises. Only the metrics that are `wanted` have to be computed. One that lacks
-        an optional dependency is among the `unavailable`.
+        The content of a response never raises. Only `requested` metrics have to be computed. A metric that lacks an
+        optional dependency is among the `unavailable`.
+
         """
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
@@ -253,16 +254,16 @@ class Task(ABC):
             return [("", "wrong_type", "must be an object")]
         if self.record.__pydantic_validator__.isinstance_python(record):  # half the time of creating an instance
             return []
-        found: dict[tuple[str, str], dict[str, None]] = {}
+        errors: dict[tuple[str, str], dict[str, None]] = {}
         try:
             self.record.model_validate(record)
         except ValidationError as error:
             for kind, location, message in invalid_fields(error):
                 if kind == "missing":
-                    found[path_of(location), "missing_field"] = {"this field is required": None}
+                    errors[path_of(location), "missing_field"] = {"this field is required": None}
                 else:
-                    found.setdefault((path_of(inside(record, location)), "wrong_type"), {})[message] = None
-        return [(path, reason, ", or: ".join(details)) for (path, reason), details in found.items()]
+                    errors.setdefault((path_of(inside(record, location)), "wrong_type"), {})[message] = None
+        return [(path, reason, ", or: ".join(details)) for (path, reason), details in errors.items()]
 
     def record_in(self, text: str) -> dict[str, Any] | None:
         """Return the record that a text is as JSON; None for other text."""
@@ -283,16 +284,16 @@ class Task(ABC):
             value = {self.text_reference: value} if record is None and self.text_reference else record
         if not isinstance(value, dict):
             return None, "it is neither an object nor an object as JSON text"
-        found = self.validation_errors({**value, self.response: ""})
-        if found:
-            return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in found)
+        errors = self.validation_errors({**value, self.response: ""})
+        if errors:
+            return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in errors)
         return value, ""
 
-    def checked(self, given: Mapping[str, Any] | None) -> Any:
+    def checked(self, values: Mapping[str, Any] | None) -> Any:
         """Validate options; raises InvalidRequest naming every invalid one as `options.NAME`."""
         names = [USUAL, *(metric.name for metric in self.metrics)]
         try:
-            options = self.options.model_validate(dict(given or {}))
+            options = self.options.model_validate(dict(values or {}))
         except ValidationError as error:
             issues = []
             for kind, location, message in invalid_fields(error):
@@ -311,17 +312,17 @@ class Task(ABC):
         """Return whether the records have the fields for a metric that is not computed by default."""
         return False
 
-    def local_issues(self, given: Mapping[str, Any]) -> list[Issue]:
+    def local_issues(self, options: Mapping[str, Any]) -> list[Issue]:
         """Return an issue for each given option that a request over HTTP must not set, as `options.NAME`."""
         extras = {name: field.json_schema_extra for name, field in self.options.model_fields.items()}
         detail = "only the command line, Python and the service's own environment may set this"
         return [
             Issue(f"options.{name}", "local_option", detail)
-            for name in given
+            for name in options
             if isinstance(extra := extras.get(name), dict) and extra.get("local")
         ]
 
-    def wanted(self, options: Any) -> tuple[Metric, ...]:
+    def requested(self, options: Any) -> tuple[Metric, ...]:
         """Return the metrics that the options ask for, in the task's order."""
         named = options.metrics or (USUAL,)
         return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))

@@ -67,15 +67,15 @@ class Block(NamedTuple):
 
 def sections_in(text: str) -> Sections | None:
     """Return the four sections of an answer, or None if they are not found."""
-    found: list[re.Match[str]] = []
+    matches: list[re.Match[str]] = []
     position = 0
     for boundary in BOUNDARIES:
         match = boundary.search(text, position)
         if match is None:
             return None
-        found.append(match)
+        matches.append(match)
         position = match.end()
-    return Sections(*(text[before.end() : after.start()] for before, after in pairwise(found)))
+    return Sections(*(text[before.end() : after.start()] for before, after in pairwise(matches)))
 
 
 def key_block(text: str) -> str:
@@ -88,10 +88,10 @@ def read_block(block: str) -> Block:
     """Read the lines and steps of a key block."""
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
-        found = [known_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
+        steps = [cached_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
     except (AttributeError, TypeError):  # an action that is not a string, an array that is not iterable
         return Block(len(lines), None)
-    return Block(len(lines), [step for step in found if step is not None])
+    return Block(len(lines), [step for step in steps if step is not None])
 
 
 def step_in(line: str) -> Step | None:
@@ -109,7 +109,7 @@ def step_in(line: str) -> Step | None:
     return Step(action, lowered(fields.get("objects", [])), lowered(fields.get("parameters", [])))
 
 
-known_step = lru_cache(KEPT)(step_in)
+cached_step = lru_cache(KEPT)(step_in)
 
 
 def lowered(elements: Any) -> list[str]:
@@ -161,9 +161,9 @@ def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, 
     pairs = anchors([step.action for step in predicted], [step.action for step in expected])
     if not pairs:
         return {}
-    found = [anchor_scores(predicted[i], expected[j], abs(i - j), len(expected)) for i, j in pairs]
+    scores = [anchor_scores(predicted[i], expected[j], abs(i - j), len(expected)) for i, j in pairs]
     names = ("semantic_a", "mean_obj", "mean_par", "mean_position")
-    means = {name: sum(values) / len(pairs) for name, values in zip(names, zip(*found, strict=True), strict=True)}
+    means = {name: sum(values) / len(pairs) for name, values in zip(names, zip(*scores, strict=True), strict=True)}
     return {"order_tau": 1.0 if len(pairs) > 1 else 0.0, **means}
 
 
@@ -183,7 +183,7 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
     invalid: dict[int, str] = {}
     rows: list[int] = []
     sequences: list[tuple[list[str], list[str]]] = []
-    known: dict[str, Block] = {}
+    blocks: dict[str, Block] = {}
     for row, pair in enumerate(pairs):
         text, reason = (pair.reference, "") if isinstance(pair.reference, str) else lines_of(pair.reference)
         if max(len(pair.response), len(text)) > MAX_TEXT_LENGTH:
@@ -191,22 +191,22 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
         if reason:
             invalid[row] = reason
             continue
-        expected = known.get(text)
+        expected = blocks.get(text)
         if expected is None:
-            expected = known[text] = read_block(key_block(text))
+            expected = blocks[text] = read_block(key_block(text))
         predicted = read_block(key_block(f"<think>{pair.response}" if think_prefilled else pair.response))
         expected_steps[row] = len(expected.steps or ())
         if expected.steps is None or predicted.steps is None:
             continue
         taken, needed = ([step.action for step in steps] for steps in (predicted.steps, expected.steps))
-        found: Mapping[str, float] = {
+        measures: Mapping[str, float] = {
             "step_m": float(predicted.lines == expected.lines),
             "order_s": float(taken == needed),
             "steps": len(taken),
             **semantics(predicted.steps, expected.steps),
             **(adherence(taken, set(needed), pair.library) if pair.library is not None else {}),
         }
-        for name, value in found.items():
+        for name, value in measures.items():
             columns[name][row] = value
         rows.append(row)
         sequences.append((taken, needed))

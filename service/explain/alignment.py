@@ -220,10 +220,10 @@ def _similarities(kind: Literal["objects", "words"], rows: Sequence[Sides]) -> l
     columns, symbols = _columns(rows)
     values = np.zeros(len(rows))
     ious(values, *columns, symbols)
-    found = []
+    similarities = []
     for sides, value in zip(rows, values.tolist(), strict=True):
         mine, theirs = map(dict.fromkeys, sides)
-        found.append(
+        similarities.append(
             Similarity(
                 value=value,
                 compared=kind if mine or theirs else "nothing",
@@ -232,4 +232,4 @@ def _similarities(kind: Literal["objects", "words"], rows: Sequence[Sides]) -> l
                 extra=[string for string in mine if string not in theirs],
             )
         )
-    return found
+    return similarities

@@ -57,10 +57,10 @@ class Candidates:
             (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
         )
         every = (self._drops, self._additions, self._moves, self._replacements, self._swaps)
-        rest = chain.from_iterable(zip_longest(*(family() for family in every)))
+        remaining = chain.from_iterable(zip_longest(*(family() for family in every)))
         yield from chain(*(family() for family in many))
         seen = {self._own}
-        for candidate in chain(*(family() for family in likely), rest):
+        for candidate in chain(*(family() for family in likely), remaining):
             if candidate is not None and candidate.numbers not in seen:
                 seen.add(candidate.numbers)
                 yield candidate
@@ -239,13 +239,13 @@ class Candidates:
             return None
         if abs(i - place) == 1:
             return self._swap(min(i, place), max(i, place))
-        rest = self._own[: i - 1] + self._own[i:]
+        remaining = self._own[: i - 1] + self._own[i:]
         text = f"Move {self._named(i)} {_after(place if place > i else place - 1)}"
-        return Candidate("move_step", text, (*rest[: place - 1], self._own[i - 1], *rest[place - 1 :]), [i])
+        return Candidate("move_step", text, (*remaining[: place - 1], self._own[i - 1], *remaining[place - 1 :]), [i])
 
     def _swap(self, i: int, k: int) -> Candidate:
-        own = self._own
-        steps = (*own[: i - 1], own[k - 1], *own[i : k - 1], own[i - 1], *own[k:])
+        numbers = self._own
+        steps = (*numbers[: i - 1], numbers[k - 1], *numbers[i : k - 1], numbers[i - 1], *numbers[k:])
         return Candidate("swap_steps", f"Swap steps {i} and {k}", steps, [i, k])
 
     def _action(self, i: int, j: int) -> Candidate:

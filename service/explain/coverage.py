@@ -58,12 +58,12 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
     )
     scorer, reference = _measure()
     values = scorer.score_parsed(column, reference, np.zeros(len(pairs), np.int64)).components["coverage"].tolist()
-    found: list[Coverage | None] = [None] * len(reading.lines)
+    measured: list[Coverage | None] = [None] * len(reading.lines)
     for (k, line, prose), value in zip(pairs, values, strict=True):
         among = set(prose.canon.split(" "))
         uses = [WordUse(word=word, covered=value == 1.0 or word in among or word in prose.canon) for word in line.words]
         uncovered = [use.word for use in uses if not use.covered]
-        found[k] = Coverage(
+        measured[k] = Coverage(
             value=value,
             enough=value >= min_coverage,
             covered=len(uses) - len(uncovered),
@@ -71,7 +71,7 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
             words=uses,
             uncovered=uncovered,
         )
-    return found
+    return measured
 
 
 def marks_of(reading: Reading) -> list[list[Mark]]:
@@ -92,8 +92,8 @@ def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
     if len(words) * len(pieces) > MAX_COMPARISONS:
         return []
     marks, units = [], [0, *accumulate(1 + (character > "\uffff") for character in text)]
-    for piece, found in zip(pieces, _words_of_pieces(text, pieces), strict=True):
-        covered = [word for word in words if any(word in part for part in found)]
+    for piece, added_words in zip(pieces, _words_of_pieces(text, pieces), strict=True):
+        covered = [word for word in words if any(word in part for part in added_words)]
         whole = piece.group()
         start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
         if covered and start < stop:
@@ -111,9 +111,9 @@ def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[st
     for k, piece in enumerate(pieces):
         start = pieces[max(0, k - 2)].start()
         texts += [text[start : pieces[k - 1].end()] if k else "", text[start : piece.end()]]
-    found = [canon.split(" ") if canon else [] for canon in canons(texts)]
+    split = [canon.split(" ") if canon else [] for canon in canons(texts)]
     added = []
-    for without, together in zip(found[::2], found[1::2], strict=True):
-        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(without, together, strict=False)))
-        added.append(together[known:])
+    for without, together in zip(split[::2], split[1::2], strict=True):
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(without, together, strict=False)))
+        added.append(together[shared:])
     return added

@@ -69,23 +69,23 @@ def explain(
     """
     case = case_of(scorer, response, reference, max_reference_bytes)
     explanation = _derive(case)
-    found = search(case, explanation, suggestions)
-    return explanation.model_copy(update=found._asdict())
+    suggested = search(case, explanation, suggestions)
+    return explanation.model_copy(update=suggested._asdict())
 
 
 def _derive(case: Case) -> Explanation:
     """Derive everything but the suggestions; DerivationError if a derived number differs from the kernels'."""
     settings, reading, expected = case.settings, case.reading, case.expected
-    found = coverages(reading, settings.min_coverage) if reading is not None else []
+    step_coverages = coverages(reading, settings.min_coverage) if reading is not None else []
     alignment = None
     if reading is not None and reading.valid and case.reason != "too_long":
         alignment = align(reading, expected, settings, rules_of(settings))
     pairs = alignment.pairs if alignment is not None else []
     counted = alignment if case.reason == "ok" else None
-    _verify(case, counted, found)
+    _verify(case, counted, step_coverages)
     factors = factors_of(counted, case.reason, case.components["score"], settings, partial(_mapped, settings=settings))
     smallest, largest = smallest_and_largest(settings)
-    failure = failure_of(case.reason, reading, found, settings)
+    failure = failure_of(case.reason, reading, step_coverages, settings)
     return Explanation(
         reward=case.reward,
         score=case.components["score"],
@@ -101,7 +101,9 @@ def _derive(case: Case) -> Explanation:
         failure=failure,
         checks=checks_of(case.reason, reading, case.components["coverage"], settings),
         sections=_sections(reading),
-        prediction=_key_steps(reading, found, {pair.predicted: pair.reference for pair in pairs}) if reading else [],
+        prediction=_key_steps(reading, step_coverages, {pair.predicted: pair.reference for pair in pairs})
+        if reading
+        else [],
         reference=_key_steps(
             expected, [None] * len(expected.lines), {pair.reference: pair.predicted for pair in pairs}, case.as_steps
         ),
@@ -113,7 +115,7 @@ def _derive(case: Case) -> Explanation:
         content=alignment.content if alignment is not None else None,
         factors=factors,
         equations=equations_of(counted, case.components, case.reward, settings),
-        hints=hints_of(reading, expected, pairs, found, settings) if reading is not None else [],
+        hints=hints_of(reading, expected, pairs, step_coverages, settings) if reading is not None else [],
         suggestions=[],
         tried=0,
         exhaustive=None,
@@ -129,12 +131,12 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
     return float(formula(reward_of)(score, rules_of(settings)))
 
 
-def _verify(case: Case, counted: Alignment | None, found: list[Coverage | None]) -> None:
+def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None]) -> None:
     """Compare every derived number with the kernels', bit for bit."""
     derived: dict[str, float] = {}
     settings, score = case.settings, 0.0
     if case.reason in ("ok", "low_coverage"):
-        values = [coverage for coverage in found if coverage is not None]
+        values = [coverage for coverage in step_coverages if coverage is not None]
         derived["coverage"] = min(coverage.value for coverage in values)
         if any(coverage.covered / coverage.total != coverage.value for coverage in values):
             raise DerivationError("words and coverage of a step do not agree")
@@ -165,10 +167,12 @@ def _headline(case: Case, factors: list[Factor], message: str) -> str:
     head = f"Reward {format_reward(case.reward)} of at most {largest}"
     if case.reason != "ok":
         return f"{head}: {message}"
-    losses = sorted((f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda one: one.reward_change)
+    losses = sorted(
+        (f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda loss: loss.reward_change
+    )
     if not losses:
         return f"{head}: no deductions."
-    parts = [f"{one.label.lower()} {format_reward_change(one.reward_change)} ({one.detail})" for one in losses[:3]]
+    parts = [f"{loss.label.lower()} {format_reward_change(loss.reward_change)} ({loss.detail})" for loss in losses[:3]]
     return f"{head}: {'; '.join(parts)}."
 
 
@@ -182,7 +186,7 @@ def _sections(reading: Reading | None) -> Sections:
 
 
 def _key_steps(
-    reading: Reading, found: list[Coverage | None], partners: dict[int, int], as_steps: bool = False
+    reading: Reading, step_coverages: list[Coverage | None], partners: dict[int, int], as_steps: bool = False
 ) -> list[KeyStep]:
     return [
         KeyStep(
@@ -197,7 +201,7 @@ def _key_steps(
             coverage=coverage,
             partner=partners.get(k),
         )
-        for k, (line, coverage) in enumerate(zip(reading.lines, found, strict=True), 1)
+        for k, (line, coverage) in enumerate(zip(reading.lines, step_coverages, strict=True), 1)
     ]
 
 

@@ -83,10 +83,13 @@ def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> 
     for pair in pairs:
         mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
         for name in ("objects", "parameters"):
-            own, other = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
-            equal, lost = _equal(_quantities_of(own), _quantities_of(other)), _lost_powers(own, other)
-            texts = [f"{one.text} is {another.text}: {_compared(one, another)}." for one, another in equal]
-            texts += [f"{one} is not {another}: {POWER_SIGNS}." for one, another in lost]
+            my_words, their_words = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
+            equal, lost = (
+                _equal(_quantities_of(my_words), _quantities_of(their_words)),
+                _lost_powers(my_words, their_words),
+            )
+            texts = [f"{first.text} is {second.text}: {_compared(first, second)}." for first, second in equal]
+            texts += [f"{first} is not {second}: {POWER_SIGNS}." for first, second in lost]
             yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)
 
 
@@ -110,12 +113,12 @@ def _about_prose(reading: Reading, coverages: Sequence[Coverage | None]) -> Iter
     for k, (line, prose, coverage) in enumerate(zip(reading.lines, reading.prose, coverages, strict=False), 1):
         if coverage is None or not coverage.uncovered:
             continue
-        own, said = _words_of([*line.objects, *line.parameters]), [prose.canon.split(" ")]
+        step_words, said = _words_of([*line.objects, *line.parameters]), [prose.canon.split(" ")]
         uncovered = set(coverage.uncovered)
-        lacking = [quantity for quantity in _quantities_of(own) if not uncovered.isdisjoint(quantity.words)]
-        equal, lost = _equal(lacking, _quantities_of(said)), _lost_powers(own, said)
-        texts = [f"{one.text}, its prose {another.text}: {_compared(one, another)}." for one, another in equal]
-        texts += [f"{one}, its prose {another}: {POWER_SIGNS}." for one, another in lost if one in uncovered]
+        lacking = [quantity for quantity in _quantities_of(step_words) if not uncovered.isdisjoint(quantity.words)]
+        equal, lost = _equal(lacking, _quantities_of(said)), _lost_powers(step_words, said)
+        texts = [f"{first.text}, its prose {second.text}: {_compared(first, second)}." for first, second in equal]
+        texts += [f"{first}, its prose {second}: {POWER_SIGNS}." for first, second in lost if first in uncovered]
         yield from (Hint(text=f"The step has {text}", step=k, reference_step=None) for text in texts)
 
 
@@ -126,32 +129,32 @@ def _compared(quantity: Quantity, other: Quantity) -> str:
 
 def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tuple[Quantity, Quantity]]:
     """Yield equal quantities in different words, each with one partner; not those that the other side has as well."""
-    own = dict.fromkeys(mine)
-    shared = {quantity.words for quantity in own} & {quantity.words for quantity in theirs}
+    distinct = dict.fromkeys(mine)
+    shared = {quantity.words for quantity in distinct} & {quantity.words for quantity in theirs}
     free: dict[object, deque[Quantity]] = defaultdict(deque)
-    for quantity in {one.words: one for one in theirs}.values():
+    for quantity in {candidate.words: candidate for candidate in theirs}.values():
         if quantity.words not in shared:
             free[quantity.amount].append(quantity)
-    for quantity in own:
+    for quantity in distinct:
         if quantity.words not in shared and free[quantity.amount]:
             yield quantity, free[quantity.amount].popleft()
 
 
 def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Yield powers of ten that one side has without their sign, the text of mine first: `106` and `10^6`."""
-    own, other = _exponents(mine), _exponents(theirs)
-    own_words, other_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
-    for exponent in dict.fromkeys([*own, *other]):
+    my_exponents, their_exponents = _exponents(mine), _exponents(theirs)
+    my_words, their_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
+    for exponent in dict.fromkeys([*my_exponents, *their_exponents]):
         power, plain = f"10^{exponent}", f"10{exponent}"
-        if exponent not in other and plain in other_words - own_words:
+        if exponent not in their_exponents and plain in their_words - my_words:
             yield power, plain
-        if exponent not in own and plain in own_words - other_words:
+        if exponent not in my_exponents and plain in my_words - their_words:
             yield plain, power
 
 
 def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
-    found = [_power(words, k) for words in phrases for k in range(len(words))]
-    return [power[2] for power in found if power is not None]
+    powers = [_power(words, k) for words in phrases for k in range(len(words))]
+    return [power[2] for power in powers if power is not None]
 
 
 def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
@@ -176,8 +179,8 @@ def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
         number = _number(words[start]) if power is None else Fraction(power[1] or 1) * Fraction(10) ** int(power[2])
         if number is None:
             continue
-        rest = words[k : k + 1]
-        unit = _unit(rest[0], words[start] in NUMBER_WORDS) if rest else ""
+        following = words[k : k + 1]
+        unit = _unit(following[0], words[start] in NUMBER_WORDS) if following else ""
         stop = k + bool(unit)
         after = words[stop : stop + 2]
         per = after[0] if unit and after and after[0] in UNITS else ""

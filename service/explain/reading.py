@@ -149,10 +149,10 @@ def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
         content = utf8(reference)
         _, _, key, _ = sections_of(Text(content), False)
         # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
-        found = [json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key]
+        steps = [json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key]
     else:
-        found = reference["steps"]
-    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in found]
+        steps = reference["steps"]
+    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in steps]
 
 
 def parsed_lines(text: Text) -> list[Line]:

@@ -60,13 +60,13 @@ def repaired(case: Case) -> Repair | None:
         if reason == "ok":
             kind = SKELETON if SKELETON in kinds else FIX
             return Repair(_sentence(list(dict.fromkeys(texts))), response, sorted(set(steps)), kind)
-        found = _repair_once(case, response, reason)
-        if found is None or found.response == response:
+        repair = _repair_once(case, response, reason)
+        if repair is None or repair.response == response:
             return None
-        texts.append(found.text)
-        steps += found.steps
-        kinds.add(found.kind)
-        response = found.response
+        texts.append(repair.text)
+        steps += repair.steps
+        kinds.add(repair.kind)
+        response = repair.response
         reason = str(case.rescored([response]).reasons[0])
     return None
 
@@ -101,10 +101,10 @@ def _with_sections(response: bytes) -> Repair | None:
 
     def prose_of(lines: Sequence[str]) -> list[str | None]:
         text = Text("\n".join(lines).encode())
-        found = parsed_lines(text)
-        if len(found) != len(lines):  # a line end that only Python knows
+        parsed = parsed_lines(text)
+        if len(parsed) != len(lines):  # a line end that only Python knows
             return [None] * len(lines)
-        return [step_of(line, text.content).prose.decode() if line.status == "ok" else None for line in found]
+        return [step_of(line, text.content).prose.decode() if line.status == "ok" else None for line in parsed]
 
     skeleton = skeleton_of(response.decode(), prose_of)
     if skeleton is None:
@@ -151,12 +151,12 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
     The prose of a line has its position; if there are not as many prose steps as lines, that of the lines kept.
     """
     slots = _slots(reading)
-    kept = [place for place, (_, options) in enumerate(slots) if options]
-    if not kept:
+    valid = [place for place, (_, options) in enumerate(slots) if options]
+    if not valid:
         return None
     choices = []
     content, aligned = reading.text.content, len(slots) == len(reading.prose)
-    for position, place in enumerate(kept):
+    for position, place in enumerate(valid):
         options, number = slots[place][1], place if aligned else position
         if number < len(reading.prose):
             said = content[reading.prose[number].start : reading.prose[number].stop]
@@ -170,7 +170,7 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
         if len(options) > 1 and left >= 0:
             chosen[number] = _best(case, outer, chosen, number, options)
     changed: dict[str, list[int]] = {}
-    for place, (text, _) in zip(kept, chosen, strict=True):
+    for place, (text, _) in zip(valid, chosen, strict=True):
         if text:
             changed.setdefault(text, []).append(slots[place][0])
     deleted = [k for k, options in slots if not options]
@@ -268,14 +268,14 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
     """Add the missing phrases to the prose of every step whose coverage is too low."""
     draft = draft_of(reading)
     steps, changed, texts = list(draft.steps), [], []
-    for k, (line, found) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
-        if found is None or found.enough:
+    for k, (line, coverage) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
+        if coverage is None or coverage.enough:
             continue
-        uncovered = set(found.uncovered)
+        uncovered = set(coverage.uncovered)
         unsaid = [phrase.text for phrase in line.phrases if not uncovered.isdisjoint(phrase.words)]
         steps[k - 1] = steps[k - 1].with_phrases(unsaid)
         changed.append(k)
-        texts.append(f"Write {first_n([f'“{word}”' for word in found.uncovered], 6)} in step {k} of <orc>")
+        texts.append(f"Write {first_n([f'“{word}”' for word in coverage.uncovered], 6)} in step {k} of <orc>")
     return Repair(_sentence(texts[:6]), draft.render(steps), changed) if changed else None
 
 

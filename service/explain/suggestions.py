@@ -53,19 +53,26 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
     candidates = Candidates(explanation, case.reading, case.expected)
     chosen, outlines, exhaustive = _collected(candidates)
     gains = case.rescored(outlines).rewards - case.reward
-    ranked = sorted((-gain, _size(one), k) for k, (gain, one) in enumerate(zip(gains.tolist(), chosen, strict=True)))
+    ranked = sorted(
+        (-gain, _size(candidate), k) for k, (gain, candidate) in enumerate(zip(gains.tolist(), chosen, strict=True))
+    )
     best = _distinct([(-loss, chosen[k]) for loss, _, k in ranked if loss < 0])[:n]
     edits = [
-        Repair(one.text, candidates.draft.render(candidates.pool.steps(one.numbers)), one.steps, one.kind)
-        for one in best
+        Repair(
+            candidate.text,
+            candidates.draft.render(candidates.pool.steps(candidate.numbers)),
+            candidate.steps,
+            candidate.kind,
+        )
+        for candidate in best
     ]
     scores = case.rescored([edit.response for edit in edits])
-    found = [
-        _suggestion(case, edit, scores, row, one.reference_steps)
-        for row, (edit, one) in enumerate(zip(edits, best, strict=True))
+    suggested = [
+        _suggestion(case, edit, scores, row, candidate.reference_steps)
+        for row, (edit, candidate) in enumerate(zip(edits, best, strict=True))
         if scores.rewards[row] > case.reward
     ]
-    return Search(found, len(chosen), exhaustive)
+    return Search(suggested, len(chosen), exhaustive)
 
 
 def _collected(candidates: Candidates) -> tuple[list[Candidate], list[bytes], bool]:
@@ -83,10 +90,10 @@ def _collected(candidates: Candidates) -> tuple[list[Candidate], list[bytes], bo
     return chosen, outlines, True
 
 
-def _size(one: Candidate) -> int:
-    if one.kind in OF_MANY_STEPS:
-        return len(one.steps) + len(one.reference_steps)
-    return SIZES.get(one.kind, 2)
+def _size(candidate: Candidate) -> int:
+    if candidate.kind in OF_MANY_STEPS:
+        return len(candidate.steps) + len(candidate.reference_steps)
+    return SIZES.get(candidate.kind, 2)
 
 
 def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
@@ -95,36 +102,36 @@ def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
     Changes of many steps are dropped unless they gain more than twice as much as the best change of one or two:
     copying the reference always gains most, and explains least.
     """
-    limit = 2 * max((gain for gain, one in ranked if one.kind not in OF_MANY_STEPS), default=0.0)
+    limit = 2 * max((gain for gain, candidate in ranked if candidate.kind not in OF_MANY_STEPS), default=0.0)
     seen: set[tuple[object, ...]] = set()
     rewritten: set[int] = set()
-    kept = []
-    for gain, one in ranked:
-        if one.kind in OF_MANY_STEPS and gain <= limit:
+    distinct = []
+    for gain, candidate in ranked:
+        if candidate.kind in OF_MANY_STEPS and gain <= limit:
             continue
-        steps, taken = tuple(one.steps), tuple(one.reference_steps)
-        if one.kind in OF_ONE_STEP:
-            if one.kind == "replace_step" and one.steps[0] in rewritten:
+        steps, taken = tuple(candidate.steps), tuple(candidate.reference_steps)
+        if candidate.kind in OF_ONE_STEP:
+            if candidate.kind == "replace_step" and candidate.steps[0] in rewritten:
                 continue
-            rewritten.add(one.steps[0])
-        key = (one.kind, taken if one.kind == "add_step" else steps)
+            rewritten.add(candidate.steps[0])
+        key = (candidate.kind, taken if candidate.kind == "add_step" else steps)
         if key not in seen:
             seen.add(key)
-            kept.append(one)
-    return kept
+            distinct.append(candidate)
+    return distinct
 
 
 def _repairs(case: Case) -> list[Suggestion]:
     """Suggest the repairs of a response that fails a gate."""
-    found = []
+    suggested = []
     edit = repaired(case)
     if edit is not None:
         scores = case.rescored([edit.response])
         if scores.rewards[0] >= case.reward:
-            found.append(_suggestion(case, edit, scores, 0))
+            suggested.append(_suggestion(case, edit, scores, 0))
     if case.reason == "think_not_opened":
-        found += _with_setting(case)
-    return sorted(found, key=lambda suggestion: (-suggestion.gain, len(suggestion.steps)))
+        suggested += _with_setting(case)
+    return sorted(suggested, key=lambda suggestion: (-suggestion.gain, len(suggestion.steps)))
 
 
 def _suggestion(case: Case, edit: Repair, scores: Scores, row: int, reference_steps: Sequence[int] = ()) -> Suggestion:

@@ -163,9 +163,9 @@ def _steps(explanation: Explanation, page: _Page) -> Iterator[str]:
         else:
             yield f"  {step.step:>3} ─ {'·':<3} {_strange(page.cut(_named(step), 12))}"
             yield f"{' ' * 12}{_alone(step, explanation)}"
-    rest = len(explanation.prediction) - MAX_LINES
-    if rest > 0:
-        yield _dim(f"  and {plural(rest, 'more step')}")
+    hidden = len(explanation.prediction) - MAX_LINES
+    if hidden > 0:
+        yield _dim(f"  and {plural(hidden, 'more step')}")
     alone = [step for step in explanation.reference if step.partner is None]
     for step in alone[:MAX_LINES]:
         yield f"    · ─ {step.step:<3} {_bad(page.cut(_named(step), 12))}"
@@ -203,16 +203,19 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
     yield f"{' ' * 12}{_dim(values)}{_strange(format_reward(pair.value))}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
         if similarity.missing or similarity.extra:
-            own, other = getattr(mine, name), getattr(theirs, name)
-            lacking, extra = _phrases(other, own, similarity.missing), _phrases(own, other, similarity.extra)
+            my_phrases, their_phrases = getattr(mine, name), getattr(theirs, name)
+            lacking, extra = (
+                _phrases(their_phrases, my_phrases, similarity.missing),
+                _phrases(my_phrases, their_phrases, similarity.extra),
+            )
             note = "" if name == "objects" or pair.parameters_counted else "  (not counted: Obj < 0.5)"
             yield from _difference(name, lacking, extra, note, page)
 
 
-def _phrases(phrases: Sequence[Phrase], others: Sequence[Phrase], words: Sequence[str]) -> list[str]:
+def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], words: Sequence[str]) -> list[str]:
     """Return the phrases that the other side does not have; if all are there, the words."""
-    known = {phrase.canon for phrase in others}
-    return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in known] or list(words)
+    canons = {phrase.canon for phrase in theirs}
+    return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in canons] or list(words)
 
 
 def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page) -> Iterator[str]:
@@ -220,7 +223,7 @@ def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: s
     first = f"{' ' * 12}{name:<10} "
     for sign, style, texts in (("−", _bad, lacking), ("+", _strange, extra)):
         if texts:
-            text = first_n([f"{sign}{one}" for one in texts], MAX_WORDS)
+            text = first_n([f"{sign}{word}" for word in texts], MAX_WORDS)
             yield from page.lines(text + note, " " * 23, style, first)
             first, note = " " * 23, ""
 
@@ -266,8 +269,8 @@ def _bar(factor: Factor, largest: float, whole: bool, length: int) -> str:
 def _arithmetic(explanation: Explanation, page: _Page) -> Iterator[str]:
     yield _head("Arithmetic")
     for equation in explanation.equations:
-        first, _, rest = equation.text.partition(" ")
-        yield from page.lines(rest, " " * 12, first=f"  {first:<9} ")
+        first, _, remainder = equation.text.partition(" ")
+        yield from page.lines(remainder, " " * 12, first=f"  {first:<9} ")
 
 
 def _suggestions(explanation: Explanation, page: _Page) -> Iterator[str]:

@@ -218,9 +218,9 @@ def _step_count(reading: Reading) -> Cause:
 
 
 def _low_coverage(reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings) -> Cause:
-    measured = [(found, k) for k, found in enumerate(coverages) if found is not None]
+    measured = [(coverage, k) for k, coverage in enumerate(coverages) if coverage is not None]
     lowest, k = min(measured, key=lambda pair: pair[0].value)
-    lacking = sum(not found.enough for found, _ in measured)
+    lacking = sum(not coverage.enough for coverage, _ in measured)
     message = (
         f"Step {k + 1} of <orc> has {lowest.covered:,} of the {plural(lowest.total, 'word')} of its key step "
         f"({format_reward(lowest.value)}; {format_number(settings.min_coverage)} is needed). "

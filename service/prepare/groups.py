@@ -56,22 +56,22 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     the similarity is below 1, and FieldError if no record has the field of the group.
     """
     field = options.group_field
-    if field is not None and examples and not any(has_field(one.record, field) for one in examples):
-        raise absent_field(field, [one.record for one in examples], "--group-field")
+    if field is not None and examples and not any(has_field(example.record, field) for example in examples):
+        raise absent_field(field, [example.record for example in examples], "--group-field")
     connected = Connected(len(examples))
     minhash = None
     if options.similarity < 1:
         minhash = MinHash(options.similarity, " Or pass --similarity 1 to find only equal texts.")
-    for texts in ([one.question for one in examples], [one.text or "" for one in examples]):
+    for texts in ([example.question for example in examples], [example.text or "" for example in examples]):
         connect_texts(connected, canonical(texts), minhash)
     connect_texts(connected, references_of(examples), minhash)
     near_duplicates = sorted((n for n in Counter(connected.roots()).values() if n > 1), reverse=True)
-    contents = [content_digest(one) for one in examples]
+    contents = [content_digest(example) for example in examples]
     connect_keys(connected, ([content] for content in contents))
     connect_keys(connected, protocols_of(examples))
     connect_keys(connected, own_ids(examples))
     if field is not None:
-        values = (value_at(one.record, field) if has_field(one.record, field) else None for one in examples)
+        values = (value_at(example.record, field) if has_field(example.record, field) else None for example in examples)
         connect_keys(connected, ([] if value is None else [value_digest(value)] for value in values))
     return Groups(names_of(connected.roots(), contents), near_duplicates)
 
@@ -89,9 +89,9 @@ class Connected:
             row = self._parents[row]
         return row
 
-    def connect(self, one: int, other: int) -> None:
+    def connect(self, first: int, second: int) -> None:
         """Unite the sets of two records."""
-        self._parents[self.root(one)] = self.root(other)
+        self._parents[self.root(first)] = self.root(second)
 
     def roots(self) -> list[int]:
         """Return the record that represents the set of each record."""
@@ -101,8 +101,8 @@ class Connected:
 def connect_keys(connected: Connected, keys: Iterator[Sequence[Any]]) -> None:
     """Connect records that have a key in common."""
     first: dict[Any, int] = {}
-    for row, own in enumerate(keys):
-        for key in own:
+    for row, record_keys in enumerate(keys):
+        for key in record_keys:
             connected.connect(row, first.setdefault(key, row))
 
 
@@ -118,8 +118,8 @@ def connect_texts(connected: Connected, texts: Sequence[str], minhash: MinHash |
     shingler = Shingler(word_number)
     shingles = [shingler(text) for text in distinct]
     template = template_shingles(shingles)
-    for one, other in minhash.similar([without(own, template) for own in shingles]):
-        connected.connect(rows[distinct[one]], rows[distinct[other]])
+    for first, second in minhash.similar([without(text_shingles, template) for text_shingles in shingles]):
+        connected.connect(rows[distinct[first]], rows[distinct[second]])
 
 
 def word_number(word: str) -> int:
@@ -135,7 +135,7 @@ def canonical(texts: Sequence[str]) -> list[str]:
 
 def references_of(examples: Sequence[Example]) -> list[str]:
     """Return the canonical words of references; "" for those too short to identify a protocol."""
-    texts = canonical([reference_words(one) for one in examples])
+    texts = canonical([reference_words(example) for example in examples])
     return [text if text.count(" ") + 1 >= MIN_REFERENCE_WORDS else "" for text in texts]
 
 
@@ -197,13 +197,13 @@ def with_ids(examples: Sequence[Example]) -> list[Example]:
     times: Counter[str] = Counter()
     identified = []
     for example in examples:
-        own = example.id
-        if not own:
-            others = [example.type, example.answer, example.prompt]
-            digest = value_digest([content_digest(example).hex(), *others]).hex()[:16]
+        identifier = example.id
+        if not identifier:
+            parts = [example.type, example.answer, example.prompt]
+            digest = value_digest([content_digest(example).hex(), *parts]).hex()[:16]
             times[digest] += 1
-            own = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
-        identified.append(example._replace(id=own))
+            identifier = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
+        identified.append(example._replace(id=identifier))
     return identified
 
 

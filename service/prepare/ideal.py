@@ -70,8 +70,8 @@ def prose_of(steps: Sequence[Step]) -> list[str]:
     said = [Step(step.action, *(tuple(filter(words.get, texts)) for texts in step[1:])) for step in steps]
     briefs = list(map(brief, said))
     needed = ({word for phrase in phrases_in(step) for word in words[phrase]} for step in said)
-    found = zip(briefs, canons(briefs), needed, said, strict=True)
-    return [text if all(word in canon for word in of_step) else wordy(step) for text, canon, of_step, step in found]
+    drafts = zip(briefs, canons(briefs), needed, said, strict=True)
+    return [text if all(word in canon for word in of_step) else wordy(step) for text, canon, of_step, step in drafts]
 
 
 def phrases_in(step: Step) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def program(example: Example) -> str:
     lines = LINE_END.split(code)
     for node in parse_python(code, MAX_LENGTH, MAX_DEPTH).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min(one.lineno for one in (node, *node.decorator_list))
+            first = min(part.lineno for part in (node, *node.decorator_list))
             lines[first - 1 : node.end_lineno] = [""] * ((node.end_lineno or first) - first + 1)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
 
@@ -180,20 +180,20 @@ class PromptCheck:
         InvalidReference for a reference that is not one of its task, and NotInstalled if rows of the task `lexical`
         cannot be scored.
         """
-        found = [fault_of_prompt(*row) for row in rows]
-        left = [k for k, detail in enumerate(found) if detail is None]
+        details = [fault_of_prompt(*row) for row in rows]
+        left = [k for k, detail in enumerate(details) if detail is None]
         if left:
             examples = [rows[k][0] for k in left]
             for k, detail in zip(left, self._scored(examples), strict=True):
-                found[k] = detail
-        return [None if detail is None else Fault("ideal_answer", detail) for detail in found]
+                details[k] = detail
+        return [None if detail is None else Fault("ideal_answer", detail) for detail in details]
 
     def _scored(self, examples: Sequence[Example]) -> list[str | None]:
         """Return for each example why its ideal answer does not get the full reward, None if it does."""
         tasks = [example.task for example in examples]
         answers = [ideal_answer(example) for example in examples]
         references = [reference_text(example.reference) for example in examples]  # as the rows have them
-        options = {name: given for name, given in OPTIONS.items() if name in tasks}
+        options = {name: values for name, values in OPTIONS.items() if name in tasks}
         if options:
             import_optional("nltk", "lexical", "The check of prompts of the task lexical")
         scores = self._scorer.score(answers, references, range(len(answers)), task=tasks, task_options=options)

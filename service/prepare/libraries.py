@@ -55,16 +55,16 @@ class Libraries:
         if example.library is None:
             return None
         actions = _library(example.library)
-        given = len(actions)
+        before = len(actions)
         actions |= _library(step.action for step in example.steps)
-        self.completed += len(actions) - given
+        self.completed += len(actions) - before
         generator = random.Random(self._seed_of(example))
         most = self._most_distractors(example, split)
         if most and not example.has_distractors:
             actions |= self._drawn(actions, generator, most)
-        found = sorted(actions.values())
-        generator.shuffle(found)
-        return tuple(found)
+        shuffled = sorted(actions.values())
+        generator.shuffle(shuffled)
+        return tuple(shuffled)
 
     def _most_distractors(self, example: Example, split: str) -> int:
         if self._distractors is not None:
@@ -75,10 +75,10 @@ class Libraries:
         """Return 1 to `most` other actions, as the generator says; fewer if there are not as many."""
         if self._pool is None:
             self._pool = sorted(_library(sorted(self._spellings)).items())
-        wanted = generator.randint(1, most)
+        number = generator.randint(1, most)
         # At most len(actions) of those drawn are known.
-        drawn = generator.sample(self._pool, min(len(self._pool), wanted + len(actions)))
-        return dict([(canon, action) for canon, action in drawn if canon not in actions][:wanted])
+        drawn = generator.sample(self._pool, min(len(self._pool), number + len(actions)))
+        return dict([(canon, action) for canon, action in drawn if canon not in actions][:number])
 
     def _seed_of(self, example: Example) -> int:
         content = json.dumps([self._seed, example.question, example.steps, example.library])
@@ -87,12 +87,12 @@ class Libraries:
 
 def _library(actions: Iterable[str]) -> Library:
     """Return actions by their canonical text; of equal ones the first, and none that has no word."""
-    found: Library = {}
+    library: Library = {}
     spelled = _spelled(actions)
     for action, canon in zip(spelled, canons(spelled), strict=True):
         if canon:
-            found.setdefault(canon, action)
-    return found
+            library.setdefault(canon, action)
+    return library
 
 
 def _spelled(actions: Iterable[str]) -> list[str]:

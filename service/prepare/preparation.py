@@ -128,29 +128,29 @@ def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: boo
         groups = groups_of(examples, options)
         splits = splits_of(examples, groups, options, any(source.held_out for source in sources))
         members = with_splits(examples, groups, splits, left_out)
-        kept, rows, answers = [], [], Counter[str]()
+        chosen, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
                 left_out.leave_out(member.example.place, row)
             else:
-                kept.append(member)
+                chosen.append(member)
                 rows.append(json_text(row).encode())
                 answers.update([row["answer_from"]] if "answer_from" in row else [])
     left_out.close()
-    if not kept:
+    if not chosen:
         number = sum(source.records for source in sources)
         raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
     summary = Summary(
         options=options,
         sources=sources,
-        files=write(job, kept, rows, claims),
+        files=write(job, chosen, rows, claims),
         left_out=left_out,
         groups=groups,
-        digest=split_digest((one.group, one.example.id, one.split) for one in kept),
-        statistics=Statistics((one.example, one.split) for one in kept),
+        digest=split_digest((member.group, member.example.id, member.split) for member in chosen),
+        statistics=Statistics((member.example, member.split) for member in chosen),
         completed=libraries.completed,
         answers=answers,
-        repeated_ids=len(kept) - len({one.example.id for one in kept}),
+        repeated_ids=len(chosen) - len({member.example.id for member in chosen}),
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
     write_document(job.manifest, manifest)
@@ -179,14 +179,14 @@ def read(
                 progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, MAX_LINE_BYTES) as found:
-                for one in found:
+            with open_examples(file, options, MAX_LINE_BYTES) as entries:
+                for entry in entries:
                     number += 1
                     progress.advance(1, 1)
-                    if isinstance(one, Example):
-                        examples.append(one._replace(held_out=is_held_out))
+                    if isinstance(entry, Example):
+                        examples.append(entry._replace(held_out=is_held_out))
                     else:
-                        left_out.leave_out(*one)
+                        left_out.leave_out(*entry)
         except DocumentError as error:
             raise MalformedSource(file.name, file.format, error) from None
         sources.append(Source(file.name, digest_of(file.path), number, is_held_out))
@@ -213,13 +213,13 @@ def with_splits(
     examples: Sequence[Example], groups: Groups, splits: Sequence[str | None], left_out: LeftOut
 ) -> list[Member]:
     """Return the records that have a split; the others share a group with one that is held out."""
-    found = []
+    members = []
     for example, group, split in zip(examples, groups.names, splits, strict=True):
         if split is None:
             left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
         else:
-            found.append(Member(example, group, split))
-    return found
+            members.append(Member(example, group, split))
+    return members
 
 
 def rows_of(
@@ -233,7 +233,7 @@ def rows_of(
     for start in range(0, len(members), CHECKED_ROWS):
         piece = members[start : start + CHECKED_ROWS]
         if check is None:
-            yield from ((one, maker.row(one.example, [], "", one.group, one.split)) for one in piece)
+            yield from ((member, maker.row(member.example, [], "", member.group, member.split)) for member in piece)
             continue
         prompts = [prompt_for(member, options, libraries) for member in piece]
         checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
@@ -255,16 +255,16 @@ def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[
     return messages_of(member.example, actions), actions
 
 
-def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]) -> list[Written]:
+def write(job: Job, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]) -> list[Written]:
     """Write a file for each split that has rows."""
     written = []
     for split, path in job.outputs.items():
-        own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
-        if not own:
+        split_rows = [(member.group, row) for member, row in zip(members, rows, strict=True) if member.split == split]
+        if not split_rows:
             continue
         with complete_output(path, job.output_format) as write_rows:
-            for piece in output_pieces(row for _, row in own):
+            for piece in output_pieces(row for _, row in split_rows):
                 write_rows(piece)
         digest = digest_of(claims[path].partial)
-        written.append(Written(split, path, len(own), len({group for group, _ in own}), digest))
+        written.append(Written(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
     return written

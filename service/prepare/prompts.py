@@ -173,7 +173,7 @@ def choice(example: Example) -> str:
     choices = example.record.get("choices")
     if not isinstance(choices, list):
         return example.question
-    return paragraphs(f"Question:\n{example.question}", "\n".join(["Choices:", *(f"- {one}" for one in choices)]))
+    return paragraphs(f"Question:\n{example.question}", "\n".join(["Choices:", *(f"- {option}" for option in choices)]))
 
 
 def order(example: Example) -> str:
@@ -186,8 +186,8 @@ def verdict(example: Example) -> str:
     """Return the step that ERR asks about, with its context."""
     context = example.record.get("context")
     about = context if isinstance(context, Mapping) else {}
-    known = [f"{title}: {about[name]}" for name, title in CONTEXT.items() if about.get(name)]
-    return paragraphs(f"Step:\n{example.question}", "\n".join(["Context:", *known] if known else []))
+    lines = [f"{title}: {about[name]}" for name, title in CONTEXT.items() if about.get(name)]
+    return paragraphs(f"Step:\n{example.question}", "\n".join(["Context:", *lines] if lines else []))
 
 
 def generation(example: Example) -> str:
@@ -207,12 +207,12 @@ def signatures_in(program: str) -> list[str]:
 
     Sorted, because the order of definitions is mostly that of the calls. Raises Unreadable.
     """
-    found = {name: f"{name}(…)" for name in Program(program).names()}
+    signatures = {name: f"{name}(…)" for name in Program(program).names()}
     for node in ast.walk(parse_python(program, MAX_LENGTH, MAX_DEPTH)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            found[node.name] = f"{node.name}({', '.join(names)})"
-    return [found[name] for name in sorted(found)]
+            names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            signatures[node.name] = f"{node.name}({', '.join(names)})"
+    return [signatures[name] for name in sorted(signatures)]
 
 
 def paragraphs(*texts: str | None) -> str:

@@ -56,12 +56,12 @@ def task_reference(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | 
 def row_reference(name: str, record: Mapping[str, Any]) -> Mapping[str, Any] | Fault:
     """Return the reference of a row of another task: its `reference`, or the fields that the task's records have."""
     task = reward_task(name)
-    found, fault = rows_with_tasks().reference_of(task, record, "reference")
-    if found is None:
+    fields, fault = rows_with_tasks().reference_of(task, record, "reference")
+    if fields is None:
         return fault or Fault("bad_reference", f"reference of {name}: it is missing")
     left_out = (task.response, "conversations")  # a conversation has been read: its fields are in what was found
-    known = {field: found[field] for field in task.record.model_fields if field in found and field not in left_out}
-    return task_reference(name, known)
+    supplied = {field: fields[field] for field in task.record.model_fields if field in fields and field not in left_out}
+    return task_reference(name, supplied)
 
 
 @cache

@@ -22,15 +22,15 @@ def seeded_splits(groups: Sequence[str], share: float, seed: int) -> list[str]:
     first: groups at the end of `test` may move, the others stay.
     """
     sizes = Counter(groups)
-    wanted = max(1.0, share * len(groups)) if share > 0 else 0.0
+    target = max(1.0, share * len(groups)) if share > 0 else 0.0
     order = sorted(sizes, key=lambda name: blake2b(name.encode(), key=b"%d" % seed, digest_size=16).digest())
-    fitting = [name for name in order if sizes[name] <= wanted]
+    fitting = [name for name in order if sizes[name] <= target]
     if len(fitting) == len(order):
         fitting = fitting[:-1]  # the last one is in train in any case
     test: set[str] = set()
     taken = 0
     for name in fitting:
-        if taken + sizes[name] - wanted >= wanted - taken:  # without it, the share is at least as near
+        if taken + sizes[name] - target >= target - taken:  # without it, the share is at least as near
             break
         test.add(name)
         taken += sizes[name]

@@ -129,8 +129,8 @@ def issues_of_all(
 ) -> list[Issue]:
     """Merge the issues of malformed references, whose text in `column` is empty, with those of invalid texts."""
     named = {issue.path for issue in malformed}
-    _, found = parse_valid_references(column, max_steps, max_bytes)
-    return sorted([*malformed, *(issue for issue in found if issue.path not in named)], key=row_of)
+    _, issues = parse_valid_references(column, max_steps, max_bytes)
+    return sorted([*malformed, *(issue for issue in issues if issue.path not in named)], key=row_of)
 
 
 def parse_valid_references(
@@ -163,6 +163,6 @@ def _emptied(column: TextColumn, mask: np.ndarray) -> TextColumn:
     lengths = np.where(mask, 0, column.lengths)
     offsets = np.zeros(column.rows + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    kept = np.repeat(~mask, column.lengths)
+    remaining = np.repeat(~mask, column.lengths)
     first, last = column.offsets[0], column.offsets[-1]
-    return TextColumn.of(column.data[first:last][kept], offsets)
+    return TextColumn.of(column.data[first:last][remaining], offsets)

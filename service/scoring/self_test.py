@@ -44,7 +44,7 @@ class SelfTestFailed(AssayError):
 def run_self_test() -> None:
     """Score the example; raises SelfTestFailed naming the first response whose result differs."""
     scores = Scorer(ScoreSettings()).score([response for response, _, _ in EXPECTED], [REFERENCE])
-    given = zip(scores.rewards.tolist(), scores.reasons, strict=True)
-    for k, ((reward, reason), (_, known, why)) in enumerate(zip(given, EXPECTED, strict=True)):
-        if not math.isclose(reward, known, rel_tol=0, abs_tol=1e-9) or str(reason) != why:
-            raise SelfTestFailed(f"self-test response {k}: {reward!r} {reason}, but {known!r} {why} is right")
+    results = zip(scores.rewards.tolist(), scores.reasons, strict=True)
+    for k, ((reward, reason), (_, expected, why)) in enumerate(zip(results, EXPECTED, strict=True)):
+        if not math.isclose(reward, expected, rel_tol=0, abs_tol=1e-9) or str(reason) != why:
+            raise SelfTestFailed(f"self-test response {k}: {reward!r} {reason}, but {expected!r} {why} is right")

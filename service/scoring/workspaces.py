@@ -41,7 +41,7 @@ _local = threading.local()
 def _borrow(kind: str, allocate: Callable[..., Memory], *sizes: int) -> Memory:
     """Return the memory of this kind, allocated again if it is too small: with each size at least the previous one."""
     memory, room = getattr(_local, kind, (None, (-1,) * len(sizes)))
-    if any(size > kept for size, kept in zip(sizes, room, strict=True)):
+    if any(size > held for size, held in zip(sizes, room, strict=True)):
         room = tuple(_rounded(max(pair)) for pair in zip(sizes, room, strict=True))
         memory = allocate(*room)
         setattr(_local, kind, (memory, room))

@@ -46,27 +46,27 @@ MISSING = object()
 _clients: dict[Hashable, BaseClient] = {}
 
 
-def sync_client(run: Any = None, **given: Any) -> Client:
-    """Return this process's client for the current environment, with the settings `given`.
+def sync_client(run: Any = None, **settings: Any) -> Client:
+    """Return this process's client for the current environment, with the settings `settings`.
 
     `run` is the trainer's own name of the run, if it passes one: ASSAY_CLIENT_RUN and a logger's active run precede it.
     """
-    return shared_client(Client, run, given)
+    return shared_client(Client, run, settings)
 
 
-def async_client(run: Any = None, **given: Any) -> AsyncClient:
+def async_client(run: Any = None, **settings: Any) -> AsyncClient:
     """Return the asynchronous client for the same settings as `sync_client`."""
-    return shared_client(AsyncClient, run, given)
+    return shared_client(AsyncClient, run, settings)
 
 
-def shared_client(kind: type[C], run: Any, given: dict[str, Any]) -> C:
+def shared_client(kind: type[C], run: Any, settings: dict[str, Any]) -> C:
     """Return a cached client, looked up by unparsed variables: parsing them for every sample would be slow."""
     if not os.environ.get("ASSAY_CLIENT_RUN"):
-        given["run"] = valid_run(run_name() or run)
-    key = (kind, tuple(map(os.environ.get, VARIABLES)), tuple(given.items()))
+        settings["run"] = valid_run(run_name() or run)
+    key = (kind, tuple(map(os.environ.get, VARIABLES)), tuple(settings.items()))
     client = _clients.get(key)
     if client is None:
-        client = _clients.setdefault(key, kind(**given))
+        client = _clients.setdefault(key, kind(**settings))
     return client  # type: ignore[return-value]
 
 
@@ -103,15 +103,15 @@ def tasks_of(columns: Mapping[str, Any], references: Sequence[Any], records: Seq
     tasks = []
     for k, (value, reference) in enumerate(zip(column, references, strict=True)):
         task = None if reference is None else field_of({head: value}, name)
-        given = None if task is MISSING else task
-        tasks.append(checked_task(given, f"task[{k}]", records and records[k]))
+        task_name = None if task is MISSING else task
+        tasks.append(checked_task(task_name, f"task[{k}]", records and records[k]))
     return tasks
 
 
 def task_field() -> tuple[str, bool]:
     """Return the field of a row that names its task, maybe with a path as in `metadata.task`, and whether it is set."""
-    given = os.environ.get("ASSAY_CLIENT_TASK")
-    return given or "task", bool(given)
+    field = os.environ.get("ASSAY_CLIENT_TASK")
+    return field or "task", bool(field)
 
 
 def field_of(row: Any, path: str) -> Any:
@@ -120,16 +120,16 @@ def field_of(row: Any, path: str) -> Any:
         return MISSING
     if path in row:
         return row[path]
-    head, _, rest = path.partition(".")
-    return field_of(row.get(head), rest) if rest else MISSING
+    head, _, tail = path.partition(".")
+    return field_of(row.get(head), tail) if tail else MISSING
 
 
 def checked_task(task: Any, path: str, record: object) -> str:
     if task is None:
         return SCORE
     if task not in REWARD_TASKS:
-        known = ", ".join(REWARD_TASKS)
-        detail = f"must be null or one of: {known}; ASSAY_CLIENT_TASK names another field of the rows"
+        names = ", ".join(REWARD_TASKS)
+        detail = f"must be null or one of: {names}; ASSAY_CLIENT_TASK names another field of the rows"
         raise invalid([Issue(path, "unknown_task", detail)], record=record)
     return str(task)
 
@@ -160,22 +160,22 @@ def object_of(label: Any) -> Mapping[str, Any] | None:
     return label if isinstance(label, Mapping) else None
 
 
-def reference_of(given: Any, task: str | None = None) -> Any:
+def reference_of(reference: Any, task: str | None = None) -> Any:
     """Convert a reference to text, steps or a record of built-in types; arrays may be those of NumPy and the like.
 
     Where rows name their task, members that are null count as missing: a column of objects has those of all rows.
     Return anything else unchanged: the client reports it.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, Mapping):
-        return {name: value for name, value in to_builtin(given).items() if task is None or value is not None}
+    if isinstance(reference, str):
+        return reference
+    if isinstance(reference, Mapping):
+        return {name: value for name, value in to_builtin(reference).items() if task is None or value is not None}
     if task not in (None, SCORE):
-        return to_builtin(given)
-    if isinstance(given, (list, tuple)) or hasattr(given, "tolist"):
-        steps = to_builtin(given)
+        return to_builtin(reference)
+    if isinstance(reference, (list, tuple)) or hasattr(reference, "tolist"):
+        steps = to_builtin(reference)
         return {"steps": steps} if isinstance(steps, list) else steps
-    return given
+    return reference
 
 
 def to_builtin(value: Any) -> Any:
@@ -223,10 +223,10 @@ def step_of(trainer_state: Any) -> int | None:
     return None if step is None else int(step) + 1
 
 
-def none_on_failure(given: bool | None) -> bool:
+def none_on_failure(argument: bool | None) -> bool:
     """Return whether a trainer that supports None gets it instead of an exception (default: no)."""
-    if given is not None:
-        return given
+    if argument is not None:
+        return argument
     chosen = os.environ.get("ASSAY_CLIENT_ON_FAILURE", "raise")
     if chosen not in ("raise", "none"):
         raise invalid_setting("ASSAY_CLIENT_ON_FAILURE", "must be one of: raise, none")
@@ -246,16 +246,16 @@ def pairs_of(
 
 def record_of(row: Any) -> object:
     """Return the name or number of a row in its data set, or None."""
-    given = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
-    return next((to_builtin(name) for name in given if name is not None), None)
+    names = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
+    return next((to_builtin(name) for name in names if name is not None), None)
 
 
 def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
     """Return the names of n rows from the first column that has them, or None."""
     for name in RECORD_COLUMNS:
-        given = to_builtin(columns.get(name))
-        if isinstance(given, list) and len(given) == n:
-            return given
+        names = to_builtin(columns.get(name))
+        if isinstance(names, list) and len(names) == n:
+            return names
     return None
 
 
@@ -275,8 +275,8 @@ async def score_rows(
     except InvalidRequest as error:
         issues = []
         for issue in error.issues:
-            column, k, rest = issue.element
-            issues.append(issue._replace(path=f"{column}[{rows[k]}]{rest}") if 0 <= k < len(rows) else issue)
+            column, k, suffix = issue.element
+            issues.append(issue._replace(path=f"{column}[{rows[k]}]{suffix}") if 0 <= k < len(rows) else issue)
         if isinstance(error, TooLarge) or issues == list(error.issues):
             raise
         raise invalid(issues, status=error.status, request_id=error.request_id) from None

@@ -34,13 +34,13 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     set, because every sample needs the same names.
     """
     responses = [response_of(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
-    found = [labelled(label, record=k) for k, label in enumerate(labels)]
-    references = [required(reference, k, task) for k, (reference, task) in enumerate(found)]
-    is_mixed = any(task is not None for task in (task_of(), *(task for _, task in found)))
+    parsed = [labelled(label, record=k) for k, label in enumerate(labels)]
+    references = [required(reference, k, task) for k, (reference, task) in enumerate(parsed)]
+    is_mixed = any(task is not None for task in (task_of(), *(task for _, task in parsed)))
     if len(responses) == 1:
-        rows = [sync_client().score_one(responses[0], references[0], task=found[0][1])]
+        rows = [sync_client().score_one(responses[0], references[0], task=parsed[0][1])]
     else:
-        tasks = [task or SCORE for _, task in found] if is_mixed else None
+        tasks = [task or SCORE for _, task in parsed] if is_mixed else None
         rows = list(sync_client().score(*pairs_of(responses, references, tasks), task=tasks).rows())
     rewards = [row.reward for row in rows]
     metrics = [metrics_of(row) for row in rows]

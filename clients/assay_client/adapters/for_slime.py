@@ -33,7 +33,7 @@ _rollout: list[tuple[Any, Score]] = []
 async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
     """Return the reward of one sample, or a list for a list of samples; raise AssayError."""
     if isinstance(sample, Sequence):
-        return list(await asyncio.gather(*(custom_rm(args, one) for one in sample)))
+        return list(await asyncio.gather(*(custom_rm(args, member) for member in sample)))
     record = getattr(sample, "index", None)
     reference, task = labelled(sample.label, getattr(sample, "metadata", None), record)
     client = async_client(getattr(args, "wandb_group", None))

@@ -115,17 +115,17 @@ def compute_score_batch(
     texts, references = pairs_of(solution_strs, ground_truths, tasks)
     infos = [None] * n if extra_infos is None else extra_infos
     rows = [k for k in range(n) if sources is None or str(data_sources[k]) in sources]
-    found: dict[int, dict[str, float]] = {}
+    results: dict[int, dict[str, float]] = {}
     if rows:
         records = None if extra_infos is None else [record_of(info) for info in infos]
         client = configured(sync_client, kwargs)
         scores = completed(score_rows(client, texts, references, records, rows, tasks))
         prompts = [(records and records[k], references[k]) for k in rows]
         log_means(lambda: batch_means(scores, groups_of(len(rows), prompts)))
-        found = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
-    for k in set(range(n)) - found.keys():
-        found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs, sources)
-    return [found[k] for k in range(n)]
+        results = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
+    for k in set(range(n)) - results.keys():
+        results[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs, sources)
+    return [results[k] for k in range(n)]
 
 
 def result_of(score: Score, sources: Sources | None) -> dict[str, float]:
@@ -198,31 +198,31 @@ def default_compute_score() -> Callable[..., Any]:
     try:
         from verl.utils import reward_score
 
-        found: Callable[..., Any] | None = getattr(reward_score, "default_compute_score", None)
-        return found or reward_score._default_compute_score  # its older name
+        function: Callable[..., Any] | None = getattr(reward_score, "default_compute_score", None)
+        return function or reward_score._default_compute_score  # its older name
     except (ImportError, AttributeError) as error:
         raise invalid_setting(DATA_SOURCES, f"verl's default_compute_score cannot be imported ({error})") from error
 
 
 def configured(client_of: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the client with each setting of the reward from the first of its three sources."""
-    given, recipe, run = kwargs.get("config"), recipe_config(), kwargs.get("run")
+    config, recipe, run = kwargs.get("config"), recipe_config(), kwargs.get("run")
     client = client_of(run)
-    if not given and not recipe:
+    if not config and not recipe:
         return client
-    own = json.loads(client.settings.config)
-    return client_of(run, config=client.settings.merged(recipe | own | dict(given or {}), MIXED))
+    client_config = json.loads(client.settings.config)
+    return client_of(run, config=client.settings.merged(recipe | client_config | dict(config or {}), MIXED))
 
 
 def recipe_config(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the settings that the switches of Thoth's recipe mean; raise InvalidSetting for invalid values."""
     environ = os.environ if environ is None else environ
-    given = {variable: environ[variable] for variable in SWITCHES if environ.get(variable)}
+    switches = {variable: environ[variable] for variable in SWITCHES if environ.get(variable)}
     issues = [
         Issue(variable, "invalid_setting", f"must be one of: {', '.join(SWITCHES[variable][1])}")
-        for variable, value in given.items()
+        for variable, value in switches.items()
         if value not in SWITCHES[variable][1]
     ]
     if issues:
         raise InvalidSetting("; ".join(f"{issue.path} {issue.detail}" for issue in issues), issues=issues)
-    return {SWITCHES[variable][0]: SWITCHES[variable][1][value] for variable, value in given.items()}
+    return {SWITCHES[variable][0]: SWITCHES[variable][1][value] for variable, value in switches.items()}

@@ -57,7 +57,7 @@ class AsyncTransport(Transport):
         with self._lock:
             if loop in self._loops:
                 return self._loops[loop][0]
-            for ended in [known for known in self._loops if known.is_closed()]:
+            for ended in [candidate for candidate in self._loops if candidate.is_closed()]:
                 del self._loops[ended]
                 self.pool.close(loop=ended)
             permits, guard = self._loops[loop] = asyncio.Semaphore(self._max_connections), closing(self.pool, loop)

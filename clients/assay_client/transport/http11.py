@@ -130,8 +130,8 @@ class Connection:
         if not self._received.startswith(b"HTTP"):  # a service of another protocol may wait for more
             raise Fault("the reply is not HTTP")
         first, *lines = (await self._read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        found = STATUS_LINE.fullmatch(first)
-        if found is None:
+        status_line = STATUS_LINE.fullmatch(first)
+        if status_line is None:
             raise Fault("the reply is not HTTP/1.1")
         headers: dict[str, str] = {}
         for line in lines:
@@ -140,8 +140,8 @@ class Connection:
                 raise Fault("the reply has a malformed header")
             name, value = header[1].lower(), header[2].strip(" \t")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        keep_alive = found[1] == "1" and "close" not in headers.get("connection", "").lower()
-        return keep_alive, int(found[2]), headers
+        keep_alive = status_line[1] == "1" and "close" not in headers.get("connection", "").lower()
+        return keep_alive, int(status_line[2]), headers
 
     async def _read_chunks(self) -> bytes:
         body = bytearray()

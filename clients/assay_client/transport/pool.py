@@ -47,10 +47,10 @@ class Pool:
         """Return a connection that still appears open, or None."""
         while True:
             with self._lock:
-                kept = self._idle.get((loop, address))
-                if not kept:
+                idle = self._idle.get((loop, address))
+                if not idle:
                     return None
-                since, connection = kept.pop()
+                since, connection = idle.pop()
             if monotonic() - since < MAX_IDLE_SECONDS and connection.is_idle():
                 connection.reused, connection.started = True, False
                 return connection
@@ -63,9 +63,9 @@ class Pool:
     def put(self, connection: Connection, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Keep a connection after its exchange is complete."""
         with self._lock:
-            kept = self._idle.setdefault((loop, address), [])
-            kept.append((monotonic(), connection))
-            oldest = kept.pop(0)[1] if len(kept) > MAX_IDLE_CONNECTIONS else None
+            idle = self._idle.setdefault((loop, address), [])
+            idle.append((monotonic(), connection))
+            oldest = idle.pop(0)[1] if len(idle) > MAX_IDLE_CONNECTIONS else None
         if oldest is not None:
             oldest.close()
 

@@ -54,7 +54,7 @@ def calls_by_script(code: str) -> dict[str, dict[str, str]]:
     Everything that looks like a call counts, also in definitions and comments, if its brackets are not empty. It ends
     at the first `)`; only `name="value"` is an argument.
     """
-    found: dict[str, dict[str, str]] = {}
+    calls: dict[str, dict[str, str]] = {}
     position = 0
     while head := HEAD.search(code, position):
         begin = head.end()
@@ -63,9 +63,9 @@ def calls_by_script(code: str) -> dict[str, dict[str, str]]:
             break
         position = begin
         if stop > begin:
-            found[head[1]] = dict(ARGUMENT.findall(code, begin, stop))
+            calls[head[1]] = dict(ARGUMENT.findall(code, begin, stop))
             position = stop + 1
-    return found
+    return calls
 
 
 def defined_functions(code: str) -> list[str]:
@@ -94,7 +94,7 @@ class Program:
         for node, in_definition in level:  # it grows during the loop
             if isinstance(node, DEFINITIONS):
                 in_definition = True
-                self._parameters[node.name] = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+                self._parameters[node.name] = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
             elif isinstance(node, ast.Call):
                 self._calls.append(node)
                 if not in_definition and isinstance(node.func, ast.Name | ast.Attribute):
@@ -135,8 +135,10 @@ class Program:
         return calls
 
     def _arguments(self, name: str, node: ast.Call) -> dict[str, str]:
-        known = self._parameters.get(name, [])
-        positional = {known[k] if k < len(known) else str(k): text_of(value) for k, value in enumerate(node.args)}
+        parameters = self._parameters.get(name, [])
+        positional = {
+            parameters[k] if k < len(parameters) else str(k): text_of(value) for k, value in enumerate(node.args)
+        }
         return positional | {keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords}
 
 

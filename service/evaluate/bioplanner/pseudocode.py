@@ -200,9 +200,9 @@ def column_of(readings: Sequence[Reading], name: str) -> np.ndarray:
 def distances(sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.ndarray:
     """Return the distances of the sequences that are not None, float64 (n,), NaN elsewhere."""
     rows = [row for row, pair in enumerate(sequences) if pair is not None]
-    found = np.full(len(sequences), np.nan)
-    found[rows] = compare_sequences(levenshtein_distances, [pair for pair in sequences if pair is not None])
-    return found
+    values = np.full(len(sequences), np.nan)
+    values[rows] = compare_sequences(levenshtein_distances, [pair for pair in sequences if pair is not None])
+    return values
 
 
 def normalized_distances(readings: Sequence[Reading]) -> np.ndarray:

@@ -78,7 +78,7 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
     """Read one record as the script does, or by Python's grammar."""
     reading = Reading()
     predicted, true = predicted_text(record), record["ground_truth"]
-    known = known_functions(reading, record) if by_script else None
+    functions = known_functions(reading, record) if by_script else None
     programs = both(reading, Program, predicted, true)
     if programs is not None:
         reading.in_order = programs[0].names(), programs[1].names()
@@ -87,8 +87,8 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
         reading.add_functions(ours, theirs)
         matched = [(arguments, theirs[name]) for name, arguments in ours.items() if name in theirs]
         reading.add_arguments(matched, as_script=True)
-        if programs is not None and known is not None:
-            read_as_script(reading, {*known, UNDEFINED}, programs)
+        if programs is not None and functions is not None:
+            read_as_script(reading, {*functions, UNDEFINED}, programs)
     elif programs is not None and reading.in_order is not None:
         reading.sequences = reading.in_order
         reading.add_functions(*reading.in_order)
@@ -101,13 +101,13 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
 def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
     """Return the functions that may be called; None, with a failure recorded, if the script cannot list them."""
     try:
-        known = defined_functions(record.get("prediction_functions", ""))
-        if len(known) > MAX_FUNCTIONS:
+        functions = defined_functions(record.get("prediction_functions", ""))
+        if len(functions) > MAX_FUNCTIONS:
             raise Unreadable("too_many_functions")
     except Unreadable as error:
         reading.failure = (error.reason, True)
         return None
-    return known
+    return functions
 
 
 def read_as_script(reading: Reading, allowed: set[str], programs: tuple[Program, Program]) -> None:

@@ -39,8 +39,8 @@ def after_thinking(text: str) -> str:
 
 def first_block(text: str) -> str | None:
     """Return the text between the first opening marker and the next closing one, stripped; None without them."""
-    _, opened, rest = text.partition(START)
-    block, closed, _ = rest.partition(END)
+    _, opened, after = text.partition(START)
+    block, closed, _ = after.partition(END)
     return block.strip() if opened and closed else None
 
 

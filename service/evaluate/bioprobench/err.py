@@ -174,14 +174,14 @@ class Err(VerdictTask, ConversationTask):
     answered = ("is_correct",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        found = Verdicts(self.completed(records), options.strict_markers, options.profile == "thoth")
+        verdicts = Verdicts(self.completed(records), options.strict_markers, options.profile == "thoth")
         advance(len(records))
-        return Evaluation(found.columns, found.failed, found.corpus, found.over)
+        return Evaluation(verdicts.columns, verdicts.failed, verdicts.corpus, verdicts.over)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found = Verdicts(records, options.strict_markers, options.profile == "thoth")
-        right = np.nan_to_num(found.right, nan=0.0)
-        return Rewards(right, found.failed, {"accuracy": right, "called_erroneous": found.called.astype(float)})
+        verdicts = Verdicts(records, options.strict_markers, options.profile == "thoth")
+        right = np.nan_to_num(verdicts.right, nan=0.0)
+        return Rewards(right, verdicts.failed, {"accuracy": right, "called_erroneous": verdicts.called.astype(float)})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         """Return the truth; a record has none if the answer is neither true nor false."""

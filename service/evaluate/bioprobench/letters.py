@@ -54,8 +54,8 @@ class Question(NamedTuple):
         """
         answer, question, choices = (record.get(name) for name in ("answer", "question", "choices"))
         gold = answer if isinstance(answer, str) else None
-        known = isinstance(question, str) or isinstance(choices, list)
-        options = options_in(question if isinstance(question, str) else "" if known else gold or "")
+        has_options = isinstance(question, str) or isinstance(choices, list)
+        options = options_in(question if isinstance(question, str) else "" if has_options else gold or "")
         if isinstance(choices, list):
             options |= {letter: text for letter, text in zip(LETTERS, choices, strict=False) if isinstance(text, str)}
         return cls(options, None if gold is None else spaced(gold))
@@ -75,11 +75,11 @@ def options_in(question: str) -> dict[str, str]:
     options = {}
     for line in question.splitlines():
         line = line.lstrip()
-        letter, rest = line[:1].upper(), line[1:]
-        if not rest or letter not in LETTERS:
+        letter, remainder = line[:1].upper(), line[1:]
+        if not remainder or letter not in LETTERS:
             continue
-        text = rest.strip()
-        if text[:1] and text[0] in SEPARATORS and len(rest.lstrip()) > 1:
+        text = remainder.strip()
+        if text[:1] and text[0] in SEPARATORS and len(remainder.lstrip()) > 1:
             text = text[1:].strip()
         options[letter] = text
     return options
@@ -93,10 +93,10 @@ def choice_of(response: object, options: Mapping[str, str]) -> Choice | str:
     if not text:
         return EMPTY
     confidence, fraction = confidence_in(text)
-    found = FIRST_LETTER.match(text) or ANY_LETTER.search(text)
-    if found is None:
+    match = FIRST_LETTER.match(text) or ANY_LETTER.search(text)
+    if match is None:
         return Choice(None, text, confidence, fraction)
-    letter = found[0].upper()
+    letter = match[0].upper()
     if letter not in options:
         after = AFTER_LETTER.match(one_space(text))
         return Choice(letter, after[1] if after else "", confidence, fraction)
@@ -108,9 +108,9 @@ def confidence_in(text: str) -> tuple[int, bool]:
 
     Without one, or if it is too large for a float, it is 0.
     """
-    found = CONFIDENCE.search(text)
-    value = float(found[1]) if found else 0.0
-    return (0 if math.isinf(value) else min(100, round(value))), bool(found and found[2])
+    match = CONFIDENCE.search(text)
+    value = float(match[1]) if match else 0.0
+    return (0 if math.isinf(value) else min(100, round(value))), bool(match and match[2])
 
 
 def spaced(text: str) -> str:

@@ -122,8 +122,8 @@ WRONG_BASE = {
 def wrong_base(failed: Sequence[Failure], count: int) -> list[Notice]:
     """Return a warning if answers fail because they count from 1 instead of 0, or the reverse."""
     reasons = [failure.reason for failure in failed]
-    found = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
-    return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in found if wrong]
+    counts = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
+    return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in counts if wrong]
 
 
 class OrdRecord(ConversationRecord):
@@ -201,15 +201,17 @@ class Ord(ConversationTask):
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         records = self.completed(records)
-        found = self._read(records, options, advance)[0]
-        reasons = {failure.record: failure.reason for failure in found.failed}
-        for metric in self.wanted(options):
+        evaluation = self._read(records, options, advance)[0]
+        reasons = {failure.record: failure.reason for failure in evaluation.failed}
+        for metric in self.requested(options):
             if metric.name in SHARES:
                 _, names = SHARES[metric.name]
-                found.columns[metric.name] = np.array([reasons.get(row) in names for row in range(len(records))], float)
-        found.warnings = wrong_base(found.failed, len(records))
-        found.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
-        return found
+                evaluation.columns[metric.name] = np.array(
+                    [reasons.get(row) in names for row in range(len(records))], float
+                )
+        evaluation.warnings = wrong_base(evaluation.failed, len(records))
+        evaluation.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
+        return evaluation
 
     def _read(self, records: Records, options: OrdOptions, advance: Advance) -> tuple[Evaluation, np.ndarray]:
         """Return the evaluation, and the number of pairs of steps of each order that was read, int64 (n,)."""
@@ -258,11 +260,11 @@ class Ord(ConversationTask):
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]}), pairs
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found, pairs = self._read(records, options, advance)
-        exact, tau = found.columns["exact_match_over_all"], found.columns["kendall_tau"]
+        evaluation, pairs = self._read(records, options, advance)
+        exact, tau = evaluation.columns["exact_match_over_all"], evaluation.columns["kendall_tau"]
         tau = np.nan_to_num(np.where((pairs == 0) & ~np.isnan(tau), exact, tau), nan=-1.0)
         rewards = exact if options.reward == "exact_match" else tau
-        return Rewards(rewards, found.failed, {"exact_match": exact, "kendall_tau": tau})
+        return Rewards(rewards, evaluation.failed, {"exact_match": exact, "kendall_tau": tau})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         """Return the steps as the question shows them, and in the order of the answer, a list of indices from 1."""

@@ -114,11 +114,11 @@ def order_of(response: object, steps: int, once: bool = False) -> list[int] | st
     if block is None:
         return NO_MARKERS
     try:
-        given = literal(block)
+        values = literal(block)
     except Unreadable:
         return NOT_LITERAL
     try:
-        named, indices = set(given), list(given)
+        named, indices = set(values), list(values)
     except TypeError:  # not iterable, or lists inside
         return NOT_INDICES
     if not all(isinstance(index, int) for index in indices):
@@ -135,11 +135,11 @@ def order_of_list(response: object, steps: int) -> list[int] | str:
     """
     if not isinstance(response, str):
         return NOT_TEXT
-    given = listed(after_thinking(response.strip()).rpartition(INSTRUCTION)[2])
-    if given is None:
+    values = listed(after_thinking(response.strip()).rpartition(INSTRUCTION)[2])
+    if values is None:
         return NO_LIST
     try:
-        indices = [int(value) for value in given]
+        indices = [int(value) for value in values]
     except (TypeError, ValueError, OverflowError):
         return NOT_INDICES
     named = set(indices)
@@ -152,11 +152,11 @@ def listed(text: str) -> list[Any] | None:
     """Return the list that a text is, else the last list of decimal numbers in it; None without either."""
     if text.lstrip().startswith(BEGINNINGS):
         try:
-            found = literal(text)
+            value = literal(text)
         except Unreadable:
-            found = None
-        if isinstance(found, list):
-            return found
+            value = None
+        if isinstance(value, list):
+            return value
     last = deque(LISTED.finditer(text), maxlen=1)
     try:
         return list(literal(last[0][0])) if last else None
@@ -176,24 +176,24 @@ def fault_of(indices: Sequence[int], named: AbstractSet[int], right: range) -> s
     return REPEATS if len(indices) > len(named) else MISSING_STEPS
 
 
-def compared(given: Sequence[str], right: Sequence[str]) -> Order:
+def compared(answer: Sequence[str], right: Sequence[str]) -> Order:
     """Compare the texts of the steps in a given order with the same texts in the right one, equal texts as one step."""
-    last = {text: pos for pos, text in enumerate(given)}
+    last = {text: pos for pos, text in enumerate(answer)}
     distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
     positions = [last[text] for text in reversed(distinct)]
-    return Order(list(given) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
+    return Order(list(answer) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
 
 
-def compared_indices(given: Sequence[int], right: Sequence[int]) -> Order:
+def compared_indices(answer: Sequence[int], right: Sequence[int]) -> Order:
     """Compare an order of indices with the right one, pair by pair.
 
     `right` may name an index twice, which is then never exact; a pair of equal indices is not concordant.
     """
-    position = {index: pos for pos, index in enumerate(given)}
+    position = {index: pos for pos, index in enumerate(answer)}
     counts = Counter(right)
     distinct = dict.fromkeys(reversed(right))
     positions = [position[index] for index in reversed(distinct) for _ in range(counts[index])]
-    return Order(list(given) == list(right), pairs_of(len(right)), increasing_pairs(positions))
+    return Order(list(answer) == list(right), pairs_of(len(right)), increasing_pairs(positions))
 
 
 def pairs_of(count: int) -> int:
@@ -202,15 +202,15 @@ def pairs_of(count: int) -> int:
 
 def increasing_pairs(values: Sequence[int]) -> int:
     """Return the number of pairs whose earlier value is the smaller one."""
-    found = 0
+    pairs = 0
     before: list[int] = []
     for value in values:
-        found += bisect_left(before, value)
+        pairs += bisect_left(before, value)
         insort(before, value)
-    return found
+    return pairs
 
 
 def steps_in(question: str) -> list[str]:
     """Return the texts of the lines `Step 1: …`, in the order of the lines, whatever their numbers."""
-    found = ((STEP.match(line), line) for line in question.splitlines())
-    return [line[head.end() :].strip() for head, line in found if head is not None and head.end() < len(line)]
+    lines = ((STEP.match(line), line) for line in question.splitlines())
+    return [line[head.end() :].strip() for head, line in lines if head is not None and head.end() < len(line)]

@@ -178,14 +178,14 @@ class Pqa(ConversationTask):
         columns[:, rows] = np.array(said, float).reshape(-1, 3).T
         right, confidence, fractional = columns
         unread = np.isnan(right)
-        found = {
+        measures = {
             "accuracy": right,
             "brier": (confidence - right) ** 2,
             "failed": unread.astype(float),
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,
         }
-        evaluation = Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
+        evaluation = Evaluation(measures, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
         if fractions := int(np.nansum(fractional)):
             evaluation.warnings.append(Notice(f"{fractions:,} of {len(rows):,} {FRACTIONS}"))
         return evaluation, confidence
@@ -197,12 +197,12 @@ class Pqa(ConversationTask):
         return super().validation_errors(record)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found, confidence = self._read(records, options, advance)
-        right = found.columns["accuracy_over_all"]
-        brier = np.nan_to_num(found.columns["brier"], nan=1.0)
+        evaluation, confidence = self._read(records, options, advance)
+        right = evaluation.columns["accuracy_over_all"]
+        brier = np.nan_to_num(evaluation.columns["brier"], nan=1.0)
         confidence = np.nan_to_num(confidence, nan=0.0)
         rewards = right - brier if options.reward == "calibrated" else right
-        return Rewards(rewards, found.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
+        return Rewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         """Return question and answer as they are."""

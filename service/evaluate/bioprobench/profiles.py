@@ -59,8 +59,8 @@ class ConversationTask(Task):
 
     def complete(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the record with the fields of its conversation, if it lacks any of `answered`."""
-        found = self._fields(record)
-        return {**record, **found} if isinstance(found, Mapping) else record
+        fields = self._fields(record)
+        return {**record, **fields} if isinstance(fields, Mapping) else record
 
     def completed(self, records: Records) -> Records:
         """Return the records, those that are conversations with the fields of the right answer."""
@@ -68,10 +68,10 @@ class ConversationTask(Task):
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Validate a conversation by the fields that it gives."""
-        found = self._fields(record) if isinstance(record, dict) else None
-        if isinstance(found, str):
-            return [(CONVERSATIONS, "wrong_type", found)]
-        return super().validation_errors({**record, **found} if found else record)
+        fields = self._fields(record) if isinstance(record, dict) else None
+        if isinstance(fields, str):
+            return [(CONVERSATIONS, "wrong_type", fields)]
+        return super().validation_errors({**record, **fields} if fields else record)
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record of the benchmark or a conversation, as an object or JSON text."""

@@ -116,21 +116,21 @@ class ReaErr(VerdictTask):
     failures = VERDICT_FAILURES | FAULT
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        found = Verdicts(records, options.strict_markers)
+        verdicts = Verdicts(records, options.strict_markers)
         counted = np.ones(len(records), bool)
         if options.deduplicate:
             counted[:] = False
             counted[first_of_each(records)] = True
-        wanted = {metric.name for metric in CONSISTENCY}.intersection(m.name for m in self.wanted(options))
+        requested = {metric.name for metric in CONSISTENCY}.intersection(m.name for m in self.requested(options))
         rows = np.flatnonzero(counted).tolist()
-        consistent, judge_failed, faults = judgements(records, rows, options, bool(wanted), advance)
+        consistent, judge_failed, faults = judgements(records, rows, options, bool(requested), advance)
         advance(len(records))
         any_judged = np.isfinite(judge_failed).any()
-        flagged = (found.hit & (consistent == 1.0)).astype(float)
+        flagged = (verdicts.hit & (consistent == 1.0)).astype(float)
         flagged[[fault.record for fault in faults]] = np.nan
-        columns = found.columns | {
+        columns = verdicts.columns | {
             "consistency": consistent,
-            "consistency_eq8": np.where(found.erroneous & any_judged, flagged, np.nan),
+            "consistency_eq8": np.where(verdicts.erroneous & any_judged, flagged, np.nan),
             "judge_failed": judge_failed,
         }
         for column in columns.values():
@@ -139,11 +139,11 @@ class ReaErr(VerdictTask):
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
             rows = rows[counted[rows]]
             judged = np.isfinite(judge_failed[rows]).any()
-            return found.corpus(rows) | ({"consistency": mean_of(consistent[rows]) or 0.0} if judged else {})
+            return verdicts.corpus(rows) | ({"consistency": mean_of(consistent[rows]) or 0.0} if judged else {})
 
-        failed = sorted([failure for failure in found.failed if counted[failure.record]] + faults)
-        unavailable = dict.fromkeys(sorted(wanted), NOT_JUDGED) if len(records) and not any_judged else {}
-        return Evaluation(columns, failed, corpus, found.over, unavailable)
+        failed = sorted([failure for failure in verdicts.failed if counted[failure.record]] + faults)
+        unavailable = dict.fromkeys(sorted(requested), NOT_JUDGED) if len(records) and not any_judged else {}
+        return Evaluation(columns, failed, corpus, verdicts.over, unavailable)
 
 
 def first_of_each(records: Records) -> list[int]:
@@ -217,8 +217,8 @@ def prompt_of(record: Mapping[str, Any], answer: str) -> str:
 def judged(options: ReaErrOptions, endpoint: Endpoint, question: Question) -> Judgement:
     """Ask a question once; raises JudgeFault."""
     body = {"max_tokens": options.max_tokens, "temperature": options.temperature, "seed": options.seed}
-    given = {name: value for name, value in body.items() if value is not None}
-    return endpoint.ask(question.prompt, given, question.occasion())
+    parameters = {name: value for name, value in body.items() if value is not None}
+    return endpoint.ask(question.prompt, parameters, question.occasion())
 
 
 TASK = ReaErr()

@@ -57,9 +57,9 @@ class Endpoint:
         occasion: distinguishes requests that are otherwise the same.
         """
         request = name_of(self.model, prompt, options, occasion)
-        kept = self._replies.find(request) if self._replies else None
-        if kept is not None:
-            return kept
+        stored = self._replies.find(request) if self._replies else None
+        if stored is not None:
+            return stored
         if self.address is None:
             raise JudgeFault("the question is not among the replies, and there is no base_url")
         message = {"role": "user", "content": prompt}

@@ -144,13 +144,13 @@ class LlamEval(Task):
                 tallies[question.row].add(answer, question.criterion, question.run, **modes)
         advance(len(records))
         failed = [Failure(row, tally.reason) for row, tally in enumerate(tallies) if tally.reason is not None]
-        found = self.summary(tallies, options.runs, failed)
+        evaluation = self.summary(tallies, options.runs, failed)
         if options.runs == 1:
             named = [metric.name for metric in DEVIATIONS if metric.name in (options.metrics or ())]
-            found.unavailable |= dict.fromkeys(named, ONE_RUN)
-        if any(metric.name == "average" for metric in self.wanted(options)):
-            found.warnings.extend(incomplete(found))
-        return found
+            evaluation.unavailable |= dict.fromkeys(named, ONE_RUN)
+        if any(metric.name == "average" for metric in self.requested(options)):
+            evaluation.warnings.extend(incomplete(evaluation))
+        return evaluation
 
     def summary(self, tallies: list[Tally], n_runs: int, failed: list[Failure]) -> Evaluation:
         """Return the means over the runs, the standard deviations of single scores, and those over several runs."""
@@ -166,14 +166,14 @@ class LlamEval(Task):
             spreads = {f"{name}_std": both[name][1] for name in deviated}
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            found = {"average": average(columns, rows)}
-            found |= {
+            values = {"average": average(columns, rows)}
+            values |= {
                 f"{name}_std_single": deviation(np.concatenate([run[name][rows] for run in runs])) for name in deviated
             }
             if n_runs > 1:
-                found |= {f"{name}_std": deviation(mean_of(run[name][rows]) for run in runs) for name in deviated}
-                found["average_std"] = deviation(average(run, rows) for run in runs)
-            return found
+                values |= {f"{name}_std": deviation(mean_of(run[name][rows]) for run in runs) for name in deviated}
+                values["average_std"] = deviation(average(run, rows) for run in runs)
+            return values
 
         of_criteria = [columns[slug(name)] for name in CRITERIA]
         by_any = np.where(np.isnan(of_criteria).all(axis=0), np.nan, 1.0)
@@ -181,9 +181,9 @@ class LlamEval(Task):
         return Evaluation(columns | spreads, failed, corpus, over)
 
 
-def incomplete(found: Evaluation) -> Iterator[Notice]:
+def incomplete(evaluation: Evaluation) -> Iterator[Notice]:
     """Yield a warning if some of the criteria have a score and others have none."""
-    without = [name for name in CRITERIA if np.isnan(found.columns[slug(name)]).all()]
+    without = [name for name in CRITERIA if np.isnan(evaluation.columns[slug(name)]).all()]
     if 0 < len(without) < len(CRITERIA):
         counted = f"Average is the mean of {len(CRITERIA) - len(without)} criteria"
         yield Notice(f"{counted}: no score for {', '.join(without)}.")
@@ -196,11 +196,11 @@ def judged(record: Mapping[str, Any]) -> bool:
 
 def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) -> Iterator[Question]:
     """Yield what to ask about a record, in every run."""
-    own, criterion = record.get("prompt"), record.get("criterion")
+    prompt_template, criterion = record.get("prompt"), record.get("criterion")
     source, response = record.get(options.baseline), record.get("generated_response")
     prompts = {}
-    if own is not None:
-        prompts[criterion or ""] = own
+    if prompt_template is not None:
+        prompts[criterion or ""] = prompt_template
     elif source is not None and response is not None:
         for name in [criterion] if criterion else CRITERIA:
             prompts[name] = prompt_of(name, source, response, options.prompt, options.baseline)
@@ -212,11 +212,11 @@ def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) 
 def sampled(options: LlamEvalOptions, endpoint: Endpoint, question: Question) -> Judgement:
     """Request enough samples for one question, and more while none states a score, in `rounds` requests at most."""
     by_logprobs = options.method == "logprobs"
-    wanted = 1 if by_logprobs else options.samples
+    needed = 1 if by_logprobs else options.samples
     texts: list[str] = []
     logprobs = None
     for round_ in range(options.rounds):
-        short = wanted - len(texts) % wanted
+        short = needed - len(texts) % needed
         body: dict[str, Any] = {"n": short, "max_tokens": options.max_tokens}
         if options.temperature is not None:
             body["temperature"] = options.temperature
@@ -227,7 +227,7 @@ def sampled(options: LlamEvalOptions, endpoint: Endpoint, question: Question) ->
         reply = endpoint.ask(question.prompt, body, question.occasion(round_))
         logprobs = logprobs or reply.logprobs
         texts += reply.texts[:short]
-        enough = texts and len(texts) % wanted == 0
+        enough = texts and len(texts) % needed == 0
         if enough and (
             by_logprobs or expected_by_samples(texts, question.criterion if options.parser == "form" else "")[1]
         ):

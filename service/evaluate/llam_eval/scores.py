@@ -15,20 +15,20 @@ NUMBER = re.compile(r"^ ?([\d.]{1,400})(?![\d.])")
 
 def geval_score(text: str) -> float:
     """Return the number at the beginning of the text, of any size, as G-Eval's parser reads it; 0 if missing."""
-    found = NUMBER.match(text)
+    match = NUMBER.match(text)
     try:
-        return float(found[1]) if found else 0.0
+        return float(match[1]) if match else 0.0
     except ValueError:  # 1.2.3
         return 0.0
 
 
 def without_criterion(text: str, criterion: str) -> str:
     """Remove a leading `- Criterion:`, the form that the prompt asks to fill in."""
-    rest = text.lstrip().removeprefix("-").lstrip()
-    if not criterion or not rest.lower().startswith(criterion.lower()):
+    remainder = text.lstrip().removeprefix("-").lstrip()
+    if not criterion or not remainder.lower().startswith(criterion.lower()):
         return text
-    rest = rest[len(criterion) :].lstrip()
-    return rest[1:].lstrip() if rest.startswith(":") else text
+    remainder = remainder[len(criterion) :].lstrip()
+    return remainder[1:].lstrip() if remainder.startswith(":") else text
 
 
 def stated_score(text: str, criterion: str = "") -> int | None:

@@ -38,25 +38,25 @@ class Tally:
         by_logprobs: whether the score is from log-probabilities. form: whether the criterion may stand before it.
         """
         texts, logprobs = judgement
-        found: dict[str, float | None] = {}
+        values: dict[str, float | None] = {}
         by_samples, valid = expected_by_samples(texts, criterion if form else "")
         if texts:
-            found |= {"valid_samples": valid / len(texts), "score_geval": geval_mean(texts)}
+            values |= {"valid_samples": valid / len(texts), "score_geval": geval_mean(texts)}
         if logprobs is not None:
             names = ("score_logprobs", "score_logprobs_raw", "logprobs_mass")
-            found |= zip(names, expected_by_logprobs(logprobs), strict=True)
-        score = found["score"] = found.get("score_logprobs") if by_logprobs else by_samples
+            values |= zip(names, expected_by_logprobs(logprobs), strict=True)
+        score = values["score"] = values.get("score_logprobs") if by_logprobs else by_samples
         if criterion.strip().capitalize() in CRITERIA:
-            found[slug(criterion)] = score
-        for name, value in found.items():
+            values[slug(criterion)] = score
+        for name, value in values.items():
             if value is not None:
                 self.values[name, run].append(value)
         self.reason = (None if self.reason == NOT_JUDGED else self.reason) if score is not None else NO_SCORE
 
     def mean(self, metric: str, run: int) -> float:
         """Return the mean over the criteria in one run; NaN without any."""
-        found = self.values[metric, run]
-        return math.fsum(found) / len(found) if found else math.nan
+        numbers = self.values[metric, run]
+        return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:

@@ -68,6 +68,6 @@ def scores_of(model: BertScoreModel, pairs: Sequence[Pair]) -> np.ndarray:
     scores = np.zeros((3, len(pairs)))
     present = [row for row, pair in enumerate(pairs) if pair.reference.strip() and pair.generated.strip()]
     if present:
-        found = model([pairs[row].generated for row in present], [pairs[row].reference for row in present])
-        scores[:, present] = [np.asarray(values, np.float64) for values in found]
+        columns = model([pairs[row].generated for row in present], [pairs[row].reference for row in present])
+        scores[:, present] = [np.asarray(values, np.float64) for values in columns]
     return scores

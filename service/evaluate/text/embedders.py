@@ -129,8 +129,8 @@ def embedded(embedder: Embedder, texts: Sequence[str], path: str) -> dict[str, n
     return dict(zip(distinct, vectors, strict=True))
 
 
-def normalized(given: Any, count: int, path: str) -> np.ndarray:
-    vectors = np.asarray(given, np.float64)
+def normalized(values: Any, count: int, path: str) -> np.ndarray:
+    vectors = np.asarray(values, np.float64)
     if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
         raise InvalidRequest([Issue(path, "bad_embeddings", "must give one finite vector for each text")])
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -97,8 +97,8 @@ class Synonyms:
     def _read(self, word: str) -> tuple[Synset]:
         """Return the single words of all meanings of a word or of its base forms, as one synset."""
         with self._lock:
-            found = {name for synset in self._reader.synsets(word) for name in synset.lemma_names()}
-        return (Synset(Lemma(name) for name in found if "_" not in name),)
+            names = {name for synset in self._reader.synsets(word) for name in synset.lemma_names()}
+        return (Synset(Lemma(name) for name in names if "_" not in name),)
 
 
 def lexnames() -> str:

@@ -114,11 +114,11 @@ class MinHash:
                 a, b = order[:-width], order[width:]
                 equal = (rolled[a, : index.r] == rolled[b, : index.r]).all(axis=1)
                 pairs = np.sort(np.stack([a[equal], b[equal]], axis=1), axis=1)
-                for one, other in map(tuple, pairs.tolist()):
-                    if (one, other) not in seen:
-                        seen.add((one, other))
-                        if jaccard(texts[one], texts[other]) >= self.similarity:
-                            yield one, other
+                for first, second in map(tuple, pairs.tolist()):
+                    if (first, second) not in seen:
+                        seen.add((first, second))
+                        if jaccard(texts[first], texts[second]) >= self.similarity:
+                            yield first, second
 
 
 def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
@@ -133,8 +133,8 @@ def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
 
 def without(shingles: np.ndarray, template: np.ndarray) -> np.ndarray:
     """Return the shingles that are not of the template, or all of them if none is left."""
-    rest: np.ndarray = np.setdiff1d(shingles, template, assume_unique=True) if len(template) else shingles
-    return rest if len(rest) else shingles
+    remaining: np.ndarray = np.setdiff1d(shingles, template, assume_unique=True) if len(template) else shingles
+    return remaining if len(remaining) else shingles
 
 
 def jaccard(a: np.ndarray, b: np.ndarray) -> float:

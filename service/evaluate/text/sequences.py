@@ -18,11 +18,11 @@ NAMES_AT_ONCE = 1 << 18
 def compare_sequences(kernel: Callable[..., None], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
     """Return what `lcs_lengths` or `levenshtein_distances` gives for each pair of sequences, int64 (len(pairs),)."""
     warmup()
-    found = np.zeros(len(pairs), np.int64)
+    results = np.zeros(len(pairs), np.int64)
     for piece in pieces([len(first) + len(second) for first, second in pairs], NAMES_AT_ONCE):
         columns, symbols = numbered_columns(pairs[piece])
-        kernel(found[piece], *columns, symbols)
-    return found
+        kernel(results[piece], *columns, symbols)
+    return results
 
 
 def numbered_columns(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> tuple[list[np.ndarray], int]:

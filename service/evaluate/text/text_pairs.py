@@ -166,10 +166,10 @@ class TextPairs:
         embedder = self.dependencies.load(load, *KEYWORD)
         if not self.dependencies.wants(*KEYWORD):
             return []
-        found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
+        keywords_of = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
         failed = []
         for row, reference, generated in self:
-            theirs, ours = found(reference), keywords(generated, embedder)
+            theirs, ours = keywords_of(reference), keywords(generated, embedder)
             if theirs is None or ours is None:
                 failed.append(Failure(row, KEYWORDS_NEED_MODEL))
                 continue

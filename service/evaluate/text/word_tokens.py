@@ -147,10 +147,10 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
         """Caches its decisions: the same words end sentences again and again."""
 
         def text_contains_sentbreak(self, text: str) -> bool:
-            return bool(kept(text) if len(text) <= MAX_CONTEXT else super().text_contains_sentbreak(text))
+            return bool(cached(text) if len(text) <= MAX_CONTEXT else super().text_contains_sentbreak(text))
 
     tokenizer: Any = Splitter(english_model(punkt), lang_vars=Language())
-    kept = lru_cache(1 << 14)(super(Splitter, tokenizer).text_contains_sentbreak)
+    cached = lru_cache(1 << 14)(super(Splitter, tokenizer).text_contains_sentbreak)
     return lambda text: list(tokenizer.tokenize(text))
 
 
@@ -180,5 +180,5 @@ class Contexts(dict[str, int]):
 def porter_stemmer() -> Callable[[str], str]:
     """Return the function of a word to its stem by Porter's rules with NLTK's extensions; raises NotInstalled."""
     stem: Callable[[str], str] = import_optional("nltk.stem.porter", EXTRA, "Stemming").PorterStemmer().stem
-    kept = lru_cache(KEPT)(stem)
-    return lambda word: kept(word) if len(word) <= MAX_STEMMED else stem(word)
+    cached = lru_cache(KEPT)(stem)
+    return lambda word: cached(word) if len(word) <= MAX_STEMMED else stem(word)

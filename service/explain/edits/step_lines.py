@@ -67,15 +67,15 @@ def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
 def _body_repairs(body: str) -> Iterator[LineRepair]:
     """Yield repairs of a JSON object: of its fields if it is one, else of its punctuation."""
     try:
-        found = json.loads(body, parse_int=Number, parse_float=Number)
+        fields = json.loads(body, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
         yield from _ended(body)
         yield from _quoted(body)
         yield from _inserted(body)
         yield from _deleted(body)
     else:
-        if isinstance(found, dict):
-            yield from _with_fields(found)
+        if isinstance(fields, dict):
+            yield from _with_fields(fields)
 
 
 def _ended(body: str) -> Iterator[LineRepair]:
@@ -111,14 +111,14 @@ def _deleted(body: str) -> Iterator[LineRepair]:
             yield LineRepair(text, body[:k] + body[k + 1 :])
 
 
-def _with_fields(found: dict[str, Any]) -> Iterator[LineRepair]:
+def _with_fields(original: dict[str, Any]) -> Iterator[LineRepair]:
     """Make the fields those of a step: rename one, drop unknown ones, and turn values into lists of strings."""
     done, fields = [], {}
-    for name, value in found.items():
-        known = name.strip().lower()
-        if known in FIELDS and known != name and known not in found:
-            done.append(f"write the field “{_short(name.strip())}” as “{known}”")
-        fields[known if known in FIELDS and known not in fields else name] = value
+    for name, value in original.items():
+        plain = name.strip().lower()
+        if plain in FIELDS and plain != name and plain not in original:
+            done.append(f"write the field “{_short(name.strip())}” as “{plain}”")
+        fields[plain if plain in FIELDS and plain not in fields else name] = value
     if not WORD.search(str(fields.get("action", ""))):
         fields.pop("action", None)
     missing = [name for name in FIELDS if name not in fields]
@@ -138,13 +138,13 @@ def _with_fields(found: dict[str, Any]) -> Iterator[LineRepair]:
 
 
 def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) is str for one in value)
+    return isinstance(value, list) and all(type(element) is str for element in value)
 
 
 def _strings(value: Any) -> list[str]:
     """Return a value as a list of strings: numbers as they are written, one string as a list, other types dropped."""
     values = value if isinstance(value, list) else [value]
-    return [str(one) for one in values if isinstance(one, str)]
+    return [str(element) for element in values if isinstance(element, str)]
 
 
 def _short(text: str, end: bool = False) -> str:
