@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
+from .base_client import BaseClient, Reference
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import BaseClient, Reference
 from .requests import checked_reference
 from .results import Score, Scores
 from .tasks import SCORE

@@ -24,7 +24,7 @@ from pathlib import Path
 from .errors import LocalServiceError
 from .settings import ClientSettings
 from .transport.addresses import Address, unix_address
-from .transport.http11 import Exchange, Fault, request_head
+from .transport.http11 import HttpExchange, TransportFault, request_head
 from .transport.sync import SyncTransport, completed
 
 try:
@@ -123,8 +123,8 @@ class LocalService:
         """Return `HTTP` and the status of `/readyz`, or why it did not answer."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
-            reply = completed(SyncTransport(1.0).exchange(Exchange(self.address, head, b"", STATUS_SECONDS, end)))
-        except Fault as fault:
+            reply = completed(SyncTransport(1.0).exchange(HttpExchange(self.address, head, b"", STATUS_SECONDS, end)))
+        except TransportFault as fault:
             return fault.detail
         return f"HTTP {reply.status}"
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .json_text import loads
-from .requests import ScoreRequest
+from .requests import EncodedRequest
 from .results import Score, Scores
 from .tasks import OUT_OF_TIME
 
-__all__ = ["Reply", "ScoreReplies", "error_of", "read_document", "read_scores"]
+__all__ = ["HttpReply", "ScoreReplies", "error_of", "read_document", "read_scores"]
 
 REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of reasons, also of those that a newer service has."""
@@ -25,7 +25,7 @@ MAX_DETAIL = 500
 """Characters of an error's detail that a message repeats."""
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """A complete HTTP response; header names are in lower case."""
 
     status: int
@@ -46,12 +46,12 @@ class ScoreReplies:
     receive: is given position and score of the responses that have a reward while others have none yet.
     """
 
-    def __init__(self, request: ScoreRequest, receive: Callable[[int, Score], None] | None = None) -> None:
+    def __init__(self, request: EncodedRequest, receive: Callable[[int, Score], None] | None = None) -> None:
         self.request = self._whole = request
         self.scores: Scores | None = None
         self._receive = receive
 
-    def add(self, reply: Reply) -> str | None:
+    def add(self, reply: HttpReply) -> str | None:
         """Read the reply to `request`; return why another request is needed, or None if every response has a reward.
 
         Raise as `read_scores`.
@@ -90,7 +90,7 @@ def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
     return True
 
 
-def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
+def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
     """Return the scores of a reply; raise the error it reports, or BadReply if a column is invalid."""
     document = read_document(reply, request)
     n = request.responses
@@ -118,7 +118,7 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
     return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id, signature, request.tasks)
 
 
-def read_document(reply: Reply, request: ScoreRequest | None = None) -> dict[str, Any]:
+def read_document(reply: HttpReply, request: EncodedRequest | None = None) -> dict[str, Any]:
     """Return the JSON object of a reply with status 200; raise the error that any other reply reports."""
     if reply.status != 200:
         raise error_of(reply, request)
@@ -150,11 +150,11 @@ def read_numbers(document: dict[str, Any], name: str, n: int) -> list[float]:
     return [float(value) for value in values]
 
 
-def bad_reply(what: str, reply: Reply) -> BadReply:
+def bad_reply(what: str, reply: HttpReply) -> BadReply:
     return BadReply(f"invalid reply: {what}", status=reply.status, request_id=reply.request_id)
 
 
-def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
+def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayError:
     """Return the error that a reply with a status other than 200 reports in its problem document."""
     document = problem_document(reply)
     issues = issues_of(document)
@@ -174,14 +174,14 @@ def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
     return BadReply(f"HTTP {reply.status} is not a reply of an Assay service", **origin)
 
 
-def foreign_detail(reply: Reply) -> str:
+def foreign_detail(reply: HttpReply) -> str:
     """Return the detail of an error that is not a problem document."""
     if reply.status == 400 and b"HTTPS" in reply.body:  # as nginx, Apache and Go say
         return "the port speaks TLS: use https:// instead of http://"
     return "no details"
 
 
-def problem_document(reply: Reply) -> dict[str, Any]:
+def problem_document(reply: HttpReply) -> dict[str, Any]:
     """Return the problem document (RFC 9457); empty if the reply has none, such as that of a proxy."""
     try:
         document = loads(reply.body)

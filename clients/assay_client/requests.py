@@ -11,7 +11,7 @@ from .errors import Issue, invalid
 from .json_text import dumps
 from .tasks import REWARD_TASKS, SCORE, components_of
 
-__all__ = ["INCLUDES", "ScoreRequest", "assemble_request", "checked_reference", "score_request"]
+__all__ = ["INCLUDES", "EncodedRequest", "assemble_request", "checked_reference", "score_request"]
 
 INCLUDES = ("components", "advantages")
 NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
@@ -22,7 +22,7 @@ NO_TASK = Issue("task", "unknown_task", f"must be one of: {', '.join(REWARD_TASK
 
 
 @dataclass(frozen=True)
-class ScoreRequest:
+class EncodedRequest:
     """The body of a request, and what is needed to read its reply."""
 
     body: bytes
@@ -80,7 +80,7 @@ class ScoreRequest:
                 renamed.append(issue)
         return with_records(renamed, self.records)
 
-    def part(self, rows: Sequence[int]) -> ScoreRequest:
+    def part(self, rows: Sequence[int]) -> EncodedRequest:
         """Return a request of some of these responses; its issues have the positions of all of them."""
         index = self.reference_index
         sent = sorted({index[k] for k in rows})
@@ -116,7 +116,7 @@ def score_request(
     records: Sequence[object] | None = None,
     groups: Sequence[Any] | None = None,
     task: str | Sequence[str] = SCORE,
-) -> ScoreRequest:
+) -> EncodedRequest:
     """Check and encode a batch; raise InvalidRequest for responses, references, groups and tasks that are invalid.
 
     `config` is JSON; `records` are names of the responses for errors. Equal references of a task are sent once, unless
@@ -206,7 +206,7 @@ def assemble_request(
     records: tuple[object, ...] | None = None,
     groups: list[str | int] | None = None,
     task: str | tuple[str, ...] = SCORE,
-) -> ScoreRequest:
+) -> EncodedRequest:
     """Encode a request with checked arguments, and with references as text or as JSON."""
     caller_positions = None
     grouped_by_index = "advantages" in columns and groups is None
@@ -225,7 +225,7 @@ def assemble_request(
     if columns:
         parts += [b',"include":', dumps(list(columns))]
     body = b"".join([*parts, b"}"])
-    return ScoreRequest(body, responses, references, index, config, columns, groups, task, caller_positions, records)
+    return EncodedRequest(body, responses, references, index, config, columns, groups, task, caller_positions, records)
 
 
 def checked_sequence(argument: Any, name: str) -> Sequence[Any]:

@@ -11,10 +11,10 @@ from email.utils import parsedate_to_datetime
 from itertools import count
 
 from .errors import Unavailable
-from .replies import Reply, problem_document
+from .replies import HttpReply, problem_document
 from .settings import ClientSettings
 from .transport.addresses import Address
-from .transport.http11 import Fault
+from .transport.http11 import TransportFault
 
 __all__ = ["Endpoints", "reply_with_retries", "retry_after"]
 
@@ -60,14 +60,14 @@ async def reply_with_retries(
     endpoints: Endpoints,
     settings: ClientSettings,
     deadline: float,
-    attempt: Callable[[Address, float], Awaitable[Reply]],
+    attempt: Callable[[Address, float], Awaitable[HttpReply]],
     sleep: Callable[[float], Awaitable[None]],
     clock: Callable[[], float] = time.monotonic,
     uniform: Callable[[float, float], float] = random.uniform,
-) -> Reply:
+) -> HttpReply:
     """Return the final reply of a call until `deadline` on `clock`; raise Unavailable.
 
-    `attempt` sends the request to a service and returns its reply within some seconds, or raises Fault.
+    `attempt` sends the request to a service and returns its reply within some seconds, or raises TransportFault.
 
     Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with
     exponential backoff and full jitter, and not before `Retry-After`.
@@ -86,19 +86,19 @@ async def reply_with_retries(
             await sleep(ready_at[address] - now)
             continue
         attempts += 1
-        outcome: Reply | Fault
+        outcome: HttpReply | TransportFault
         try:
             outcome = await attempt(address, min(deadline - now, settings.attempt_timeout))
-        except Fault as fault:
+        except TransportFault as fault:
             outcome = fault
-        if isinstance(outcome, Reply) and outcome.status not in RETRIED_STATUSES:
+        if isinstance(outcome, HttpReply) and outcome.status not in RETRIED_STATUSES:
             endpoints.restore(address)
             return outcome
-        if isinstance(outcome, Fault) and outcome.stale and stale < MAX_STALE:
+        if isinstance(outcome, TransportFault) and outcome.stale and stale < MAX_STALE:
             stale += 1
             continue
         now = clock()
-        minimum = retry_after(outcome) if isinstance(outcome, Reply) else 0.0
+        minimum = retry_after(outcome) if isinstance(outcome, HttpReply) else 0.0
         bound = min(settings.max_backoff, settings.backoff * 2.0 ** min(failures[address], 32))
         failures[address] += 1
         cause = f"{address}: {describe(outcome)}"
@@ -117,8 +117,8 @@ def warn(message: str) -> None:
         logger.warning("%s", message)
 
 
-def describe(outcome: Reply | Fault) -> str:
-    if isinstance(outcome, Fault):
+def describe(outcome: HttpReply | TransportFault) -> str:
+    if isinstance(outcome, TransportFault):
         return outcome.detail
     detail = str(problem_document(outcome).get("detail", ""))[:MAX_DETAIL]
     return f"HTTP {outcome.status} {detail}".rstrip()
@@ -133,7 +133,7 @@ def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailabl
     return Unavailable(message.rstrip(". ") + ".", attempts=attempts)
 
 
-def retry_after(reply: Reply) -> float:
+def retry_after(reply: HttpReply) -> float:
     """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid.
 
     A date is compared with the service's own clock, or with this machine's if the reply has no date.

@@ -12,13 +12,13 @@ from assay_client.tasks import SCORE
 from assay_environments import PreparedRow, read_rows, score_responses
 from assay_environments.evaluating import METRICS, evaluate, record_of
 
-__all__ = ["Measured", "dataset", "evaluated", "process_results"]
+__all__ = ["MetricValue", "dataset", "evaluated", "process_results"]
 
 PROMPTS = (["user"], ["system", "user"])
 """Roles of the messages that the harness can send: a task has a description, the system message, and a text."""
 
 
-class Measured(float):
+class MetricValue(float):
     """A metric of one answer, NaN if it has none, with what the metric over all answers is computed from."""
 
     metric: str
@@ -70,12 +70,12 @@ def measured(row: PreparedRow, response: str) -> dict[str, float]:
     values: dict[str, float] = {}
     for metric in METRICS[row.task]:
         (value,) = columns.get(metric, [None])
-        values[metric] = measurement = Measured("nan" if value is None else value)
+        values[metric] = measurement = MetricValue("nan" if value is None else value)
         measurement.metric, measurement.task, measurement.record = metric, row.task, record
     return values
 
 
-def evaluated(values: Sequence[Measured]) -> float:
+def evaluated(values: Sequence[MetricValue]) -> float:
     """Return the metric over all answers, as `assay evaluate` computes it; NaN if it has no value."""
     value = aggregate_of(values[0].task, tuple(measurement.record for measurement in values))[values[0].metric]
     return float("nan") if value is None else float(value)

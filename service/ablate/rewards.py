@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InvalidReference, Issue
-from ..evaluate.paper import Pair, measure
+from ..evaluate.paper import ProtocolPair, measure
 from ..evaluate.task import ignore_progress
 from ..evaluate.task_rewards import SCORE, read_references, reasons_of, reward_responses, reward_task
 from ..files.records import FileRecord
@@ -130,7 +130,7 @@ def score_pieces(
             if one.task != SCORE:
                 by_name[one.name] = None if k in rewards.unavailable else of_texts(one, responses, references, index)
         scored = [by_name[one.name] for one in grid.configurations]
-        pairs = [Pair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
+        pairs = [ProtocolPair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
         measured = measure(pairs, scorer.settings.think_prefilled)
         if measured.invalid:  # by the limits of the metrics, which are the default ones
             issues = {index[row]: reason for row, reason in sorted(measured.invalid.items())}

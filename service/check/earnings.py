@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluate.scirecipe import library_of
+from ..evaluate.scirecipe_records import library_of
 from ..explain.reading import Step
 from ..scoring.scorer import Scorer
 from ..scoring.scores import NO_SPREAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..evaluate.scirecipe import actions_of, library_of, violations
+from ..evaluate.scirecipe_records import actions_of, library_of, violations
 from ..evaluate.task_rewards import SCORE
 from ..evaluate.thoth import key_block
 from ..files.rows.rows import Place, Rollout

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..evaluate.scirecipe import RECORD_FIELDS, answer_of, text_of, without_instructions
+from ..evaluate.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
 from ..evaluate.task_rewards import SCORE, reward_task
 from ..evaluate.thoth import sections_in
 from ..files.field_names import (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
+from ..conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
 from ..terminal import say, show, table
 from ..version import VERSION
 from .options import Command, Failure, echo_json, names_in
 
 if TYPE_CHECKING:
-    from ..conformance.comparison import Comparison, Difference
+    from ..conformance.comparison import Comparison, Mismatch
 
 __all__ = ["command"]
 
@@ -101,7 +101,7 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _answers(engine: str | None, cases: list[Case], timeout: float) -> tuple[Mapping[str, Any], list[str]]:
+def _answers(engine: str | None, cases: list[Vector], timeout: float) -> tuple[Mapping[str, Any], list[str]]:
     """Return the answers by id, and what was wrong with the engine."""
     if engine is None:
         from ..conformance.own_answers import own_answer
@@ -135,7 +135,7 @@ def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> 
     say("\n".join(lines))
 
 
-def _encodable(difference: Difference) -> dict[str, Any]:
+def _encodable(difference: Mismatch) -> dict[str, Any]:
     """Return a difference as JSON; what JSON cannot hold (a lone surrogate, a number of 400 digits) as Python text."""
     try:
         orjson.dumps(difference.got)

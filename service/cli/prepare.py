@@ -118,7 +118,7 @@ def command(
     It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
     from ..prepare.forms import TASKS
-    from ..prepare.preparation import Job, MalformedSource, NothingLeft, prepare
+    from ..prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
 
     if held_out and test_share is not None:
         raise click.UsageError("--test and --hold-out exclude each other")
@@ -129,7 +129,7 @@ def command(
     format_of(folder, fmt, "--output-format", "prepare")  # raises UsageError without the package that writes it
     try:
         with file_errors(folder, ", ".join(sources)):
-            summary = prepare(Job(sources, folder, held_out, test_share is None, fmt), options, quiet)
+            summary = prepare(PrepareJob(sources, folder, held_out, test_share is None, fmt), options, quiet)
     except MalformedSource as error:
         raise document_failure(error.name, error.format, error.cause) from None
     except NothingLeft as error:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .vectors import Case
+from .vectors import Vector
 
-__all__ = ["TOLERANCE", "Comparison", "Difference", "compare"]
+__all__ = ["TOLERANCE", "Comparison", "Mismatch", "compare"]
 
 TOLERANCE = 1e-9
 """Largest difference of two numbers that are equal, unless bits are compared."""
@@ -20,7 +20,7 @@ OPTIONAL = ("components", "metrics")
 NOTHING = "nothing"
 
 
-class Difference(NamedTuple):
+class Mismatch(NamedTuple):
     """A field of an answer that is not as expected."""
 
     id: str
@@ -35,19 +35,19 @@ class Comparison:
 
     cases: Counter[str]
     passed: Counter[str]
-    differences: list[Difference]
+    differences: list[Mismatch]
     left_out: Counter[str]
     """Number of answers without a field that they may leave out."""
 
 
-def compare(cases: Sequence[Case], answers: Mapping[str, Mapping[str, Any]], exact: bool = False) -> Comparison:
+def compare(cases: Sequence[Vector], answers: Mapping[str, Mapping[str, Any]], exact: bool = False) -> Comparison:
     """Compare the answers by id; numbers within 1e-9, or bit by bit if `exact`."""
     comparison = Comparison(Counter(), Counter(), [], Counter())
     for case in cases:
         answer = answers.get(case.id)
         comparison.cases[case.group] += 1
         if answer is None:
-            different = [Difference(case.id, "answer", "an answer", NOTHING)]
+            different = [Mismatch(case.id, "answer", "an answer", NOTHING)]
         else:
             different = list(differences(case, answer, exact))
             comparison.left_out.update(optional_fields(case.expected).keys() - optional_fields(answer).keys())
@@ -56,7 +56,7 @@ def compare(cases: Sequence[Case], answers: Mapping[str, Mapping[str, Any]], exa
     return comparison
 
 
-def differences(case: Case, answer: Mapping[str, Any], exact: bool) -> Iterator[Difference]:
+def differences(case: Vector, answer: Mapping[str, Any], exact: bool) -> Iterator[Mismatch]:
     """Yield the fields of an answer that are not as expected."""
     if "error" in answer or "error" in case.expected:
         fields = {"error": (case.expected.get("error", NOTHING), answer.get("error", NOTHING))}
@@ -64,7 +64,7 @@ def differences(case: Case, answer: Mapping[str, Any], exact: bool) -> Iterator[
         fields = dict(pairs_of(case.expected, answer))
     for field, (expected, got) in fields.items():
         if not equal(expected, got, exact):
-            yield Difference(case.id, field, expected, got)
+            yield Mismatch(case.id, field, expected, got)
 
 
 def pairs_of(expected: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
-from .vectors import Case
+from .vectors import Vector
 
 __all__ = ["EngineRun", "run_engine"]
 
@@ -27,7 +27,7 @@ class EngineRun(NamedTuple):
     problems: list[str]
 
 
-def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) -> EngineRun:
+def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) -> EngineRun:
     """Send the rows of the cases to a command and read its answers, in any order, for at most `timeout` seconds.
 
     Raise OSError if the command cannot be started. Its standard error is passed on.
@@ -65,7 +65,7 @@ def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) ->
     return run
 
 
-def feed(stream: IO[bytes], cases: Sequence[Case]) -> None:
+def feed(stream: IO[bytes], cases: Sequence[Vector]) -> None:
     """Write the rows, as far as the engine reads them."""
     with suppress(OSError), stream:
         for case in cases:

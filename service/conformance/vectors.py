@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import AssayError
 from ..settings import RULES_VERSION
 
-__all__ = ["KINDS", "Case", "VectorsNotFound", "read_vectors"]
+__all__ = ["KINDS", "Vector", "VectorsNotFound", "read_vectors"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "vectors"
 
@@ -25,7 +25,7 @@ class VectorsNotFound(AssayError):
     """There are no vectors for this version of the rules."""
 
 
-class Case(NamedTuple):
+class Vector(NamedTuple):
     """One vector."""
 
     id: str
@@ -40,12 +40,12 @@ class Case(NamedTuple):
         return "/".join(self.id.split("/")[:2])
 
 
-def read_vectors(kinds: Iterable[str] = KINDS) -> list[Case]:
+def read_vectors(kinds: Iterable[str] = KINDS) -> list[Vector]:
     """Return the vectors of these kinds; raise VectorsNotFound."""
     return [case for kind in kinds for case in read_kind(kind)]
 
 
-def read_kind(kind: str) -> list[Case]:
+def read_kind(kind: str) -> list[Vector]:
     path = FOLDER / f"{kind}.jsonl"
     try:
         head, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
@@ -56,9 +56,9 @@ def read_kind(kind: str) -> list[Case]:
     return [case_of(kind, row) for row in rows]
 
 
-def case_of(kind: str, row: dict[str, Any]) -> Case:
+def case_of(kind: str, row: dict[str, Any]) -> Vector:
     fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
-    return Case(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"])
+    return Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"])
 
 
 def joined(value: Any) -> Any:

@@ -36,7 +36,7 @@ __all__ = [
 
 TASKS = {
     "score": ".score",
-    "scirecipe": ".paper_table",
+    "scirecipe": ".scirecipe_task",
     "lexical": ".lexical",
     "bioprobench.pqa": ".bioprobench.pqa",
     "bioprobench.ord": ".bioprobench.ord",

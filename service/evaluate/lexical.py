@@ -23,7 +23,7 @@ from .text.text_pairs import (
     ROUGE_METRICS,
     TOO_LONG,
     KeywordOptions,
-    Pair,
+    TextPair,
     TextPairs,
     comparable,
     keyword_warnings,
@@ -122,7 +122,7 @@ class Lexical(Task):
         pairs, failed = comparable(((record["reference"], record["response"]) for record in records), NO_RESPONSE)
         columns["failed"] = np.zeros(len(records))
         columns["failed"][[failure.record for failure in failed if failure.reason == NO_RESPONSE]] = 1.0
-        pairs = [Pair(row, *(section_of(text, options.section) for text in texts)) for row, *texts in pairs]
+        pairs = [TextPair(row, *(section_of(text, options.section) for text in texts)) for row, *texts in pairs]
         dependencies = OptionalDependencies(self, options, "vanilla", VANILLA)
         texts = TextPairs(pairs, columns, dependencies, advance)
         bleu = dependencies.load(partial(bleu_metric, options.bleu_tokens), *BLEU, "bleu_avg", "corpus_bleu")
@@ -219,7 +219,7 @@ def bleu_of(metric: Any, counts: np.ndarray, order: int = ORDERS, of_sentence: b
     return float(score.score) / 100
 
 
-def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[Pair]], np.ndarray]:
+def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[TextPair]], np.ndarray]:
     """Return the function that computes BERTScore's F1 of each pair; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
         return partial(values_of, options.bertscore)
@@ -227,7 +227,7 @@ def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[Pair]], np.ndarr
     return lambda pairs: scores_of(model, pairs)[2]
 
 
-def values_of(bertscore: BertScore, pairs: Sequence[Pair]) -> np.ndarray:
+def values_of(bertscore: BertScore, pairs: Sequence[TextPair]) -> np.ndarray:
     """Return BERTScore of each pair, float64 (n,); raises InvalidRequest if a value is missing or not finite."""
     values = np.asarray(bertscore([pair.generated for pair in pairs], [pair.reference for pair in pairs]), np.float64)
     if values.shape != (len(pairs),) or not np.isfinite(values).all():

@@ -21,14 +21,14 @@ from ..scoring.threads import fill_in_slices, usable_cores
 from ..scoring.workspaces import borrow_workspace_for
 from ..settings import ScoreSettings
 
-__all__ = ["Measured", "Pair", "measure"]
+__all__ = ["Measured", "ProtocolPair", "measure"]
 
 NO_LIBRARY = -1
 MAX_LIBRARY = 1 << 40
 """Limit of a library's actions and bytes: none."""
 
 
-class Pair(NamedTuple):
+class ProtocolPair(NamedTuple):
     """One response with its reference."""
 
     response: str
@@ -48,7 +48,7 @@ class Measured(NamedTuple):
     """The pairs whose reference is invalid, with the reason."""
 
 
-def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
+def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     """Measure every pair; equal references and equal libraries are parsed once."""
     settings = ScoreSettings(think_prefilled=think_prefilled)
     warmup()

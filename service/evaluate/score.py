@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from . import paper, thoth
-from .paper import Pair
-from .scirecipe import TYPES, level_of, library_of, reference_of
+from .paper import ProtocolPair
+from .scirecipe_records import TYPES, level_of, library_of, reference_of
 from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
@@ -139,7 +139,7 @@ class ScoreTask(Task):
         measure = thoth.measure if options.profile == "thoth" else paper.measure
         for first in range(0, len(records), PIECE_ROWS):
             some = records[first : first + PIECE_ROWS]
-            pairs = [Pair(record["response"], reference_of(record), library(record)) for record in some]
+            pairs = [ProtocolPair(record["response"], reference_of(record), library(record)) for record in some]
             measures, steps, reasons = measure(pairs, options.think_prefilled)
             readable = np.array([row not in reasons for row in range(len(pairs))])
             shared = readable & (measures["steps"] > 0) & [pair.library is not None for pair in pairs]

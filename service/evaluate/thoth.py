@@ -18,10 +18,10 @@ import numpy as np
 from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ...kernels.similarity.lcs import lcs_lengths
 from ..scoring.text_columns import references_as_column
-from .paper import Measured, Pair
+from .paper import Measured, ProtocolPair
 from .text.sequences import compare_sequences
 
-__all__ = ["METRICS", "Sections", "key_block", "measure", "sections_in"]
+__all__ = ["METRICS", "AnswerSections", "key_block", "measure", "sections_in"]
 
 METRICS = ("step_m", "order_s", "order_lcs", "order_tau", "semantic_a", "mean_obj", "mean_par", "mean_position")
 
@@ -41,7 +41,7 @@ MAX_KEPT_LENGTH = 2_000
 """
 
 
-class Sections(NamedTuple):
+class AnswerSections(NamedTuple):
     """The text between the tags of an answer."""
 
     think: str
@@ -50,7 +50,7 @@ class Sections(NamedTuple):
     note: str
 
 
-class Step(NamedTuple):
+class ScriptStep(NamedTuple):
     """One step; every string is trimmed and lower case."""
 
     action: str
@@ -58,14 +58,14 @@ class Step(NamedTuple):
     parameters: list[str]
 
 
-class Block(NamedTuple):
+class KeyBlock(NamedTuple):
     """A key block: how many lines it has, and its steps; None if the script fails on the type of a value."""
 
     lines: int
-    steps: list[Step] | None
+    steps: list[ScriptStep] | None
 
 
-def sections_in(text: str) -> Sections | None:
+def sections_in(text: str) -> AnswerSections | None:
     """Return the four sections of an answer, or None if they are not found."""
     matches: list[re.Match[str]] = []
     position = 0
@@ -75,7 +75,7 @@ def sections_in(text: str) -> Sections | None:
             return None
         matches.append(match)
         position = match.end()
-    return Sections(*(text[before.end() : after.start()] for before, after in pairwise(matches)))
+    return AnswerSections(*(text[before.end() : after.start()] for before, after in pairwise(matches)))
 
 
 def key_block(text: str) -> str:
@@ -84,17 +84,17 @@ def key_block(text: str) -> str:
     return text if sections is None else sections.key
 
 
-def read_block(block: str) -> Block:
+def read_block(block: str) -> KeyBlock:
     """Read the lines and steps of a key block."""
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
         steps = [cached_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
     except (AttributeError, TypeError):  # an action that is not a string, an array that is not iterable
-        return Block(len(lines), None)
-    return Block(len(lines), [step for step in steps if step is not None])
+        return KeyBlock(len(lines), None)
+    return KeyBlock(len(lines), [step for step in steps if step is not None])
 
 
-def step_in(line: str) -> Step | None:
+def step_in(line: str) -> ScriptStep | None:
     """Return the step of a line, or None; like the script, ignore an empty object."""
     form = STEP.match(line)
     if form is None:
@@ -106,7 +106,7 @@ def step_in(line: str) -> Step | None:
     if not isinstance(fields, dict) or not fields:
         return None
     action = fields.get("action", "").strip().lower()
-    return Step(action, lowered(fields.get("objects", [])), lowered(fields.get("parameters", [])))
+    return ScriptStep(action, lowered(fields.get("objects", [])), lowered(fields.get("parameters", [])))
 
 
 cached_step = lru_cache(KEPT)(step_in)
@@ -141,7 +141,7 @@ def anchors(predicted: Sequence[str], expected: Sequence[str]) -> list[tuple[int
     return pairs
 
 
-def anchor_scores(p: Step, r: Step, distance: int, m: int) -> tuple[float, float, float, float]:
+def anchor_scores(p: ScriptStep, r: ScriptStep, distance: int, m: int) -> tuple[float, float, float, float]:
     """Return (m · (Obj + ½ Par), Obj, Par, m) of one anchor."""
     obj = 1.0 if p.objects == r.objects else overlap(set(p.objects), set(r.objects))
     if obj == 0.0:
@@ -156,7 +156,7 @@ def anchor_scores(p: Step, r: Step, distance: int, m: int) -> tuple[float, float
     return position * (obj + PARAMETER_WEIGHT * par), obj, par, position
 
 
-def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, float]:
+def semantics(predicted: Sequence[ScriptStep], expected: Sequence[ScriptStep]) -> dict[str, float]:
     """Return the metrics of the anchors; none without any."""
     pairs = anchors([step.action for step in predicted], [step.action for step in expected])
     if not pairs:
@@ -176,14 +176,14 @@ def adherence(taken: Sequence[str], needed: set[str], library: Sequence[str]) ->
     }
 
 
-def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
+def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     """Measure every pair. References are texts, whole answers or key blocks, or objects with steps."""
     columns = {name: np.zeros(len(pairs)) for name in (*METRICS, "steps", "outside_library", "distractors")}
     expected_steps = np.zeros(len(pairs), np.int64)
     invalid: dict[int, str] = {}
     rows: list[int] = []
     sequences: list[tuple[list[str], list[str]]] = []
-    blocks: dict[str, Block] = {}
+    blocks: dict[str, KeyBlock] = {}
     for row, pair in enumerate(pairs):
         text, reason = (pair.reference, "") if isinstance(pair.reference, str) else lines_of(pair.reference)
         if max(len(pair.response), len(text)) > MAX_TEXT_LENGTH:

@@ -12,10 +12,10 @@ import orjson
 
 from .edits.draft import Draft, DraftStep, StepPool, one_line
 from .numbers import first_n, format_number
-from .reading import Line, Reading
+from .reading import KeyLine, Reading
 from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 
-__all__ = ["Candidate", "Candidates", "draft_of", "step_of"]
+__all__ = ["Candidate", "EditCandidates", "draft_of", "step_of"]
 
 Numbers = tuple[int, ...]
 """Steps by their numbers in a pool, in the order of the changed response."""
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
     reference_steps: Sequence[int] = ()
 
 
-class Candidates:
+class EditCandidates:
     """The candidate edits of one response, lazily; `pool` and `draft` render them."""
 
     def __init__(self, explanation: Explanation, reading: Reading, expected: Reading) -> None:
@@ -176,7 +176,7 @@ class Candidates:
                 number = self._rewritten(i, replace(line, **{name: theirs}), theirs)
                 yield Candidate(kind, text, self._with(i, number), [i], [j])
 
-    def _rewritten(self, i: int, line: Line, taken: Sequence[Phrase]) -> int:
+    def _rewritten(self, i: int, line: KeyLine, taken: Sequence[Phrase]) -> int:
         """Return step i with the contents of `line`; its prose says the phrases that were taken from the reference."""
         said = self._reading.prose[i - 1].canon
         unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
@@ -287,14 +287,14 @@ def draft_of(reading: Reading) -> Draft:
     return Draft(content[:key_start], content[key_stop:orc_start], content[orc_stop:], steps)
 
 
-def step_of(line: Line, content: bytes) -> DraftStep:
+def step_of(line: KeyLine, content: bytes) -> DraftStep:
     """Return a key line as a step whose prose has its own words."""
     phrases = [phrase.text for phrase in line.phrases if phrase.words]
     prose = one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}." if phrases[1:] else f"{phrases[0]}.")
     return DraftStep(content[line.body : line.stop].strip(), prose)
 
 
-def _body_of(line: Line) -> bytes:
+def _body_of(line: KeyLine) -> bytes:
     """Return the phrases of a key line as JSON."""
     objects, parameters = ([phrase.text for phrase in phrases] for phrases in (line.objects, line.parameters))
     return orjson.dumps({"action": line.action.text, "objects": objects, "parameters": parameters})

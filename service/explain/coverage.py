@@ -14,7 +14,7 @@ from ...kernels.reading.references import References
 from ..scoring.references import UNLIMITED
 from ..scoring.scorer import Scorer
 from ..scoring.text_columns import text_column
-from .reading import Line, Prose, Reading
+from .reading import KeyLine, Prose, Reading
 from .schema import Coverage, Mark, WordUse
 from .text import canons
 
@@ -86,7 +86,7 @@ def marks_of(reading: Reading) -> list[list[Mark]]:
     return marks
 
 
-def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
+def _marks(line: KeyLine, prose: Prose, text: str) -> list[Mark]:
     words = [word for word in line.words if word in prose.canon]
     pieces = list(PIECE.finditer(text))
     if len(words) * len(pieces) > MAX_COMPARISONS:

@@ -24,7 +24,7 @@ from .text import Text, canons, phrases_of
 
 __all__ = [
     "MAX_STEPS",
-    "Line",
+    "KeyLine",
     "Prose",
     "Reading",
     "Step",
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Line:
+class KeyLine:
     """One line of a key section; its object should begin at `body`. Only a valid line has phrases."""
 
     start: int
@@ -108,11 +108,11 @@ class Reading:
     sections: list[list[int]]
     key_lines: int
     prose_steps: int
-    lines: list[Line]
+    lines: list[KeyLine]
     prose: list[Prose]
 
     @property
-    def valid(self) -> list[Line]:
+    def valid(self) -> list[KeyLine]:
         return [line for line in self.lines if line.status == "ok"]
 
     @property
@@ -155,7 +155,7 @@ def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
     return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in steps]
 
 
-def parsed_lines(text: Text) -> list[Line]:
+def parsed_lines(text: Text) -> list[KeyLine]:
     """Read all of a text as key lines."""
     return _key_lines(text, _bare_lines(text, 0, len(text.content)))
 
@@ -186,9 +186,9 @@ def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
     return rows
 
 
-def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[Line]:
+def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[KeyLine]:
     """Return all key lines, each with its phrases or the reason why it is invalid."""
-    lines = [Line(row[START], row[STOP], None if row[NUMBER] == NO_STEP else row[NUMBER], row[BODY]) for row in rows]
+    lines = [KeyLine(row[START], row[STOP], None if row[NUMBER] == NO_STEP else row[NUMBER], row[BODY]) for row in rows]
     valid, steps = [], []
     for line, status in zip(lines, _statuses([text.content[line.start : line.stop] for line in lines]), strict=True):
         line.status = status

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..scoring.scores import Scores
-from .candidates import Candidate, Candidates
+from .candidates import Candidate, EditCandidates
 from .case import Case
 from .numbers import format_reward, format_reward_change
 from .repairs import Repair, repaired
@@ -50,7 +50,7 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
         repairs = _repairs(case)
         return Search(repairs[:n], len(repairs), None)
     assert case.reading is not None
-    candidates = Candidates(explanation, case.reading, case.expected)
+    candidates = EditCandidates(explanation, case.reading, case.expected)
     chosen, outlines, exhaustive = _collected(candidates)
     gains = case.rescored(outlines).rewards - case.reward
     ranked = sorted(
@@ -75,7 +75,7 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
     return Search(suggested, len(chosen), exhaustive)
 
 
-def _collected(candidates: Candidates) -> tuple[list[Candidate], list[bytes], bool]:
+def _collected(candidates: EditCandidates) -> tuple[list[Candidate], list[bytes], bool]:
     """Return as many candidates as the budget allows, their outlines, and whether these are all."""
     chosen: list[Candidate] = []
     outlines: list[bytes] = []

@@ -12,7 +12,7 @@ from ..scoring.text_columns import wrong_fields
 from ..settings import ScoreSettings
 from .edits.step_lines import FIELDS, FRAMED
 from .numbers import first_n, format_number, format_reward, plural
-from .reading import Line, Prose, Reading
+from .reading import KeyLine, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
 __all__ = ["ANY_TAG", "BAD_LINES", "checks_of", "failure_of"]
@@ -91,7 +91,7 @@ def _details(reading: Reading | None, coverage: float, settings: ScoreSettings) 
     }
 
 
-def _numbers(steps: Sequence[Line | Prose]) -> str:
+def _numbers(steps: Sequence[KeyLine | Prose]) -> str:
     numbers = [str(step.number) for step in steps]
     if not numbers:
         return "nowhere: it has no steps"
@@ -200,7 +200,7 @@ def _bad_fields(line: str) -> str:
     return wrong_fields(step) or "action has no words"
 
 
-def _numbering(section: Section, steps: Sequence[Line | Prose], reading: Reading) -> Cause:
+def _numbering(section: Section, steps: Sequence[KeyLine | Prose], reading: Reading) -> Cause:
     k, step = next((k, step) for k, step in enumerate(steps, 1) if step.number != k)
     place = reading.text.place(step.start, step.stop)
     message = f"Step {k} of <{section}>, in line {place.line}, has the number {step.number}."

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import did_you_mean
-from ..evaluate.scirecipe import text_of
+from ..evaluate.scirecipe_records import text_of
 from .rows.rows import PIECE_BYTES, AnyRow, DocumentError, Fault, Fields, Row, decode_row
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import one_of
-from ..evaluate.scirecipe import (
+from ..evaluate.scirecipe_records import (
     answer_of,
     level_of,
     library_in,

@@ -11,7 +11,7 @@ from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH
 from ..evaluate.bioprobench.answers import END, START
 from ..evaluate.optional_dependencies import import_optional
 from ..evaluate.python_source import parse_python
-from ..evaluate.scirecipe import library_of
+from ..evaluate.scirecipe_records import library_of
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE, reasons_of
 from ..explain.explanation import smallest_and_largest

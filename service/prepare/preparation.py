@@ -35,7 +35,7 @@ from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 
-__all__ = ["Job", "MalformedSource", "NothingLeft", "prepare"]
+__all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
 MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
@@ -44,7 +44,7 @@ CHECKED_ROWS = 2_048
 NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
-class Job(NamedTuple):
+class PrepareJob(NamedTuple):
     """What to read, and where to write it."""
 
     sources: Sequence[str]
@@ -86,7 +86,7 @@ class Member(NamedTuple):
     split: str
 
 
-def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
+def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
     The same records and options give the same bytes. The files appear together, when all are complete, and that of an
@@ -99,7 +99,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
 
 
 @contextmanager
-def claimed(job: Job) -> Iterator[Mapping[str, Claim]]:
+def claimed(job: PrepareJob) -> Iterator[Mapping[str, Claim]]:
     """Make the folder and claim its files, which are completed together; yield the claims by path."""
     is_new = not os.path.isdir(job.folder)
     os.makedirs(job.folder, exist_ok=True)
@@ -119,7 +119,7 @@ def claimed(job: Job) -> Iterator[Mapping[str, Claim]]:
                 os.rmdir(job.folder)
 
 
-def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: bool) -> Summary:
+def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], quiet: bool) -> Summary:
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
@@ -161,7 +161,7 @@ def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: boo
 
 
 def read(
-    job: Job, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+    job: PrepareJob, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
 ) -> tuple[list[Source], list[Example]]:
     """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
@@ -255,7 +255,9 @@ def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[
     return messages_of(member.example, actions), actions
 
 
-def write(job: Job, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]) -> list[Written]:
+def write(
+    job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]
+) -> list[Written]:
     """Write a file for each split that has rows."""
     written = []
     for split, path in job.outputs.items():

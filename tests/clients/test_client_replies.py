@@ -15,7 +15,7 @@ from assay_client.adapters.metrics import batch_means, metrics_of
 from assay_client.transport import http11
 from assay_client.transport.addresses import address_of
 from assay_client.transport.asynchronous import AsyncTransport
-from assay_client.transport.http11 import MAX_HEAD, Exchange, Fault, request_head
+from assay_client.transport.http11 import MAX_HEAD, HttpExchange, TransportFault, request_head
 from assay_client.transport.sync import SyncTransport
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
@@ -151,16 +151,17 @@ class SlicedServer(FaultServer):
 
 
 def outcomes(transport: type[Any], server: FaultServer, n: int) -> list[Any]:
-    """Return the reply or the Fault of n exchanges, one after the other; those on stale connections are repeated."""
+    """Return the reply or fault of n consecutive exchanges; an exchange on a stale connection is repeated."""
+
     address = address_of(server.url)
-    request = Exchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
+    request = HttpExchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
 
     async def run() -> list[Any]:
         client, found = transport(20, *([9] if transport is AsyncTransport else [])), []
         while len(found) < n:
             try:
                 found.append(await client.exchange(request))
-            except Fault as fault:
+            except TransportFault as fault:
                 found += [] if fault.stale else [fault]
         client.pool.close()
         return found
@@ -198,7 +199,7 @@ def test_a_connection_with_bytes_after_the_response_is_not_reused(transport: Any
 def test_a_response_cut_anywhere_is_a_fault(transport: Any) -> None:
     cut = [whole[:k] for whole, _, _ in WELL_FORMED.values() for k in range(len(whole))]
     found = outcomes(transport, SlicedServer(cut), len(cut))
-    assert [part for part, outcome in zip(cut, found, strict=True) if not isinstance(outcome, Fault)] == []
+    assert [part for part, outcome in zip(cut, found, strict=True) if not isinstance(outcome, TransportFault)] == []
     assert {str(fault) for fault in found} >= {"the connection was closed in the middle of a reply"}
 
 
@@ -225,7 +226,9 @@ MALFORMED = [
 
 def test_a_malformed_response_is_a_fault(transport: Any) -> None:
     found = outcomes(transport, SlicedServer(MALFORMED), len(MALFORMED))
-    assert [start for start, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, Fault)] == []
+    assert [
+        start for start, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
+    ] == []
 
 
 def test_a_body_beyond_the_limit_is_a_fault(transport: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable, retries
-from assay_client.replies import Reply
+from assay_client.replies import HttpReply
 from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
 from assay_client.transport.addresses import address_of
-from assay_client.transport.http11 import Fault
+from assay_client.transport.http11 import TransportFault
 from assay_client.transport.sync import completed
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
 
@@ -125,7 +125,7 @@ def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: 
     ],
 )
 def test_both_forms_of_retry_after(headers: dict[str, str], seconds: float) -> None:
-    assert retry_after(Reply(503, headers, b"")) == seconds
+    assert retry_after(HttpReply(503, headers, b"")) == seconds
 
 
 def test_the_error_of_a_refused_connection(face: Any) -> None:
@@ -209,14 +209,14 @@ class Driven:
             Endpoints([address]), own, own.timeout, self._attempt, self._sleep, lambda: sum(self.pauses), self._uniform
         )
         try:
-            self.result: Reply | Unavailable = completed(call)
+            self.result: HttpReply | Unavailable = completed(call)
         except Unavailable as error:
             self.result = error
 
-    async def _attempt(self, address: Any, seconds: float) -> Reply:
+    async def _attempt(self, address: Any, seconds: float) -> HttpReply:
         self.attempts.append(seconds)
         outcome = self._outcomes.pop(0)
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, TransportFault):
             raise outcome
         return outcome
 
@@ -229,14 +229,14 @@ class Driven:
 
 
 def test_delays_are_random_up_to_a_bound_that_doubles() -> None:
-    call = Driven([Fault("x")] * 8 + [Reply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
+    call = Driven([TransportFault("x")] * 8 + [HttpReply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
     assert call.draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
     assert call.pauses == pytest.approx([high for _, high in call.draws])
-    assert isinstance(call.result, Reply)
+    assert isinstance(call.result, HttpReply)
 
 
 def test_attempts_end_by_the_deadline() -> None:
-    call = Driven([Fault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
+    call = Driven([TransportFault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
     assert call.attempts == [2, 2, 1.5, 0.5]
     assert isinstance(call.result, Unavailable)
     assert call.result.attempts == 4
@@ -244,7 +244,7 @@ def test_attempts_end_by_the_deadline() -> None:
 
 
 def test_only_a_few_stale_connections_are_retried_without_delay() -> None:
-    call = Driven([Fault("x", stale=True)] * 4 + [Reply(200, {}, b"")], timeout=10)
+    call = Driven([TransportFault("x", stale=True)] * 4 + [HttpReply(200, {}, b"")], timeout=10)
     assert len(call.attempts) == 5
     assert len(call.pauses) == len(call.draws) == 1
 

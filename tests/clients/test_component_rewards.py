@@ -13,7 +13,7 @@ import pytest
 
 from assay_client import InvalidReference, Unavailable
 from assay_client.adapters import for_ms_swift, for_trl
-from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, Outcome, SharedBatches
+from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import MIXED_METRICS
 from assay_client.tasks import OWN_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS
@@ -129,7 +129,7 @@ def test_a_reference_of_no_use_names_its_record(call: Callable[..., Any], at: st
 def test_waiting_functions_get_the_error_of_the_first() -> None:
     batches, begun, outcomes = SharedBatches(), threading.Event(), []
 
-    def fail() -> Outcome:
+    def fail() -> ComponentScores:
         begun.set()
         while len(batches._batches[0].names) < 2:
             pass
@@ -151,7 +151,7 @@ def test_waiting_functions_get_the_error_of_the_first() -> None:
 
 
 def test_batches_are_forgotten_once_every_function_has_asked() -> None:
-    batches, outcome = SharedBatches(), Outcome(0, [], None)
+    batches, outcome = SharedBatches(), ComponentScores(0, [], None)
     for key in range(200):
         for name in ("a", "b"):
             batches.outcome(name, key, lambda: outcome)

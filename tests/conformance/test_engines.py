@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.service.conformance.engine import MAX_PROBLEMS, run_engine
-from assay.service.conformance.vectors import Case
+from assay.service.conformance.vectors import Vector
 from tests.conformance.broken_engines import RULES
 from tests.conftest import ROOT
 
@@ -21,7 +21,9 @@ READ = "import json, os, signal, sys, time\nrows = [json.loads(line) for line in
 RIGHT = "print(json.dumps({'id': row['id'], 'words': [row['text']]}), flush=True)\n"
 EACH = f"for row in rows:\n    {RIGHT}"
 
-CASES = [Case(f"words/t/{k}", {"id": f"words/t/{k}", "kind": "words", "text": "a"}, {"words": ["a"]}) for k in range(5)]
+CASES = [
+    Vector(f"words/t/{k}", {"id": f"words/t/{k}", "kind": "words", "text": "a"}, {"words": ["a"]}) for k in range(5)
+]
 
 FAULTY = {
     "exits at once": ("import sys; sys.exit(3)", 0, ["it exited with code 3 after 0 answers"]),
@@ -85,7 +87,7 @@ def test_a_faulty_engine(code: str, answers: int, problems: list[str]) -> None:
 def test_answers_in_any_order_and_while_rows_are_read() -> None:
     reversed_rows = f"{READ}rows.reverse()\n{EACH}"
     assert list(run_engine(python(reversed_rows), CASES, 60).answers) == [case.id for case in CASES[::-1]]
-    many = [Case(str(k), {"id": str(k), "kind": "words", "text": "x" * 1_000}, {}) for k in range(2_000)]
+    many = [Vector(str(k), {"id": str(k), "kind": "words", "text": "x" * 1_000}, {}) for k in range(2_000)]
     at_once = f"import json, sys\nfor line in sys.stdin:\n    row = json.loads(line)\n    {RIGHT}"
     found = run_engine(python(at_once), many, 60)
     assert len(found.answers) == 2_000

@@ -16,7 +16,7 @@ from assay.kernels.score import COMPONENTS
 from assay.kernels.status import REASONS
 from assay.service.conformance.comparison import compare
 from assay.service.conformance.own_answers import own_answer
-from assay.service.conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
+from assay.service.conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
 from assay.service.settings import RULES_VERSION
 from tests.vectors import make
 
@@ -24,7 +24,7 @@ Answers = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[Case]:
+def cases() -> list[Vector]:
     return read_vectors()
 
 
@@ -34,26 +34,26 @@ def generated() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def scored(cases: list[Case]) -> list[Case]:
+def scored(cases: list[Vector]) -> list[Vector]:
     """Return the rewards whose references can be read."""
     return [case for case in cases if case.row["kind"] == "score" and "error" not in case.expected]
 
 
-def check(cases: list[Case], answers: Answers, exact: bool = False) -> None:
+def check(cases: list[Vector], answers: Answers, exact: bool = False) -> None:
     found = compare(cases, answers, exact)
     assert found.differences == []
     assert found.left_out == {}
     assert found.cases.total() == len(cases) > 20
 
 
-def by_config(cases: list[Case]) -> dict[str, list[Case]]:
+def by_config(cases: list[Vector]) -> dict[str, list[Vector]]:
     found = defaultdict(list)
     for case in cases:
         found[json.dumps(case.row["config"], sort_keys=True)].append(case)
     return found
 
 
-def answers_of(cases: list[Case], rewards: Any, reasons: Any, components: Any) -> Answers:
+def answers_of(cases: list[Vector], rewards: Any, reasons: Any, components: Any) -> Answers:
     return {
         case.id: {
             "reward": float(rewards[k]),

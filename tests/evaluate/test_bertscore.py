@@ -10,7 +10,7 @@ import pytest
 
 from assay.service.errors import InvalidRequest
 from assay.service.evaluate import evaluate
-from assay.service.evaluate.paper_table import without_headers
+from assay.service.evaluate.scirecipe_task import without_headers
 
 KEY = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": []}'
 ANSWER = "<think>t</think><key>{key}</key><orc>{orc}</orc><note>n</note>"

@@ -13,7 +13,7 @@ from assay import Scorer
 from assay.service.cli.main import main
 from assay.service.errors import InvalidReference, InvalidRequest
 from assay.service.evaluate.bioprobench.answers import truth_of
-from assay.service.evaluate.bioprobench.letters import Question, choice_of, options_in
+from assay.service.evaluate.bioprobench.letters import ChoiceQuestion, choice_of, options_in
 from assay.service.evaluate.bioprobench.orders import compared_indices, order_of, order_of_list, steps_in
 from assay.service.evaluate.evaluation import evaluate
 from tests.reference import bioprobench as twin
@@ -93,7 +93,7 @@ def test_verdicts_in_any_case(response):
     ],
 )
 def test_the_options_of_a_question(record, response, right):
-    question = Question.of(record)
+    question = ChoiceQuestion.of(record)
     assert question.is_answered_by(choice_of(response, question.options)) is right
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.scirecipe import library_of, without_instructions
+from assay.service.evaluate.scirecipe_records import library_of, without_instructions
 from assay.service.evaluate.task_rewards import REWARD_TASKS, SCORE, read_references, reward_task
 from assay.service.files.field_names import prompt_of
 from assay.service.files.rows.rows import Fault, Location, Place

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.scirecipe import violations
+from assay.service.evaluate.scirecipe_records import violations
 from assay.service.prepare.example import Example, Message, Step
 from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries

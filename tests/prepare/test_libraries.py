@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.scirecipe import library_of
+from assay.service.evaluate.scirecipe_records import library_of
 from assay.service.explain.text import canons
 from assay.service.files.rows.rows import Location, Place
 from assay.service.prepare.example import Example, Step

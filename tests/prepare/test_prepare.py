@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 from assay.service import terminal
-from assay.service.evaluate.scirecipe import library_of
+from assay.service.evaluate.scirecipe_records import library_of
 from assay.service.prepare.split import split_digest
 from assay.service.scoring.scorer import Scorer
 from tests.command_line import read_rows, write_rows

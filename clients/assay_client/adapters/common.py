@@ -7,9 +7,9 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ..base_client import BaseClient
 from ..client import AsyncClient, Client
 from ..errors import InvalidRequest, Issue, TooLarge, invalid, invalid_setting
-from ..exchange import BaseClient
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import REWARD_TASKS, SCORE

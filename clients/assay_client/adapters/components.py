@@ -18,7 +18,7 @@ from ..errors import AssayError, Unavailable
 from ..results import Scores
 from ..tasks import OWN_COMPONENTS
 
-__all__ = ["PASSED", "REWARD", "REWARD_COMPONENTS", "Outcome", "SharedBatches"]
+__all__ = ["PASSED", "REWARD", "REWARD_COMPONENTS", "ComponentScores", "SharedBatches"]
 
 REWARD = "reward"
 PASSED = "passed"
@@ -45,7 +45,7 @@ MAX_BATCHES = 64
 """Batches whose outcome some reward function may still ask for."""
 
 
-class Outcome(NamedTuple):
+class ComponentScores(NamedTuple):
     """What scoring a batch of n responses has given."""
 
     n: int
@@ -83,7 +83,7 @@ class SharedBatch:
 
     key: Any
     names: set[Hashable] = field(default_factory=set)
-    outcome: Future[Outcome] = field(default_factory=Future)
+    outcome: Future[ComponentScores] = field(default_factory=Future)
 
 
 class SharedBatches:
@@ -99,7 +99,7 @@ class SharedBatches:
         self._batches: deque[SharedBatch] = deque(maxlen=MAX_BATCHES)
         self._names: set[Hashable] = set()
 
-    def outcome(self, name: Hashable, key: Any, score: Callable[[], Outcome]) -> Outcome:
+    def outcome(self, name: Hashable, key: Any, score: Callable[[], ComponentScores]) -> ComponentScores:
         """Return the outcome of the batch with this key, for which another function may have asked already.
 
         A function that asks twice asks for a new batch, even if it is equal. Raise as `score`, which is called for the

@@ -28,7 +28,7 @@ from assay_client.adapters.common import (
     sync_client,
     tasks_of,
 )
-from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, Outcome, SharedBatches
+from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.training_logs import log_means
 
@@ -66,7 +66,7 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
         pairs = pairs_of(map(completion_text, completions), references, tasks)
         client = sync_client(getattr(self.args, "run_name", None))
 
-        def score() -> Outcome:
+        def score() -> ComponentScores:
             scores = client.score(*pairs, records=records, task=tasks)
             groups = groups_of(len(scores), columns.get("prompt_id"), records, pairs[1])
             reports = getattr(self.args, "report_to", None)
@@ -75,7 +75,7 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
                 step_of(columns.get("trainer_state")),
                 tensorboard=reports is None or "tensorboard" in reports,
             )
-            return Outcome(len(scores), list(range(len(scores))), scores)
+            return ComponentScores(len(scores), list(range(len(scores))), scores)
 
         outcome = batches.outcome(self.component, (client.settings, *pairs, records, tasks), score)
         rewards = outcome.rewards(self.component)

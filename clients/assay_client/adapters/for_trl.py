@@ -31,8 +31,9 @@ from assay_client.adapters.common import (
     sync_client,
     tasks_of,
 )
-from assay_client.adapters.components import PASSED, REWARD, Outcome, SharedBatches
+from assay_client.adapters.components import PASSED, REWARD, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
+from assay_client.base_client import BaseClient
 from assay_client.errors import (
     AssayError,
     InvalidReference,
@@ -41,7 +42,6 @@ from assay_client.errors import (
     Unavailable,
     issues_by_position,
 )
-from assay_client.exchange import BaseClient
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.sync import completed
@@ -93,7 +93,7 @@ def reward_function(component: str) -> Callable[..., list[float | None]]:
     ) -> list[float | None]:
         client, batch, tolerant = sync_client(), batch_of(completions, columns), none_on_failure(none_if_failed)
 
-        def score() -> Outcome:
+        def score() -> ComponentScores:
             return completed(outcome_of(client, prompts, batch, columns, tolerant, log_metric, log_extra))
 
         return batches.outcome(component, (client.settings, tolerant, *batch), score).rewards(component)
@@ -163,7 +163,7 @@ async def outcome_of(
     tolerant: bool,
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
-) -> Outcome:
+) -> ComponentScores:
     """Return the scores of all rows that have one, and log their means and their reasons.
 
     Raise every error that is not tolerated.
@@ -180,7 +180,7 @@ async def outcome_of(
                 log_metric(name, mean)
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
-    return Outcome(n, rows, scores)
+    return ComponentScores(n, rows, scores)
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:

@@ -11,10 +11,10 @@ from time import monotonic
 from typing import cast
 
 from ..errors import Unavailable
-from ..replies import Reply
+from ..replies import HttpReply
 from .addresses import Address
 from .connecting import connected_socket_async
-from .http11 import CHUNK_BYTES, MAX_BODY, Connection, Exchange, Fault
+from .http11 import CHUNK_BYTES, MAX_BODY, Connection, HttpExchange, TransportFault
 from .pool import CLOSED_IN_HANDSHAKE, Pool, Transport, tls_context
 from .resolving import Target, resolved_async
 
@@ -30,7 +30,7 @@ class AsyncTransport(Transport):
         self._loops: dict[asyncio.AbstractEventLoop, tuple[asyncio.Semaphore, AsyncGenerator[None, None]]] = {}
         self._lock = threading.Lock()
 
-    async def exchange(self, request: Exchange, loop: asyncio.AbstractEventLoop | None = None) -> Reply:
+    async def exchange(self, request: HttpExchange, loop: asyncio.AbstractEventLoop | None = None) -> HttpReply:
         """Raise also Unavailable, if no connection is free until the deadline of the call."""
         loop = asyncio.get_running_loop()
         permits = await self._permits(loop)
@@ -88,7 +88,7 @@ class StreamConnection(Connection):
         self._loop = asyncio.get_running_loop()
         self._is_late = False
 
-    async def exchange(self, request: Exchange, end: float) -> tuple[Reply, bool]:
+    async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:
         body = request.body
         if self.reused:
             self._transport.resume_reading()
@@ -151,5 +151,5 @@ async def connect(address: Address, targets: Sequence[Target], seconds: float) -
         return StreamConnection(sock, *streams)
     except ConnectionError as error:
         if address.tls:
-            raise Fault(CLOSED_IN_HANDSHAKE) from error
+            raise TransportFault(CLOSED_IN_HANDSHAKE) from error
         raise

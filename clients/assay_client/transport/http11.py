@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..replies import Reply
+from ..replies import HttpReply
 from .addresses import Address
 
-__all__ = ["CHUNK_BYTES", "MAX_BODY", "MAX_HEAD", "Connection", "Exchange", "Fault", "request_head"]
+__all__ = ["CHUNK_BYTES", "MAX_BODY", "MAX_HEAD", "Connection", "HttpExchange", "TransportFault", "request_head"]
 
 STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\0\r\n]*)?")
 HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)
@@ -34,7 +34,7 @@ CHUNK_BYTES = 1 << 18
 """Bytes sent at once."""
 
 
-class Fault(Exception):
+class TransportFault(Exception):
     """An exchange without a complete, well-formed response; it may be retried.
 
     `stale` means that a pooled connection was closed before any byte of the response arrived.
@@ -46,7 +46,7 @@ class Fault(Exception):
         self.stale = stale
 
 
-class Exchange(NamedTuple):
+class HttpExchange(NamedTuple):
     """One request to send, whose response must be complete within `seconds` of a connection being free."""
 
     address: Address
@@ -77,8 +77,8 @@ class Connection:
         """Whether a byte of the reply has arrived."""
         self._received = bytearray()
 
-    async def exchange(self, request: Exchange, end: float) -> tuple[Reply, bool]:
-        """Return the reply to a request by `end`, and whether the connection is reusable; raise Fault or its cause."""
+    async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:
+        """Return the reply by `end`, and whether the connection is reusable; raise TransportFault or its cause."""
         raise NotImplementedError
 
     async def receive(self) -> bytes:
@@ -100,7 +100,7 @@ class Connection:
         """Close it; safe in any thread."""
         self.sock.close()
 
-    async def read_reply(self) -> tuple[Reply, bool]:
+    async def read_reply(self) -> tuple[HttpReply, bool]:
         """Return the next reply, and whether the connection may carry another exchange (RFC 9112, section 6.3)."""
         status = 0
         while status < 200:  # the final response follows interim ones
@@ -108,9 +108,9 @@ class Connection:
         coding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if coding is not None:
             if length is not None:  # proxies that disagree about the end would let one reply pass for another
-                raise Fault("the reply has both Content-Length and Transfer-Encoding")
+                raise TransportFault("the reply has both Content-Length and Transfer-Encoding")
             if coding.lower() != "chunked":
-                raise Fault("the reply has an unknown transfer coding")
+                raise TransportFault("the reply has an unknown transfer coding")
             body = await self._read_chunks()
         elif status in (204, 304):
             body = b""
@@ -119,25 +119,25 @@ class Connection:
         elif LENGTH.fullmatch(length):
             body = await self._read_exactly(check_length(int(length)))
         else:
-            raise Fault("the reply has a malformed Content-Length")
-        return Reply(status, headers, body), keep_alive and not self._received
+            raise TransportFault("the reply has a malformed Content-Length")
+        return HttpReply(status, headers, body), keep_alive and not self._received
 
     async def _read_head(self) -> tuple[bool, int, dict[str, str]]:
         """Return whether the connection stays open, the status, and the headers by their names in lower case."""
         await self._fill(4)
         if self._received.startswith(TLS_ALERT):
-            raise Fault("the port speaks TLS: use https:// instead of http://")
+            raise TransportFault("the port speaks TLS: use https:// instead of http://")
         if not self._received.startswith(b"HTTP"):  # a service of another protocol may wait for more
-            raise Fault("the reply is not HTTP")
+            raise TransportFault("the reply is not HTTP")
         first, *lines = (await self._read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status_line = STATUS_LINE.fullmatch(first)
         if status_line is None:
-            raise Fault("the reply is not HTTP/1.1")
+            raise TransportFault("the reply is not HTTP/1.1")
         headers: dict[str, str] = {}
         for line in lines:
             header = HEADER.fullmatch(line)
             if header is None:
-                raise Fault("the reply has a malformed header")
+                raise TransportFault("the reply has a malformed header")
             name, value = header[1].lower(), header[2].strip(" \t")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         keep_alive = status_line[1] == "1" and "close" not in headers.get("connection", "").lower()
@@ -148,14 +148,14 @@ class Connection:
         while True:
             size = CHUNK_SIZE.fullmatch(await self._read_until(b"\r\n"))
             if size is None:
-                raise Fault("the reply has a malformed chunk")
+                raise TransportFault("the reply has a malformed chunk")
             length = int(size[1], 16)
             if not length:
                 break
             check_length(len(body) + length)
             body += await self._read_exactly(length)
             if await self._read_exactly(2) != b"\r\n":
-                raise Fault("a chunk of the reply is longer than announced")
+                raise TransportFault("a chunk of the reply is longer than announced")
         while await self._read_until(b"\r\n"):
             pass  # trailers
         return bytes(body)
@@ -169,7 +169,7 @@ class Connection:
         """Return what precedes `end`, and skip both."""
         while (pos := self._received.find(end, 0, MAX_HEAD)) < 0:
             if len(self._received) > MAX_HEAD:
-                raise Fault(f"the head of the reply exceeds {MAX_HEAD} bytes")
+                raise TransportFault(f"the head of the reply exceeds {MAX_HEAD} bytes")
             await self._fill(len(self._received) + 1)
         return self._take(pos + len(end))[:pos]
 
@@ -182,7 +182,7 @@ class Connection:
         while len(self._received) < length:
             if not await self._receive_more():
                 missing = "in the middle of" if self.started else "without"
-                raise Fault(f"the connection was closed {missing} a reply")
+                raise TransportFault(f"the connection was closed {missing} a reply")
 
     async def _receive_more(self) -> bool:
         received = await self.receive()
@@ -197,7 +197,7 @@ class Connection:
 
 
 def check_length(length: int) -> int:
-    """Return the length of a body; raise Fault if it exceeds MAX_BODY."""
+    """Return the length of a body; raise TransportFault if it exceeds MAX_BODY."""
     if length > MAX_BODY:
-        raise Fault(f"the body of the reply exceeds {MAX_BODY} bytes")
+        raise TransportFault(f"the body of the reply exceeds {MAX_BODY} bytes")
     return length

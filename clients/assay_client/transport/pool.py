@@ -10,9 +10,9 @@ import weakref
 from functools import lru_cache
 from time import monotonic
 
-from ..replies import Reply
+from ..replies import HttpReply
 from .addresses import Address
-from .http11 import Connection, Exchange, Fault
+from .http11 import Connection, HttpExchange, TransportFault
 
 __all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "Transport", "tls_context"]
 
@@ -102,8 +102,8 @@ class Transport:
         self._connect_timeout = connect_timeout
         self.pool = Pool()
 
-    async def exchange(self, request: Exchange, loop: asyncio.AbstractEventLoop | None = None) -> Reply:
-        """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
+    async def exchange(self, request: HttpExchange, loop: asyncio.AbstractEventLoop | None = None) -> HttpReply:
+        """Send one request and read its response; raise TransportFault. The connection is kept if it is reusable."""
         address = request.address
         seconds = min(request.seconds, request.deadline - monotonic())  # a free connection may have taken a while
         end = monotonic() + seconds
@@ -117,7 +117,7 @@ class Transport:
             if reusable:
                 self.pool.put(connection, address, loop)
             return reply
-        except (OSError, asyncio.TimeoutError, Fault) as error:
+        except (OSError, asyncio.TimeoutError, TransportFault) as error:
             fault = connection_fault(error, connection)
             if fault.stale:
                 self.pool.close(address, loop)
@@ -127,7 +127,7 @@ class Transport:
                 connection.close()
 
     async def _connect(self, address: Address, seconds: float) -> Connection:
-        """Open a connection; raise OSError, TimeoutError or Fault."""
+        """Open a connection; raise OSError, TimeoutError or TransportFault."""
         raise NotImplementedError
 
 
@@ -137,20 +137,20 @@ def tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def connection_fault(error: Exception, connection: Connection | None) -> Fault:
-    """Return a Fault for what went wrong on a connection, or, if that is None, while it was opened."""
+def connection_fault(error: Exception, connection: Connection | None) -> TransportFault:
+    """Return a TransportFault for what went wrong on a connection, or, if that is None, while it was opened."""
     stale = connection is not None and connection.reused and not connection.started
-    if isinstance(error, Fault):
-        return Fault(error.detail, stale)
+    if isinstance(error, TransportFault):
+        return TransportFault(error.detail, stale)
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
-        return Fault("no connection in time" if connection is None else "no reply in time")
+        return TransportFault("no connection in time" if connection is None else "no reply in time")
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Fault(f"its certificate is not trusted ({error.verify_message})")
+        return TransportFault(f"its certificate is not trusted ({error.verify_message})")
     if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the operating system's
-        return Fault(tls_failure(error, connection is not None), stale)
+        return TransportFault(tls_failure(error, connection is not None), stale)
     code = getattr(error, "errno", None)
     name = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
-    return Fault(name.lower(), stale)
+    return TransportFault(name.lower(), stale)
 
 
 def tls_failure(error: ssl.SSLError, connected: bool) -> str:

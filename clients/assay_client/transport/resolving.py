@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from .addresses import Address
-from .http11 import Fault
+from .http11 import TransportFault
 
 __all__ = ["STALE_SECONDS", "Target", "resolved", "resolved_async"]
 
@@ -79,15 +79,15 @@ class Lookup:
                 self._waiting.discard(future)
 
     def result(self, name: Name) -> list[Target]:
-        """Return the addresses, or without new ones the addresses of the last success; raise Fault or the cause."""
+        """Return the addresses, if need be the last ones that were resolved; raise TransportFault or the cause."""
         targets = self.targets or _last_targets.get(name)
         if targets:
             return targets
         if not self.ended.is_set():
-            raise Fault("its name could not be resolved in time")
+            raise TransportFault("its name could not be resolved in time")
         if isinstance(self.error, OSError):  # a copy: raising an exception changes its traceback
             raise type(self.error)(*self.error.args)
-        raise Fault(f"its name could not be resolved ({self.error or 'it has no address'})")
+        raise TransportFault(f"its name could not be resolved ({self.error or 'it has no address'})")
 
 
 _lookups: dict[Name, Lookup] = {}
@@ -98,7 +98,7 @@ _lock = threading.Lock()
 
 
 def resolved(address: Address, seconds: float) -> list[Target]:
-    """Return the addresses of a service within `seconds`; raise Fault or OSError."""
+    """Return the addresses of a service within `seconds`; raise TransportFault or OSError."""
     targets = targets_without_lookup(address)
     if targets is None:
         name = address.host, address.port

@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import Any, TypeVar
 
-from ..replies import Reply
+from ..replies import HttpReply
 from .addresses import Address
 from .connecting import connected_socket
-from .http11 import CHUNK_BYTES, Connection, Exchange, Fault
+from .http11 import CHUNK_BYTES, Connection, HttpExchange, TransportFault
 from .pool import Transport, tls_context
 from .resolving import resolved
 
@@ -42,12 +42,12 @@ class BlockingConnection(Connection):
 
     _end: float
 
-    async def exchange(self, request: Exchange, end: float) -> tuple[Reply, bool]:
+    async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:
         self._end = end
         send_error = self._send(request.head, request.body)
         try:
             reply, reusable = await self.read_reply()
-        except (OSError, Fault) as error:
+        except (OSError, TransportFault) as error:
             raise send_error or error from error
         return reply, reusable and send_error is None
 

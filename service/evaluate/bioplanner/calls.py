@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..python_source import Unreadable, parse_python
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Call", "Program", "calls_by_script", "defined_functions"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "FunctionCall", "Program", "calls_by_script", "defined_functions"]
 
 MAX_LENGTH = 262_144
 """Characters of a text that is parsed."""
@@ -32,7 +32,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WITHOUT_CALLS = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.Pass)
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """One call in a program."""
 
     name: str
@@ -123,12 +123,12 @@ class Program:
         """Return the names of the calls outside definitions, in the order of the text."""
         return [call.name for call in self._in_order]
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[FunctionCall]:
         """Return those calls with their arguments; raises Unreadable if they cannot be unparsed or are too long."""
-        calls: list[Call] = []
+        calls: list[FunctionCall] = []
         written = 0
         for name, node in self._in_order:
-            calls.append(Call(name, self._arguments(name, node)))
+            calls.append(FunctionCall(name, self._arguments(name, node)))
             written += sum(map(len, calls[-1].arguments.values()))
             if written > MAX_WRITTEN:
                 raise Unreadable("too_large")

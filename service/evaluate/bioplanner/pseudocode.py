@@ -30,7 +30,7 @@ from ..task import (
 from ..text.embedders import Embedder, EmbedderOption, cls_model, embedded, embedder_of
 from ..text.sequences import compare_sequences
 from .calls import Program
-from .reading import Reading, mean, read, read_order
+from .reading import ProgramReading, mean, read, read_order
 
 __all__ = ["TASK"]
 
@@ -193,7 +193,7 @@ class Pseudocode(Task):
         return (record, "") if names else (None, "ground_truth: it calls no function")
 
 
-def column_of(readings: Sequence[Reading], name: str) -> np.ndarray:
+def column_of(readings: Sequence[ProgramReading], name: str) -> np.ndarray:
     return np.array([reading.values.get(name, math.nan) for reading in readings], float)
 
 
@@ -205,12 +205,12 @@ def distances(sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.nda
     return values
 
 
-def normalized_distances(readings: Sequence[Reading]) -> np.ndarray:
+def normalized_distances(readings: Sequence[ProgramReading]) -> np.ndarray:
     longest = [max(map(len, reading.in_order)) if reading.in_order else 0 for reading in readings]
     return distances([reading.in_order for reading in readings]) / np.maximum(1, longest)
 
 
-def similarities(readings: Sequence[Reading], embedder: Embedder) -> np.ndarray:
+def similarities(readings: Sequence[ProgramReading], embedder: Embedder) -> np.ndarray:
     """Return the mean cosine of each record's pairs of values, float64 (n,), NaN without any."""
     texts = [text for reading in readings for pair in reading.pairs for text in pair]
     vectors = embedded(embedder, texts, "options.embedder")

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from ..python_source import Unreadable
 from ..text.ngrams import METHOD_1, NO_SMOOTHING, sentence_bleu
-from .calls import Call, Program, calls_by_script, defined_functions
+from .calls import FunctionCall, Program, calls_by_script, defined_functions
 
-__all__ = ["Reading", "mean", "precision_recall", "read", "read_order"]
+__all__ = ["ProgramReading", "mean", "precision_recall", "read", "read_order"]
 
 NAN = math.nan
 S = TypeVar("S")
@@ -29,7 +29,7 @@ Matched = Sequence[tuple[Mapping[str, str], Mapping[str, str]]]
 
 
 @dataclass
-class Reading:
+class ProgramReading:
     """What is read of one record, before distances and vectors are computed for all."""
 
     values: dict[str, float] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def predicted_text(record: Mapping[str, Any]) -> str:
     return f"{record.get('prediction_functions', '')}\n{record['prediction_code']}"
 
 
-def both(reading: Reading, function: Callable[[S], T], predicted: S, true: S) -> tuple[T, T] | None:
+def both(reading: ProgramReading, function: Callable[[S], T], predicted: S, true: S) -> tuple[T, T] | None:
     """Apply `function` to both sides; None, with the reading's first failure recorded, if one is unreadable."""
     of_prediction = True
     try:
@@ -74,9 +74,9 @@ def both(reading: Reading, function: Callable[[S], T], predicted: S, true: S) ->
         return None
 
 
-def read(record: Mapping[str, Any], by_script: bool) -> Reading:
+def read(record: Mapping[str, Any], by_script: bool) -> ProgramReading:
     """Read one record as the script does, or by Python's grammar."""
-    reading = Reading()
+    reading = ProgramReading()
     predicted, true = predicted_text(record), record["ground_truth"]
     functions = known_functions(reading, record) if by_script else None
     programs = both(reading, Program, predicted, true)
@@ -98,7 +98,7 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
     return reading
 
 
-def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
+def known_functions(reading: ProgramReading, record: Mapping[str, Any]) -> list[str] | None:
     """Return the functions that may be called; None, with a failure recorded, if the script cannot list them."""
     try:
         functions = defined_functions(record.get("prediction_functions", ""))
@@ -110,7 +110,7 @@ def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | 
     return functions
 
 
-def read_as_script(reading: Reading, allowed: set[str], programs: tuple[Program, Program]) -> None:
+def read_as_script(reading: ProgramReading, allowed: set[str], programs: tuple[Program, Program]) -> None:
     """Read the two sequences that the script compares, or record a failure if it would raise."""
     names = both(reading, Program.walked_names, *programs)
     if names is not None:
@@ -119,9 +119,9 @@ def read_as_script(reading: Reading, allowed: set[str], programs: tuple[Program,
         reading.sequences = predicted, true
 
 
-def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
+def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> ProgramReading:
     """Read what a reward needs of a record; `names_of` gives the names that its true program, which is valid, calls."""
-    reading = Reading()
+    reading = ProgramReading()
     try:
         reading.in_order = Program(predicted_text(record)).names(), names_of(record["ground_truth"])
         reading.add_functions(*reading.in_order)
@@ -143,7 +143,7 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(numbers) / len(numbers) if numbers else NAN
 
 
-def matched_in_order(predicted: Sequence[Call], true: Sequence[Call]) -> Matched:
+def matched_in_order(predicted: Sequence[FunctionCall], true: Sequence[FunctionCall]) -> Matched:
     """Match the first calls of a function with each other, the second calls, and so on."""
     left: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for call in reversed(true):

@@ -18,7 +18,7 @@ from ..text.text_pairs import (
     METEOR_METRIC,
     ROUGE_METRICS,
     KeywordOptions,
-    Pair,
+    TextPair,
     TextPairs,
     comparable,
     keyword_warnings,
@@ -126,7 +126,7 @@ def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def step_columns(
-    records: Records, pairs: Sequence[Pair], embedder: Embedder, options: GenOptions, advance: Advance
+    records: Records, pairs: Sequence[TextPair], embedder: Embedder, options: GenOptions, advance: Advance
 ) -> dict[str, np.ndarray]:
     """Return step recall and precision of the records whose reference has steps, for each value of delta."""
     of_nothing = float(options.empty_step_precision == "one")
@@ -173,7 +173,7 @@ def matched(
     return (nearest >= least).sum(axis=1), (nearest_generated >= least).sum(axis=1)
 
 
-def empty_responses(pairs: Sequence[Pair], options: GenOptions) -> list[Notice]:
+def empty_responses(pairs: Sequence[TextPair], options: GenOptions) -> list[Notice]:
     """Return a warning if empty responses have the best step precision."""
     empty = sum(not generated_steps(pair.generated) for pair in pairs)
     if not empty or options.empty_step_precision != "one":

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .answers import EMPTY, NOT_TEXT
 
-__all__ = ["Choice", "Question", "choice_of", "options_in"]
+__all__ = ["ChoiceQuestion", "ChosenOption", "choice_of", "options_in"]
 
 LETTERS = "ABCDE"
 SEPARATORS = ").：:-、"
@@ -24,7 +24,7 @@ AFTER_LETTER = re.compile(r"[A-Ea-e]\s?[).：:\-、]?\s?(.+?)\s?(?:&|$)")
 LETTERED = re.compile(r"[A-E]\)(?: |$)")
 
 
-class Choice(NamedTuple):
+class ChosenOption(NamedTuple):
     """The option in a response."""
 
     letter: str | None
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
     """Whether the confidence was rounded: `0.95` is 1 percent."""
 
 
-class Question(NamedTuple):
+class ChoiceQuestion(NamedTuple):
     """What a response is compared with."""
 
     options: Mapping[str, str]
@@ -46,7 +46,7 @@ class Question(NamedTuple):
     """The right option with its letter, `B) 5 ml`, or its text alone; None if it is no text, which nothing equals."""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Question:
+    def of(cls, record: Mapping[str, Any]) -> ChoiceQuestion:
         """Return the options of a record and its answer.
 
         Options are the lettered lines of `question`, and the entries of `choices` in their order; of a record with
@@ -60,7 +60,7 @@ class Question(NamedTuple):
             options |= {letter: text for letter, text in zip(LETTERS, choices, strict=False) if isinstance(text, str)}
         return cls(options, None if gold is None else spaced(gold))
 
-    def is_answered_by(self, choice: Choice) -> bool:
+    def is_answered_by(self, choice: ChosenOption) -> bool:
         """Return whether the choice is the right one: letter and text, or the text if the answer has no letter."""
         if choice.letter is None or (self.answer is not None and not LETTERED.match(self.answer)):
             return spaced(choice.text) == self.answer
@@ -85,7 +85,7 @@ def options_in(question: str) -> dict[str, str]:
     return options
 
 
-def choice_of(response: object, options: Mapping[str, str]) -> Choice | str:
+def choice_of(response: object, options: Mapping[str, str]) -> ChosenOption | str:
     """Return the option that a response chooses and its confidence, 0 without any, else the reason for its absence."""
     if not isinstance(response, str):
         return NOT_TEXT
@@ -95,12 +95,12 @@ def choice_of(response: object, options: Mapping[str, str]) -> Choice | str:
     confidence, fraction = confidence_in(text)
     match = FIRST_LETTER.match(text) or ANY_LETTER.search(text)
     if match is None:
-        return Choice(None, text, confidence, fraction)
+        return ChosenOption(None, text, confidence, fraction)
     letter = match[0].upper()
     if letter not in options:
         after = AFTER_LETTER.match(one_space(text))
-        return Choice(letter, after[1] if after else "", confidence, fraction)
-    return Choice(letter, options[letter], confidence, fraction)
+        return ChosenOption(letter, after[1] if after else "", confidence, fraction)
+    return ChosenOption(letter, options[letter], confidence, fraction)
 
 
 def confidence_in(text: str) -> tuple[int, bool]:

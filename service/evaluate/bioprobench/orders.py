@@ -26,7 +26,7 @@ __all__ = [
     "STEPS_DIFFER",
     "UNREAD",
     "ZERO_BASED",
-    "Order",
+    "OrderComparison",
     "compared",
     "compared_indices",
     "literal",
@@ -73,7 +73,7 @@ UNREAD = {
 """Reasons; new ones of responses come last, because their position is their number."""
 
 
-class Order(NamedTuple):
+class OrderComparison(NamedTuple):
     """How a given order compares with the right one."""
 
     exact: bool
@@ -176,15 +176,15 @@ def fault_of(indices: Sequence[int], named: AbstractSet[int], right: range) -> s
     return REPEATS if len(indices) > len(named) else MISSING_STEPS
 
 
-def compared(answer: Sequence[str], right: Sequence[str]) -> Order:
+def compared(answer: Sequence[str], right: Sequence[str]) -> OrderComparison:
     """Compare the texts of the steps in a given order with the same texts in the right one, equal texts as one step."""
     last = {text: pos for pos, text in enumerate(answer)}
     distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
     positions = [last[text] for text in reversed(distinct)]
-    return Order(list(answer) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
+    return OrderComparison(list(answer) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
 
 
-def compared_indices(answer: Sequence[int], right: Sequence[int]) -> Order:
+def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderComparison:
     """Compare an order of indices with the right one, pair by pair.
 
     `right` may name an index twice, which is then never exact; a pair of equal indices is not concordant.
@@ -193,7 +193,7 @@ def compared_indices(answer: Sequence[int], right: Sequence[int]) -> Order:
     counts = Counter(right)
     distinct = dict.fromkeys(reversed(right))
     positions = [position[index] for index in reversed(distinct) for _ in range(counts[index])]
-    return Order(list(answer) == list(right), pairs_of(len(right)), increasing_pairs(positions))
+    return OrderComparison(list(answer) == list(right), pairs_of(len(right)), increasing_pairs(positions))
 
 
 def pairs_of(count: int) -> int:

@@ -23,10 +23,10 @@ from ..task import (
     reporting,
 )
 from .answers import EMPTY, FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
-from .letters import Question, choice_of
+from .letters import ChoiceQuestion, choice_of
 from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
-__all__ = ["TASK", "Answer", "answer_of"]
+__all__ = ["TASK", "PqaAnswer", "answer_of"]
 
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
@@ -43,7 +43,7 @@ UNREAD = {
 REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
 
 
-class Answer(NamedTuple):
+class PqaAnswer(NamedTuple):
     """The answer in a response."""
 
     text: str
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
     """Whether a point is followed by a digit (`0.95`): what was read is the number before it, 0."""
 
 
-def answer_of(response: object) -> Answer | str:
+def answer_of(response: object) -> PqaAnswer | str:
     """Return the answer and its confidence, else the reason for its absence."""
     if not isinstance(response, str):
         return NOT_TEXT
@@ -72,7 +72,7 @@ def answer_of(response: object) -> Answer | str:
     confidence = int(digits[0])
     if confidence > 100:
         return "confidence_over_100"
-    return Answer(parts[0].strip(), confidence, FRACTION.search(parts[1]) is not None)
+    return PqaAnswer(parts[0].strip(), confidence, FRACTION.search(parts[1]) is not None)
 
 
 class PqaRecord(ConversationRecord):
@@ -106,13 +106,13 @@ class LetterReader:
     """Reads responses as the SCORE paper's authors do; each question once, which thousands of responses may share."""
 
     def __init__(self) -> None:
-        self._questions: dict[tuple[int, ...], Question] = {}
+        self._questions: dict[tuple[int, ...], ChoiceQuestion] = {}
 
     def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
         """Return the same as `ScriptReader.read`; the objects of the records must exist as long as the reader."""
         key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
         if key not in self._questions:
-            self._questions[key] = Question.of(record)
+            self._questions[key] = ChoiceQuestion.of(record)
         question = self._questions[key]
         choice = choice_of(record["generated_response"], question.options)
         return choice if isinstance(choice, str) else (question.is_answered_by(choice), *choice[2:])

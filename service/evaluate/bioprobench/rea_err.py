@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ...errors import InvalidRequest, Issue
-from ..judges.asking import FAULT, JUDGE_FAULT, Question, answers
+from ..judges.asking import FAULT, JUDGE_FAULT, JudgeQuestion, answers
 from ..judges.endpoint import Endpoint, JudgeFault
 from ..judges.options import JudgeOptions
 from ..judges.replies import Judgement
@@ -196,7 +196,7 @@ def said(
             yield row, options.judge(record, answer_in(response))
             advance(row + 1)
         else:
-            questions.append(Question(row, prompt_of(record, answer_in(response))))
+            questions.append(JudgeQuestion(row, prompt_of(record, answer_in(response))))
     for question, answer in answers(questions, options, partial(judged, options), advance):
         yield question.row, answer if isinstance(answer, JudgeFault) else "".join(answer.texts[:1])
 
@@ -214,7 +214,7 @@ def prompt_of(record: Mapping[str, Any], answer: str) -> str:
     return PROMPT.format(**texts, answer=answer)
 
 
-def judged(options: ReaErrOptions, endpoint: Endpoint, question: Question) -> Judgement:
+def judged(options: ReaErrOptions, endpoint: Endpoint, question: JudgeQuestion) -> Judgement:
     """Ask a question once; raises JudgeFault."""
     body = {"max_tokens": options.max_tokens, "temperature": options.temperature, "seed": options.seed}
     parameters = {name: value for name, value in body.items() if value is not None}

@@ -13,16 +13,16 @@ from ...errors import InvalidRequest, Issue
 from ..task import Advance
 from .endpoint import Endpoint, JudgeFault
 from .options import JudgeOptions
-from .replies import Judgement, Replies, name_of
+from .replies import Judgement, JudgeReplies, name_of
 
-__all__ = ["FAULT", "JUDGE_FAULT", "Question", "answers"]
+__all__ = ["FAULT", "JUDGE_FAULT", "JudgeQuestion", "answers"]
 
 JUDGE_FAULT = "judge_fault"
 FAULT = {JUDGE_FAULT: "The judge did not answer, or not with a chat completion."}
 """The reason of a record that the judge did not answer, as in `Task.failures`."""
 
 
-class Question(NamedTuple):
+class JudgeQuestion(NamedTuple):
     """One prompt about one record; `repeat` counts the earlier questions with the same prompt and run."""
 
     row: int
@@ -36,20 +36,20 @@ class Question(NamedTuple):
         return f"{self.run}.{self.repeat}.{request}"
 
 
-Ask = Callable[[Endpoint, Question], Judgement]
+Ask = Callable[[Endpoint, JudgeQuestion], Judgement]
 """Asks one question, with as many requests as it takes; raises JudgeFault."""
 
 
 def answers(
-    questions: Iterable[Question], options: JudgeOptions, ask: Ask, advance: Advance
-) -> Iterator[tuple[Question, Judgement | JudgeFault]]:
+    questions: Iterable[JudgeQuestion], options: JudgeOptions, ask: Ask, advance: Advance
+) -> Iterator[tuple[JudgeQuestion, Judgement | JudgeFault]]:
     """Yield every question with its answer, in any order.
 
     Until the judge has replied once, questions are asked one by one, and a fault raises InvalidRequest; afterwards,
     `options.concurrency` at the same time, and a fault is the answer to its question only.
     """
     key = os.environ.get("ASSAY_JUDGE_KEY")
-    replies = Replies(options.replies) if options.replies else None
+    replies = JudgeReplies(options.replies) if options.replies else None
     endpoint = Endpoint(options.base_url, options.model, key, options.timeout, options.retries, replies)
     waiting = counted(questions)
     while not endpoint.reached and (first := next(waiting, None)):
@@ -59,7 +59,7 @@ def answers(
         yield first, answer
         advance(first.row)
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="assay-judge") as pool:
-        running: dict[Future[Judgement | JudgeFault], Question] = {}
+        running: dict[Future[Judgement | JudgeFault], JudgeQuestion] = {}
         try:
             while True:
                 for question in islice(waiting, 2 * options.concurrency - len(running)):
@@ -74,7 +74,7 @@ def answers(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def counted(questions: Iterable[Question]) -> Iterator[Question]:
+def counted(questions: Iterable[JudgeQuestion]) -> Iterator[JudgeQuestion]:
     """Yield the questions with their `repeat`."""
     earlier: Counter[str] = Counter()
     for question in questions:
@@ -83,7 +83,7 @@ def counted(questions: Iterable[Question]) -> Iterator[Question]:
         earlier[name] += 1
 
 
-def answer_to(question: Question, endpoint: Endpoint, ask: Ask) -> Judgement | JudgeFault:
+def answer_to(question: JudgeQuestion, endpoint: Endpoint, ask: Ask) -> Judgement | JudgeFault:
     """Return the answer, or the fault instead of raising it."""
     try:
         return ask(endpoint, question)

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .replies import Judgement, Replies, name_of
+from .replies import Judgement, JudgeReplies, name_of
 
 __all__ = ["Endpoint", "JudgeFault"]
 
@@ -40,7 +40,13 @@ class Endpoint:
     """
 
     def __init__(
-        self, base_url: str | None, model: str, key: str | None, timeout: float, retries: int, replies: Replies | None
+        self,
+        base_url: str | None,
+        model: str,
+        key: str | None,
+        timeout: float,
+        retries: int,
+        replies: JudgeReplies | None,
     ) -> None:
         self.address = f"{base_url.rstrip('/')}/chat/completions" if base_url else None
         self.model = model

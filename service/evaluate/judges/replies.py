@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 
 from ...errors import InvalidRequest, Issue
 
-__all__ = ["Judgement", "Replies", "name_of"]
+__all__ = ["JudgeReplies", "Judgement", "name_of"]
 
 BEGINNING = b'{"request": "'
 """How every line of the file begins."""
@@ -23,7 +23,7 @@ class Judgement(NamedTuple):
     logprobs: dict[str, float] | None
 
 
-class Replies:
+class JudgeReplies:
     """A file of replies by request; safe to use from several threads at once.
 
     Each reply is appended when it arrives, so an evaluation that is interrupted loses nothing. Raises InvalidRequest

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ..judges.asking import FAULT, JUDGE_FAULT, Question, answers
+from ..judges.asking import FAULT, JUDGE_FAULT, JudgeQuestion, answers
 from ..judges.endpoint import Endpoint, JudgeFault
 from ..judges.options import JudgeOptions
 from ..judges.replies import Judgement
 from ..task import Advance, Evaluation, Failure, Metric, Notice, Record, Records, Task, mean_of
 from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_samples
-from .tallies import NO_SCORE, NOT_JUDGED, Tally, average, deviation, over_runs, slug
+from .tallies import NO_SCORE, NOT_JUDGED, CriterionTally, average, deviation, over_runs, slug
 
 __all__ = ["TASK"]
 
@@ -127,7 +127,7 @@ class LlamEval(Task):
     failures = FAILURES
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        tallies = [Tally() for _ in records]
+        tallies = [CriterionTally() for _ in records]
         modes = {"by_logprobs": options.method == "logprobs", "form": options.parser == "form"}
         to_ask = []
         for row, record in enumerate(records):
@@ -152,7 +152,7 @@ class LlamEval(Task):
             evaluation.warnings.extend(incomplete(evaluation))
         return evaluation
 
-    def summary(self, tallies: list[Tally], n_runs: int, failed: list[Failure]) -> Evaluation:
+    def summary(self, tallies: list[CriterionTally], n_runs: int, failed: list[Failure]) -> Evaluation:
         """Return the means over the runs, the standard deviations of single scores, and those over several runs."""
         deviated = [metric.name for metric in OF_RECORDS]
         measured = [metric.name for metric in self.metrics if metric.per_record and metric not in DEVIATIONS]
@@ -194,7 +194,7 @@ def judged(record: Mapping[str, Any]) -> bool:
     return record.get("responses") is not None or record.get("score_token_logprobs") is not None
 
 
-def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) -> Iterator[Question]:
+def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) -> Iterator[JudgeQuestion]:
     """Yield what to ask about a record, in every run."""
     prompt_template, criterion = record.get("prompt"), record.get("criterion")
     source, response = record.get(options.baseline), record.get("generated_response")
@@ -206,10 +206,10 @@ def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) 
             prompts[name] = prompt_of(name, source, response, options.prompt, options.baseline)
     for run in range(options.runs):
         for name, prompt in prompts.items():
-            yield Question(row, prompt, name, run)
+            yield JudgeQuestion(row, prompt, name, run)
 
 
-def sampled(options: LlamEvalOptions, endpoint: Endpoint, question: Question) -> Judgement:
+def sampled(options: LlamEvalOptions, endpoint: Endpoint, question: JudgeQuestion) -> Judgement:
     """Request enough samples for one question, and more while none states a score, in `rounds` requests at most."""
     by_logprobs = options.method == "logprobs"
     needed = 1 if by_logprobs else options.samples

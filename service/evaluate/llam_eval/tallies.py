@@ -14,7 +14,7 @@ from ..task import mean_of
 from .prompts import CRITERIA
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
 
-__all__ = ["NOT_JUDGED", "NO_SCORE", "Tally", "average", "deviation", "over_runs", "slug"]
+__all__ = ["NOT_JUDGED", "NO_SCORE", "CriterionTally", "average", "deviation", "over_runs", "slug"]
 
 NO_SCORE = "no_score"
 NOT_JUDGED = "not_judged"
@@ -25,7 +25,7 @@ def slug(criterion: str) -> str:
     return criterion.strip().lower()
 
 
-class Tally:
+class CriterionTally:
     """Values of the judgements of one record, by metric and run; each metric is the mean over the criteria."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from ...extras import install_command
 from ..optional_dependencies import import_optional, not_installed
 from ..task import Options
 from .embedders import loading_weights
-from .text_pairs import Pair
+from .text_pairs import TextPair
 
 __all__ = ["BertScoreOptions", "bertscore_model", "scores_of"]
 
@@ -60,7 +60,7 @@ def bertscore_model(options: Any, default_layer: int | None = None) -> BertScore
     return score
 
 
-def scores_of(model: BertScoreModel, pairs: Sequence[Pair]) -> np.ndarray:
+def scores_of(model: BertScoreModel, pairs: Sequence[TextPair]) -> np.ndarray:
     """Return precision, recall and F1 of each pair, float64 (3, n); 0 if one of its texts is empty.
 
     The package gives 0 there too, but fails with version 5 of Transformers.

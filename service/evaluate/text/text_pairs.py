@@ -31,7 +31,7 @@ __all__ = [
     "ROUGE_METRICS",
     "TOO_LONG",
     "KeywordOptions",
-    "Pair",
+    "TextPair",
     "TextPairs",
     "comparable",
     "keyword_warnings",
@@ -92,7 +92,7 @@ class KeywordOptions(Options):
     )
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """One generated text with its row and its reference."""
 
     row: int
@@ -100,7 +100,9 @@ class Pair(NamedTuple):
     generated: str
 
 
-def comparable(texts: Iterable[tuple[str | None, str | None]], reason_of_none: str) -> tuple[list[Pair], list[Failure]]:
+def comparable(
+    texts: Iterable[tuple[str | None, str | None]], reason_of_none: str
+) -> tuple[list[TextPair], list[Failure]]:
     """Return the pairs (reference, response) that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, (reference, response) in enumerate(texts):
@@ -109,7 +111,7 @@ def comparable(texts: Iterable[tuple[str | None, str | None]], reason_of_none: s
         elif max(len(response), len(reference)) > MAX_LENGTH:
             failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
         else:
-            pairs.append(Pair(row, reference, response))
+            pairs.append(TextPair(row, reference, response))
     return pairs, failed
 
 
@@ -117,12 +119,12 @@ def comparable(texts: Iterable[tuple[str | None, str | None]], reason_of_none: s
 class TextPairs:
     """Pairs whose metrics are filled into columns: those that are wanted and whose dependencies are installed."""
 
-    pairs: Sequence[Pair]
+    pairs: Sequence[TextPair]
     columns: Mapping[str, np.ndarray]
     dependencies: OptionalDependencies
     advance: Advance
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[TextPair]:
         """Yield the pairs and report the progress."""
         for done, pair in enumerate(self.pairs, start=1):
             yield pair

@@ -17,7 +17,7 @@ from pydantic import Field
 from .lexical import BLEU, bleu_metric, fill_bleu
 from .lexical import TASK as LEXICAL
 from .optional_dependencies import OptionalDependencies
-from .scirecipe import orc_of
+from .scirecipe_records import orc_of
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord, ScoreTask
 from .task import USUAL, Advance, Evaluation, Metric, Notice, Records, mean_of
@@ -28,7 +28,7 @@ from .text.text_pairs import (
     KEYWORDS_NEED_MODEL,
     TOO_LONG,
     KeywordOptions,
-    Pair,
+    TextPair,
     TextPairs,
     comparable,
     keyword_warnings,
@@ -97,7 +97,7 @@ class TableOptions(ScoreOptions, KeywordOptions, BertScoreOptions):
     nltk: NltkRules = Field("3.9", description="Profile paper: rules for splitting words for METEOR.")
 
 
-class PaperTable(ScoreTask):
+class SciRecipeTask(ScoreTask):
     """The table of the paper."""
 
     name = "scirecipe"
@@ -159,7 +159,7 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
     present = []
     for row, reference, response in pairs:
         sections = sections_in(response)
-        pair = Pair(row, reference.strip(), sections.orc.strip() if sections else "")
+        pair = TextPair(row, reference.strip(), sections.orc.strip() if sections else "")
         if pair.reference and pair.generated:
             present.append(pair)
     empty = sorted({pair.row for pair in pairs} - {pair.row for pair in present})
@@ -209,7 +209,7 @@ def fill_bertscore(texts: TextPairs, options: Any) -> None:
     model = texts.dependencies.load(partial(bertscore_model, options, SCRIPT_LAYER if script else None), *BERTSCORE)
     if model is None:
         return
-    pairs = [Pair(row, *map(without_headers, both)) for row, *both in texts.pairs] if script else texts.pairs
+    pairs = [TextPair(row, *map(without_headers, both)) for row, *both in texts.pairs] if script else texts.pairs
     rows = [pair.row for pair in pairs]
     for name, values in zip(BERTSCORE, scores_of(model, pairs), strict=True):
         texts.columns[name][rows] = values
@@ -220,4 +220,4 @@ def without_headers(text: str) -> str:
     return STEP_HEADER.sub("", text)
 
 
-TASK = PaperTable()
+TASK = SciRecipeTask()

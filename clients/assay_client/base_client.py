@@ -20,14 +20,14 @@ from .coalescing import BatchKey, Entry, settle_entries
 from .errors import InvalidRequest
 from .json_text import dumps
 from .local import LocalService, shared_local_service
-from .replies import Reply, ScoreReplies, error_of, read_document
-from .requests import ScoreRequest, assemble_request, score_request
+from .replies import HttpReply, ScoreReplies, error_of, read_document
+from .requests import EncodedRequest, assemble_request, score_request
 from .results import Score, Scores
 from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
 from .transport.addresses import Address
-from .transport.http11 import Exchange, Fault, request_head
+from .transport.http11 import HttpExchange, TransportFault, request_head
 from .transport.pool import Transport
 
 __all__ = ["BaseClient", "Reference"]
@@ -38,7 +38,7 @@ Reference = str | bool | Mapping[str, Any]
 _request_numbers = count(1)
 
 
-class Call(NamedTuple):
+class ClientCall(NamedTuple):
     """A request, whichever service replies to it."""
 
     method: str
@@ -102,7 +102,7 @@ class BaseClient:
         return await self._scores(request, await self._deadline(timeout))
 
     async def _scores(
-        self, request: ScoreRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
+        self, request: EncodedRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
     ) -> Scores:
         """Return the scores of a request. Send responses for which a service had no time left again, as its retries.
 
@@ -111,14 +111,14 @@ class BaseClient:
         replies = ScoreReplies(request, receive)
         request_id = new_request_id()
 
-        async def attempt(address: Address, seconds: float) -> Reply:
+        async def attempt(address: Address, seconds: float) -> HttpReply:
             nonlocal request_id
-            sent = Call("POST", "/v1/score", replies.request.body, request_id, deadline)
+            sent = ClientCall("POST", "/v1/score", replies.request.body, request_id, deadline)
             reply = await self._attempt(sent, address, seconds)
             missing = replies.add(reply) if reply.status == 200 else None
             if missing is not None:
                 request_id = new_request_id()
-                raise Fault(missing)
+                raise TransportFault(missing)
             return reply
 
         reply = await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
@@ -160,20 +160,20 @@ class BaseClient:
 
         await settle_entries(entries, score)
 
-    async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> Reply:
+    async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> HttpReply:
         """Send a request, always under the same id, until a reply is final; raise Unavailable."""
-        call = Call(method, route, body, new_request_id(), deadline)
+        call = ClientCall(method, route, body, new_request_id(), deadline)
         attempt = partial(self._attempt, call)
         return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
 
-    async def _attempt(self, call: Call, address: Address, seconds: float) -> Reply:
-        """Send a request to a service once; raise Fault."""
+    async def _attempt(self, call: ClientCall, address: Address, seconds: float) -> HttpReply:
+        """Send a request to a service once; raise TransportFault."""
         headers = self._headers(call.request_id, address, seconds)
         head = request_head(call.method, address, call.route, headers, len(call.body))
         try:
-            reply = await self._transport.exchange(Exchange(address, head, call.body, seconds, call.deadline))
+            reply = await self._transport.exchange(HttpExchange(address, head, call.body, seconds, call.deadline))
             return checked_reply(reply, call.request_id, call.route, address)
-        except Fault:
+        except TransportFault:
             if self._local is not None:
                 await self._acquire_local(call.deadline - time.monotonic())
             raise
@@ -228,10 +228,10 @@ def new_request_id() -> str:
     return f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
 
 
-def checked_reply(reply: Reply, request_id: str, route: str, address: Address) -> Reply:
-    """Return the reply; raise Fault if it belongs to another request, InvalidRequest if the route is missing."""
+def checked_reply(reply: HttpReply, request_id: str, route: str, address: Address) -> HttpReply:
+    """Return the reply; raise TransportFault if it answers another request, InvalidRequest if the route is missing."""
     if reply.headers.get("x-request-id", request_id) != request_id:
-        raise Fault("the reply belongs to another request")
+        raise TransportFault("the reply belongs to another request")
     if reply.status == 404:
         detail = f"no {route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
         message = f"{str(error_of(reply)).rstrip('.')}; {detail}"

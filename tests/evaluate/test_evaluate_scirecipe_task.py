@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.errors import NotInstalled
-from assay.service.evaluate import evaluate, paper_table
+from assay.service.evaluate import evaluate, scirecipe_task
 from assay.service.evaluate.optional_dependencies import not_installed
-from assay.service.evaluate.paper_table import NINE
+from assay.service.evaluate.scirecipe_task import NINE
 
 sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("nltk")
@@ -126,7 +126,7 @@ def without_wordnet(monkeypatch):
     def nothing():
         raise not_installed("task", "METEOR needs WordNet 3.0")
 
-    monkeypatch.setattr(paper_table, "meteor_scorer", nothing)
+    monkeypatch.setattr(scirecipe_task, "meteor_scorer", nothing)
 
 
 @pytest.mark.usefixtures("without_wordnet")
@@ -196,7 +196,7 @@ def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
 
 
 def test_avg_has_the_count_of_its_shortest_column(monkeypatch):
-    monkeypatch.setattr(paper_table, "meteor_scorer", lambda: lambda reference, hypothesis: 0.5)
+    monkeypatch.setattr(scirecipe_task, "meteor_scorer", lambda: lambda reference, hypothesis: 0.5)
     records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, f"Step 1: {STEP}")]
     result = evaluate("scirecipe", records)
     assert result.aggregate["avg"] is not None
