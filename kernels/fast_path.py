@@ -34,7 +34,7 @@ USE_GENERAL_PATH = -1
 INCLUDE = FIELDS.index("include")
 
 
-class Envelope(NamedTuple):
+class EnvelopeArrays(NamedTuple):
     """The arrays that `read_request` writes, and read-only views of them, because kernels have one signature."""
 
     fields: np.ndarray  # int64 (8, 3), see `envelope.py`
@@ -54,14 +54,14 @@ class Envelope(NamedTuple):
 class FastPathRequest(NamedTuple):
     """The memory of one request at a time."""
 
-    envelope: Envelope
+    envelope: EnvelopeArrays
     rewards: np.ndarray  # float64 (1, rows): of one configuration, like the two below
     reasons: np.ndarray  # uint8 (1, rows)
     components: np.ndarray  # float64 (1, 11, rows)
-    response_text: np.ndarray  # uint8 (n,): row of `Envelope.texts`, read only, like all below
-    response_offsets: np.ndarray  # int64 (rows + 1,): row of `Envelope.offsets`
-    reference_index: np.ndarray  # int64 (rows,): `Envelope.chosen`
-    reference_rows: np.ndarray  # int64 (rows,): `Envelope.reference_rows`
+    response_text: np.ndarray  # uint8 (n,): row of `EnvelopeArrays.texts`, read only, like all below
+    response_offsets: np.ndarray  # int64 (rows + 1,): row of `EnvelopeArrays.offsets`
+    reference_index: np.ndarray  # int64 (rows,): `EnvelopeArrays.chosen`
+    reference_rows: np.ndarray  # int64 (rows,): `EnvelopeArrays.reference_rows`
     parsed: References  # `references`
     references: References  # writable
     workspace: Workspace
@@ -74,7 +74,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
     chosen, reference_rows = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     references = allocate_with_slots(5 * max_bytes, rows)
     workspace = allocate_workspace(5 * max_bytes, 2 * 5 * max_bytes)
-    envelope = Envelope(
+    envelope = EnvelopeArrays(
         fields=np.zeros((len(FIELDS), 3), np.int64),
         unknown=np.zeros((2, 2), np.int64),
         texts=texts,
@@ -125,7 +125,7 @@ def locate_references(request, expected, rows, max_steps):
 def read_request(request, body, max_reference_bytes, max_steps):
     """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
-    request: an `Envelope`. Handles valid JSON of references, responses and optionally `include`, with one reference or
+    request: an `EnvelopeArrays`. Handles valid JSON of references, responses and optionally `include`, with one reference or
     one for each response. `read_missing` has to read the unread references before scoring.
     """
     fields = request.fields

@@ -1,4 +1,4 @@
-"""What both clients share: settings, their calls as coroutines, fork handling, and mode "local".
+"""Base of both clients: settings, their calls as coroutines, fork handling, and mode "local".
 
 The coroutines of `Client` never suspend, because its transport and its `_sleep` block: `completed` runs them.
 """
@@ -191,7 +191,6 @@ class BaseClient:
         return headers | {"Authorization": authorization} if authorization else headers
 
     def _acquire_local_blocking(self, seconds: float) -> None:
-        """Acquire the service of mode "local", starting it if needed; blocks."""
         with self._local_lock:
             if self._local is not None:
                 self._local.ensure(seconds)
@@ -205,7 +204,6 @@ class BaseClient:
             self._local = local
 
     def _close(self) -> None:
-        """Close idle connections and release a local service."""
         self._transport.pool.close()
         with self._local_lock:
             if self._local is not None:

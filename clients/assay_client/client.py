@@ -28,9 +28,9 @@ class Client(BaseClient):
     ----------
     settings : ClientSettings or str or sequence of str, optional
         Complete settings, or what `base_url` accepts: `Client("http://host:8000")`.
-    **given
+    **arguments
         Fields of `ClientSettings`, with `base_url` (one URL, several in a list or separated by commas, or `local`) and
-        `uds` (path of a Unix socket) in place of `addresses`. The environment supplies those that are not given.
+        `uds` (path of a Unix socket) in place of `addresses`. The environment supplies missing ones.
 
     Raises
     ------
@@ -71,8 +71,8 @@ class Client(BaseClient):
         reference_index : sequence of int, optional
             The position of the reference of each response; optional if there is one reference or n.
         config : mapping, optional
-            Settings of the reward that override those of the client. With a list of tasks, options of other tasks than
-            SCORE are under the task's name.
+            Settings of the reward that override the client's. With a list of tasks, options of other tasks than SCORE
+            are under the task's name.
         include : iterable of str
             Columns to return besides the rewards: `components`, `advantages`.
         timeout : float, optional
@@ -114,7 +114,7 @@ class Client(BaseClient):
     ) -> Score:
         """Score one response; concurrent calls of several threads share a request.
 
-        `record` is a name that errors repeat. The other arguments and the errors are those of `score`. Calls that name
+        `record` is a name that errors repeat. The other arguments and the errors are as for `score`. Calls that name
         their task, also SCORE, have `TASK_COMPONENTS`, and share requests whatever their tasks.
         """
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
@@ -137,7 +137,7 @@ class Client(BaseClient):
         """Return the reply of any other route, as in `client.request("/v1/evaluate", {"task": …, "records": […]})`.
 
         body: an object, or JSON that holds one, to be sent by POST; without it, the request is a GET. Deadline, retries
-        and errors are those of `score`; also raises BadReply if the reply is not a JSON object.
+        and errors are as for `score`; also raises BadReply if the reply is not a JSON object.
         """
         return completed(self._request(route, body, timeout))
 
@@ -168,7 +168,7 @@ class AsyncClient(BaseClient):
 
     Parameters
     ----------
-    settings, **given
+    settings, **arguments
         As for `Client`, as are the errors.
     """
 
@@ -192,7 +192,7 @@ class AsyncClient(BaseClient):
         groups: Sequence[str | int] | None = None,
         task: str | Sequence[str] | None = None,
     ) -> Scores:
-        """Score a batch of n responses in one request; parameters, result and errors are those of `Client.score`."""
+        """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
         return await self._score(
             responses, references, reference_index, config, include, timeout, records, groups, task
         )

@@ -155,7 +155,6 @@ def invalid(
 
 
 def invalid_setting(name: str, detail: str) -> InvalidSetting:
-    """Return the error of one invalid setting."""
     return InvalidSetting(f"{name}: {detail}", issues=[Issue(name, "invalid_setting", detail)])
 
 

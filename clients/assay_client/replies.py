@@ -17,7 +17,7 @@ from .tasks import OUT_OF_TIME
 __all__ = ["HttpReply", "ScoreReplies", "error_of", "read_document", "read_scores"]
 
 REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of reasons, also of those that a newer service has."""
+"""Names of reasons, also of reasons that only a newer service has."""
 
 MAX_FLOAT = sys.float_info.max
 
@@ -182,7 +182,7 @@ def foreign_detail(reply: HttpReply) -> str:
 
 
 def problem_document(reply: HttpReply) -> dict[str, Any]:
-    """Return the problem document (RFC 9457); empty if the reply has none, such as that of a proxy."""
+    """Return the problem document (RFC 9457); empty if the reply has none, such as a proxy's."""
     try:
         document = loads(reply.body)
     except ValueError:

@@ -35,9 +35,9 @@ class EncodedRequest:
     include: tuple[str, ...]
     groups: list[str | int] | None
     task: str | tuple[str, ...]
-    """One task, or that of each response."""
+    """One task, or the task of each response."""
     caller_positions: tuple[tuple[int, ...], ...] | None
-    """For each reference sent, its positions in the caller's list; None if the lists are equal."""
+    """The positions in the caller's list of each reference sent; None if the lists are equal."""
     records: tuple[object, ...] | None = None
     """The caller's names for the responses, if each has a separate reference."""
     rows: tuple[int, ...] | None = None
@@ -45,24 +45,20 @@ class EncodedRequest:
 
     @property
     def responses(self) -> int:
-        """Number of responses."""
         return len(self.texts)
 
     @property
     def reference_index(self) -> list[int]:
-        """The position of the reference of each response."""
         if self.index is not None:
             return self.index
         return [0] * self.responses if len(self.references) == 1 else list(range(self.responses))
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the components that the reply must have."""
         return components_of(self.task)
 
     @property
     def tasks(self) -> list[str]:
-        """The task of each response."""
         return [self.task] * self.responses if isinstance(self.task, str) else list(self.task)
 
     def in_caller_terms(self, issues: Sequence[Issue]) -> list[Issue]:
@@ -81,7 +77,7 @@ class EncodedRequest:
         return with_records(renamed, self.records)
 
     def part(self, rows: Sequence[int]) -> EncodedRequest:
-        """Return a request of some of these responses; its issues have the positions of all of them."""
+        """Return a request of some of these responses; its issues have the positions in the whole batch."""
         index = self.reference_index
         sent = sorted({index[k] for k in rows})
         position = {j: i for i, j in enumerate(sent)}
@@ -131,7 +127,7 @@ def score_request(
     tasks = task if isinstance(task, str) else tuple(checked_sequence(task, "task"))
     each = [tasks] * len(texts) if isinstance(tasks, str) else tasks
     is_paired = reference_index is None and len(entries) == len(texts) == len(each)
-    # Of references that are not paired with a task, those of SCORE are left to the service if there are other tasks.
+    # In a batch of several tasks, the service checks references that are not paired with a task.
     kinds = each if is_paired else [SCORE if all(name == SCORE for name in each) else ""] * len(entries)
     contents = [reference_content(reference, kind) for reference, kind in zip(entries, kinds, strict=True)]
     issues = [
@@ -177,7 +173,6 @@ def task_issues(task: str | tuple[Any, ...], n: int) -> list[Issue]:
 
 
 def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
-    """Return issues with the names of their records, if there are any."""
     names = records or ()
     return [
         issue._replace(record=names[issue.element[1]]) if 0 <= issue.element[1] < len(names) else issue

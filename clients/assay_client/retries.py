@@ -30,7 +30,7 @@ WARNING_SECONDS = 10.0
 logger = logging.getLogger("assay_client")
 
 _warned_at = float("-inf")
-"""When the last such warning was logged, on the monotonic clock."""
+"""Time of the last such warning, on the monotonic clock."""
 
 
 class Endpoints:
@@ -48,11 +48,9 @@ class Endpoints:
         return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
 
     def put_last(self, address: Address, until: float) -> None:
-        """Put a service that has failed last until then."""
         self._last_until[address] = until
 
     def restore(self, address: Address) -> None:
-        """Forget that a service has failed."""
         self._last_until.pop(address, None)
 
 

@@ -53,7 +53,7 @@ ADAPTER_VARIABLES = (
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How to reach the service, and timeouts in seconds. Immutable, picklable and hashable.
+    """Addresses of the service, and timeouts in seconds. Immutable, picklable and hashable.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ClientSettings:
     command : tuple of str
         Mode "local": the `assay` command and its first arguments; if empty, `assay` is found on PATH.
     config : str
-        Settings of the reward for every request, as canonical JSON: those of SCORE, and options of other tasks under
+        Settings of the reward for every request, as canonical JSON: SCORE's settings, and options of other tasks under
         the task's name.
     timeout : float
         Time until a call ends, with its result or an error.
@@ -118,7 +118,7 @@ class ClientSettings:
         ----------
         environ : mapping, optional
             The environment; `os.environ` by default.
-        **given
+        **arguments
             As for `Client`.
 
         Raises
@@ -151,7 +151,7 @@ class ClientSettings:
     def merged(self, overrides: Mapping[str, Any] | None, task: str | tuple[str, ...] = SCORE) -> str:
         """Return the `config` of a request with the settings of a call merged into it, as canonical JSON.
 
-        The settings of a call are those of its task; if it has a list of tasks, they have the form of `config`. Raise
+        The settings of a call belong to its task; if it has a list of tasks, they have the form of `config`. Raise
         InvalidSetting.
         """
         if not overrides:
@@ -278,12 +278,12 @@ def parse_count(value: Any) -> int:
 
 
 class Setting(NamedTuple):
-    """What an argument accepts."""
+    """The parser and the types of an argument of a client."""
 
     parse: Callable[[Any], Any]
     types: tuple[type, ...]
     expected: str
-    """What an error says that it must be."""
+    """The end of an error's sentence "must be …"."""
 
 
 NUMBER: Any = (Real, str), "a number"  # numbers may be text, as in the environment

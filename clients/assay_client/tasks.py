@@ -114,14 +114,12 @@ PASSED_IF: dict[str, tuple[str, ...]] = {
 """The components of each task that are 1 if a response passes."""
 
 ROUNDING = 1e-9
-"""How far a component may be from 1: the similarity of equal texts is 1 only up to rounding."""
+"""Tolerance of a component that must be 1: the similarity of equal texts is 1 only up to rounding."""
 
 
 def components_of(task: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the components of replies to a request of one task, or of a list of tasks."""
     return COMPONENTS if task == SCORE else TASK_COMPONENTS
 
 
 def has_passed(task: str, components: Mapping[str, float]) -> float:
-    """Return 1 if a response with these components passes, else 0."""
     return float(all(abs(components[name] - 1) <= ROUNDING for name in PASSED_IF[task]))

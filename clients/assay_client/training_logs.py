@@ -26,7 +26,7 @@ BATCH = "score/batch"
 
 TENSORBOARD_VARIABLES = ("TENSORBOARD_DIR", "TENSORBOARD_LOGGING_DIR")
 SUBFOLDER = "assay"
-"""Of the trainer's folder: TensorBoard follows one file of a folder, and would leave the trainer's."""
+"""Subfolder of the trainer's folder: TensorBoard follows one file of a folder, and would leave the trainer's."""
 
 CHOICES = ("main", "all")
 LEFT_OUT = {
@@ -119,7 +119,6 @@ def log_to_wandb(run: Any, means: Mapping[str, float]) -> None:
 
 
 def log_to_tensorboard(folder: str, means: Mapping[str, float], step: int) -> None:
-    """Write the means to event files in a folder, by a writer for each process."""
     key = os.getpid(), folder
     if key not in _writers:
         _writers[key] = tensorboard_writer(folder)
@@ -136,19 +135,17 @@ def tensorboard_writer(folder: str) -> Any:
 
 
 def wandb_run() -> Any:
-    """Return the active run of Weights & Biases in this process, None without one."""
     run = getattr(sys.modules.get("wandb"), "run", None)
     return None if run is None or getattr(run, "disabled", False) else run
 
 
 def mlflow_run() -> Any:
-    """Return the active run of MLflow in this thread, None without one."""
     active_run = getattr(sys.modules.get("mlflow"), "active_run", None)
     return None if active_run is None else active_run()
 
 
 def run_name() -> str | None:
-    """Return the name of the active run of this process, or that which WANDB_NAME announces."""
+    """Return the name of the active run of this process, or the name in WANDB_NAME."""
     run = wandb_run()
     if run is not None:
         return run.name or run.id  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What the packages for frameworks share: the rows that `assay prepare` writes, and their scores."""
+"""Base of the packages for frameworks: the rows that `assay prepare` writes, and their scores."""
 
 from .rows import PreparedRow, read_rows
 from .scoring import Scored, metrics_of, score_response_async, score_responses, score_responses_async

@@ -1,4 +1,4 @@
-"""What `assay evaluate` reports on answers to prepared rows: computed by the service, over all answers together.
+"""The metrics of `assay evaluate` on answers to prepared rows: computed by the service, over all answers together.
 
 Some of the published metrics are not means over answers, such as precision, or the tau over the pairs of steps of all
 records. They are computed from the answers of a whole run.
@@ -35,7 +35,7 @@ def record_of(row: PreparedRow, response: str) -> bytes:
 
 
 def _benchmark_record(row: PreparedRow) -> dict[str, Any]:
-    """Return the record that a reference is, or means: short references are the answer itself."""
+    """Return a reference as a record: short references are the answer itself."""
     try:
         record = json.loads(row.reference)
     except ValueError:
@@ -50,11 +50,11 @@ def _benchmark_record(row: PreparedRow) -> dict[str, Any]:
 def evaluate(task: str, records: Sequence[bytes]) -> dict[str, Any]:
     """Return the service's evaluation of records of one task: `aggregate` and `per_record`, a value each or None.
 
-    The metrics are those in `METRICS`. Options that the client's settings have for the task apply. Raises AssayError.
+    The metrics are in `METRICS`. Options that the client's settings have for the task apply. Raises AssayError.
     """
     client = sync_client()
     options = json.loads(client.settings.merged(None, task))
-    if task == SCORE:  # settings of the reward, one of which is an option of the evaluation too
+    if task == SCORE:  # settings of the reward: one is an option of the evaluation too
         options = {name: value for name, value in options.items() if name == "think_prefilled"}
     about = dumps({"task": task, "options": {**options, "metrics": METRICS[task]}})
     return client.request("/v1/evaluate", about[:-1] + b',"records":[' + b",".join(records) + b"]}")

@@ -1,4 +1,4 @@
-"""Why a response has its reward, in the service's sentences."""
+"""Explains why a response has its reward, in the service's sentences."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class PreparedRow:
     prompt: list[dict[str, str]]
     """Chat messages."""
     reference: str
-    """As the task reads it: key lines for SCORE, else the record of the task as JSON."""
+    """Key lines for SCORE, else the record of the task as JSON."""
     task: str = "score"
     id: str = ""
     columns: dict[str, Any] = field(default_factory=dict)
@@ -40,7 +40,7 @@ def read_rows(
     Parameters
     ----------
     path : path, optional
-        By default that in the environment variable ASSAY_ROWS.
+        By default the path in the environment variable ASSAY_ROWS.
     split : str, optional
         Name of the file in a folder, without its suffix.
     **where

@@ -22,7 +22,7 @@ Scored = Score
 """The client's score of one response; the functions here leave it the components that its task has."""
 
 Config = Mapping[str, Any]
-"""Settings of the reward that override those of the client: SCORE's by name, those of another task under its name."""
+"""Settings of the reward that override the client's: SCORE's by name, another task's under its name."""
 
 
 def score_responses(
@@ -44,7 +44,7 @@ async def score_responses_async(
 async def score_response_async(row: PreparedRow, response: str, config: Config | None = None) -> Scored:
     """Return the score of the response to one row; concurrent calls share requests, whatever their tasks."""
     client = async_client()
-    if config:  # as the client's own settings: with those of a call, requests would hold one task each
+    if config:  # as the client's own settings: with settings of a call, requests would hold one task each
         client = async_client(config=client.settings.merged(config, MIXED))
     return _with_own_components(await client.score_one(response, row.reference, record=row.id or None, task=row.task))
 

@@ -1,4 +1,4 @@
-"""What a model answered, as it wrote it."""
+"""The answer of a model, as it wrote it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay_client.adapters.common import completion_text
 __all__ = ["answer_of"]
 
 THINK = "think"
-"""Where Inspect says that it found reasoning which the model wrote between <think> and </think>."""
+"""Inspect's mark of reasoning that the model wrote between <think> and </think>."""
 
 ATTACHMENT = "attachment://"
 

@@ -30,7 +30,7 @@ def passed() -> Metric:
 
 @metric(scores="unreduced")
 def components() -> Metric:
-    """Return the means of SCORE's components; those of other tasks have the names of their `evaluation`."""
+    """Return the means of SCORE's components; components of other tasks have the names of their `evaluation`."""
 
     def means(scores: list[SampleScore]) -> Value:
         samples = [about(score)["components"] for score in scores if about(score)["task"] == SCORE]
@@ -87,7 +87,6 @@ def assay() -> Scorer:
 
 
 def row_of(metadata: dict[str, Any], sample_id: object) -> PreparedRow:
-    """Return the row of a sample."""
     return PreparedRow([], metadata["reference"], metadata["task"], str(sample_id))
 
 

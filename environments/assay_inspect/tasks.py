@@ -29,14 +29,14 @@ def protocols(
 ) -> Task:
     """Write a protocol in four sections, rewarded by SCORE: rows of SciRecipe and steps of one's own.
 
-    rows: the folder that `assay prepare` wrote, or a file; by default that in ASSAY_ROWS. type, level: those of rows.
+    rows: the folder that `assay prepare` wrote, or a file; by default ASSAY_ROWS. type, level: only such rows.
     """
     return _task(rows, split, task="score", type=type, level=level)
 
 
 @task
 def bioprobench_pqa(rows: str | None = None, split: str = "test") -> Task:
-    """Answer BioProBench's questions with a confidence; `rows` and `split` are those of `protocols`."""
+    """Answer BioProBench's questions with a confidence; `rows` and `split` are as for `protocols`."""
     return _task(rows, split, task="bioprobench.pqa")
 
 
@@ -68,7 +68,6 @@ def _task(rows: str | None, split: str, **where: object) -> Task:
 
 
 def sample_of(row: PreparedRow, number: int) -> Sample:
-    """Return the sample of a row, whose reference its metrics need."""
     messages: list[ChatMessage] = [MESSAGES[message["role"]](content=message["content"]) for message in row.prompt]
     columns = {name: row.columns.get(name, UNKNOWN) for name in GROUPS if name != "task"}
     return Sample(

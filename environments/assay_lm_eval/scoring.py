@@ -1,4 +1,4 @@
-"""What the YAML files of the tasks name: the rows, the scores of an answer, and metrics over all answers."""
+"""The functions that the tasks' YAML files name: rows, the scores of an answer, and metrics over all answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROMPTS = (["user"], ["system", "user"])
 
 
 class MetricValue(float):
-    """A metric of one answer, NaN if it has none, with what the metric over all answers is computed from."""
+    """A metric of one answer, NaN if it has none, with the record for the metric over all answers."""
 
     metric: str
     task: str
@@ -31,7 +31,7 @@ def dataset(
 ) -> dict[str, Dataset]:
     """Return the rows of a task; raises what `read_rows` does, and ValueError naming a row that cannot be sent.
 
-    rows, split: may be given by `--metadata`, which holds other things too. where: that of the task's file.
+    rows, split: may come from `--metadata`, which holds other things too. where: from the task's file.
     """
     return {"test": Dataset.from_list([document_of(row) for row in read_rows(rows, split, **(where or {}))])}
 
@@ -57,14 +57,11 @@ def process_results(document: Mapping[str, str], results: Sequence[str]) -> dict
     row = PreparedRow([], document["reference"], document["task"], document["id"])
     (response,) = results
     (scored,) = score_responses([row], [response])
-    components = (
-        scored.components if row.task == SCORE else {}
-    )  # those of other tasks have the names of metrics over all
+    components = scored.components if row.task == SCORE else {}  # others have the names of metrics over all answers
     return {"reward": scored.reward, "passed": scored.passed, **components, **measured(row, response)}
 
 
 def measured(row: PreparedRow, response: str) -> dict[str, float]:
-    """Return the metrics that `assay evaluate` has of an answer."""
     record = record_of(row, response)
     columns = evaluate(row.task, [record])["per_record"]
     values: dict[str, float] = {}

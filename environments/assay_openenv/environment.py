@@ -67,7 +67,6 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Return what the environment is."""
         tasks = sorted({row.task for row in self._rows})
         about = f"Prompts with rewards of Assay: {len(self._rows)} rows of {', '.join(tasks)}"
         return EnvironmentMetadata(name="assay", description=about)

@@ -1,4 +1,4 @@
-"""What a policy sends, and what it gets."""
+"""The messages that a policy sends and gets."""
 
 from __future__ import annotations
 

@@ -33,7 +33,6 @@ class AssayDataset(RLDataset):
         return self.groups[range(len(self.groups))[:: self.batch_size][index] :][: self.batch_size]
 
     def __len__(self) -> int:
-        """Return the number of batches."""
         return len(range(0, len(self.groups), self.batch_size))
 
 
@@ -54,7 +53,7 @@ class AssayDatasetBuilder(RLDatasetBuilder):
     config: dict[str, Any] = chz.field(default_factory=dict)
     """Settings of the reward."""
     seed: int = 0
-    """Of the order of the rows to train on."""
+    """Seed of the order of the rows to train on."""
 
     async def __call__(self) -> tuple[AssayDataset, AssayDataset | None]:
         """Return the data sets; raise as `read_rows` does."""

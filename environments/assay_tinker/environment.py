@@ -81,7 +81,6 @@ class AssayGroupBuilder(EnvGroupBuilder):
     config: dict[str, Any] | None = None
 
     async def make_envs(self) -> Sequence[Env]:
-        """Return the environments of the group."""
         return [AssayEnv(self.row, self.renderer, self.config) for _ in range(self.size)]
 
     def logging_tags(self) -> list[str]:

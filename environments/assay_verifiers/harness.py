@@ -61,5 +61,4 @@ class AssayEnv(vf.Env[AssayEnvConfig]):
     """A row of the taskset and one agent."""
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Run the agent on the row."""
         await agents.agent.run(task)

@@ -36,7 +36,6 @@ class AssayRubric(Rubric):
         return True
 
     async def score_rollout(self, state: Any) -> None:
-        """Score a single rollout."""
         await self.score_group([state])
 
     async def score_group(self, states: list[Any]) -> None:

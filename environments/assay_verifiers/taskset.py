@@ -24,7 +24,7 @@ class AssayData(vf.TaskData):
 
 
 class AssayTaskConfig(vf.TaskConfig):
-    """How responses are scored: `--env.taskset.task.*`."""
+    """Settings of the scores of responses: `--env.taskset.task.*`."""
 
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the reward."""
@@ -50,7 +50,7 @@ class AssayTask(vf.Task[AssayData, vf.State, AssayTaskConfig]):
 
 
 class AssayConfig(vf.TasksetConfig):
-    """Which rows are used: `--env.taskset.*`."""
+    """Selection of rows: `--env.taskset.*`."""
 
     path: Path | None = None
     """Folder that `assay prepare` wrote, or a file of rows; by default that in the environment variable ASSAY_ROWS."""

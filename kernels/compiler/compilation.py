@@ -44,7 +44,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         """Emit the machine code of a kernel; keep the code of a helper for its callers."""
         if any(function.name.startswith(WRAPPER) for function in self._final_module.functions):
-            self._linking_libraries = [Part(library) for library in callees_of(self)]
+            self._linking_libraries = [LinkedCode(library) for library in callees_of(self)]
             super().finalize()
         else:
             self._raise_if_finalized()
@@ -69,11 +69,11 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         if self.is_helper and self._shared_module is None:
             self._shared_module = self.own_module().clone()
             for library in callees_of(self):
-                self._shared_module.link_in(Part(library)._get_module_for_linking(), preserve=True)
+                self._shared_module.link_in(LinkedCode(library)._get_module_for_linking(), preserve=True)
         return super()._get_module_for_linking()
 
 
-class Part:
+class LinkedCode:
     """The interface that `JITCodeLibrary.finalize` needs of a library that it links: here without its callees."""
 
     def __init__(self, library: Any) -> None:

@@ -31,7 +31,7 @@ class Mismatch(NamedTuple):
 
 @dataclass
 class Comparison:
-    """How many vectors of each group passed, and what differs, in the order of the vectors."""
+    """Numbers of vectors that passed, by group, and the fields that differ, in the order of the vectors."""
 
     cases: Counter[str]
     passed: Counter[str]

@@ -21,7 +21,7 @@ MAX_PROBLEMS = 20
 
 
 class EngineRun(NamedTuple):
-    """What an engine answered, by id, and what else was wrong with it."""
+    """The answers of an engine by id, and other faults of its run."""
 
     answers: dict[str, dict[str, Any]]
     problems: list[str]

@@ -20,7 +20,6 @@ Row = Mapping[str, Any]
 
 
 def own_answer(row: Row) -> dict[str, Any]:
-    """Return Assay's answer to a row."""
     try:
         return {"id": row["id"], **ANSWERS[row["kind"]](row)}
     except ScoringError as error:

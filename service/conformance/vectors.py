@@ -15,7 +15,7 @@ __all__ = ["KINDS", "Vector", "VectorsNotFound", "read_vectors"]
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "vectors"
 
 KINDS = ("score", "words", "advantages", "evaluate")
-"""What vectors test; each has a file `KIND.jsonl`."""
+"""Kinds of vectors; each has a file `KIND.jsonl`."""
 
 EXPECTED = frozenset({"id", "expected", "hex"})
 """The fields of a vector that are not its input."""
@@ -31,7 +31,7 @@ class Vector(NamedTuple):
     id: str
     """`KIND/GROUP/NAME`."""
     row: dict[str, Any]
-    """What an implementation gets: `id`, `kind` and the input."""
+    """The row that an implementation gets: `id`, `kind` and the input."""
     expected: dict[str, Any]
 
     @property

@@ -133,7 +133,6 @@ def task_named(name: str) -> Task:
 
 
 def every_task() -> list[Task]:
-    """Return all tasks, in order."""
     return [task_named(name) for name in TASKS]
 
 
@@ -180,7 +179,6 @@ def evaluate(task: str, records: Records, **options: Any) -> Result:
 
 
 def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
-    """Return an issue for each validation error of the records, in order."""
     return [
         Issue(f"records[{row}]{f'.{path}' if path else ''}", reason, detail)
         for row, record in enumerate(records)
@@ -199,7 +197,6 @@ def evaluate_checked(
 
 
 def result_of(task: Task, records: Records, options: Any, evaluation: Evaluation, remedies: bool = True) -> Result:
-    """Return the result of the evaluation of records: aggregates over all and over each group."""
     evaluation = only_requested(task, options, evaluation)
     aggregate, counts = summary_of(evaluation, np.arange(len(records)))
     notices = [*evaluation.warnings, *missing_fields(task, records, options.by)]
@@ -291,7 +288,6 @@ def values_of(evaluation: Evaluation, records: Records, field: str) -> list[str]
 
 
 def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the int64 rows of each value."""
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
@@ -299,7 +295,7 @@ def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def in_order(task: Task, field: str, values: Iterable[str]) -> list[str]:
-    """Return the values of a field in the order of tables: those of the paper's tables first, then by number."""
+    """Return the values of a field in the order of tables: values in the paper's tables first, then by number."""
     printed = {value: place for place, value in enumerate(task.printed_order.get(field, ()))}
     return sorted(values, key=lambda value: (printed.get(value, len(printed)), by_number(value)))
 

@@ -1,4 +1,4 @@
-"""What pydantic says of an invalid record or option, without quoting the value."""
+"""Pydantic's errors of an invalid record or option, without the value."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class LexicalRecord(Record):
 
 
 class LexicalOptions(KeywordOptions, BertScoreOptions):
-    """What the lexical metrics may be asked."""
+    """Options of the lexical metrics."""
 
     section: Literal["key", "orc", "note"] | None = Field(
         None, description="Compare only this section of Sketch-and-Fill answers; the whole text if there is none."

@@ -53,7 +53,7 @@ RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
 
 LIBRARY_SENTENCE = re.compile("only use the following actions:", re.IGNORECASE)
 REQUEST = re.compile(r"please provide the experimental protocol[^.?!\n]*[.?!]?\s*\Z", re.IGNORECASE)
-"""What training rows and the public script add to each question."""
+"""The request that training rows and the public script add to each question."""
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
 
 FIRST_OF_LEVEL_2 = 4
@@ -72,7 +72,7 @@ class Violation(NamedTuple):
 
 
 def type_named(name: str) -> str:
-    """Return the data set's name of a type, of which records have variations."""
+    """Return the data set's name of a type: records have variations of it."""
     lower = name.strip().lower()
     return SCRIPT_TYPES.get(lower, lower)
 

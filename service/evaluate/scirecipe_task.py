@@ -39,7 +39,7 @@ from .thoth import sections_in
 __all__ = ["NINE", "TASK", "TableOptions"]
 
 NINE = ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m", "bleu_avg", "rouge_l", "meteor", "keyword_f1")
-"""The columns of the paper's tables, of which AVG is the mean."""
+"""The columns of the paper's tables; AVG is their mean."""
 
 OF_SCORE = {metric.name: metric for metric in SCORE.metrics}
 BERTSCORE_METRICS = tuple(
@@ -89,7 +89,7 @@ class TableRecord(ScoreRecord):
 
 
 class TableOptions(ScoreOptions, KeywordOptions, BertScoreOptions):
-    """How to measure."""
+    """Options of the paper's tables."""
 
     profile: Literal["paper", "thoth"] = Field(
         "thoth", description="Follow the authors' public script, which computed the tables, or the definitions."
@@ -216,7 +216,6 @@ def fill_bertscore(texts: TextPairs, options: Any) -> None:
 
 
 def without_headers(text: str) -> str:
-    """Return the text without `Step 1:` at the beginning of lines."""
     return STEP_HEADER.sub("", text)
 
 

@@ -90,7 +90,7 @@ class ScoreRecord(Record):
 
 
 class ScoreOptions(Options):
-    """How to measure."""
+    """Options of SCORE's metrics."""
 
     profile: Literal["paper", "thoth"] = Field(
         "paper", description="Follow the paper's text, or the authors' public script number for number."
@@ -113,7 +113,7 @@ class ScoreTask(Task):
     has_rules = True
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Validate as every task does, but faster for valid records, of which there may be tens of thousands."""
+        """Validate as every task does, but faster for valid records: there may be tens of thousands."""
         if (
             isinstance(record, dict)
             and isinstance(record.get("response"), str)

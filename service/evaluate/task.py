@@ -97,7 +97,7 @@ class Metric(NamedTuple):
     high: float | None = 1.0
     """The range of its values; None if unbounded."""
     percent: bool = False
-    """Whether tables print it times 100."""
+    """True if tables print it times 100."""
     less_is_better: bool = False
     default: bool = True
     """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""
@@ -153,7 +153,6 @@ class Notice(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """The text with the remedy."""
         return with_remedy(self.text, self.remedy)
 
 
@@ -213,19 +212,19 @@ class Task(ABC):
     libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Distributions whose version may change a metric or matters with an option, by the name of either."""
     has_rules: ClassVar[bool] = False
-    """Whether it reads and compares by the rules of the reward, which have a version."""
+    """True if it reads and compares by the rules of the reward, which have a version."""
 
     reward: ClassVar[str | None] = None
-    """What a reward of this task is, with its range, in a sentence; None if the task gives no rewards."""
+    """A sentence about the reward of this task, with its range; None if the task gives no rewards."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary. Its order numbers
     them, so new ones come last."""
     text_reference: ClassVar[str | None] = None
     """The field that a reference means which is text, and not a record as JSON text."""
     compares: ClassVar[bool] = False
-    """Whether the cost of each reward grows with its reference, even for a short response."""
+    """True if the cost of each reward grows with its reference, even for a short response."""
     components: ClassVar[tuple[str, ...]] = ()
-    """Names of the components of its rewards, the same for every request; `TASK_COMPONENTS` has those of all tasks."""
+    """Names of the components of its rewards, the same for every request; also in `TASK_COMPONENTS`."""
     passed_if: ClassVar[tuple[str, ...]] = ()
     """The components that are all 1 for a response that passes: a success, for rates of success."""
 
@@ -235,7 +234,6 @@ class Task(ABC):
 
         The content of a response never raises. Only `requested` metrics have to be computed. A metric that lacks an
         optional dependency is among the `unavailable`.
-
         """
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:

@@ -85,7 +85,6 @@ def key_block(text: str) -> str:
 
 
 def read_block(block: str) -> KeyBlock:
-    """Read the lines and steps of a key block."""
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
         steps = [cached_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
@@ -113,7 +112,7 @@ cached_step = lru_cache(KEPT)(step_in)
 
 
 def lowered(elements: Any) -> list[str]:
-    """Return the non-blank strings among the elements; those of a string are its characters, of an object its names."""
+    """Return the non-blank strings among the elements: a string has its characters, an object its names."""
     return [element.strip().lower() for element in elements if isinstance(element, str) and element.strip()]
 
 

@@ -1,6 +1,6 @@
 """The prediction against the reference: order of actions, anchored pairs and what they share, and the step scale.
 
-Anchors, intersections, subsequences and formulas are those of the kernels.
+The kernels compute anchors, intersections, subsequences and formulas.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 
 class Alignment(NamedTuple):
-    """What is measured against the reference for a response that passes the gates."""
+    """Measures against the reference, for a response that passes the gates."""
 
     scale: Scale | None
     order: Order

@@ -1,4 +1,4 @@
-"""How the parts make the score: the waterfall from the maximum down to this score, and the equations."""
+"""The arithmetic of a score: the waterfall from the maximum down to this score, and the equations."""
 
 from __future__ import annotations
 

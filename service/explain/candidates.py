@@ -81,7 +81,7 @@ class EditCandidates:
         """Return the steps with another one in place of step i."""
         return (*self._own[: i - 1], number, *self._own[i:])
 
-    # The likeliest edits, among them those of many steps.
+    # The likeliest edits, among them edits of many steps.
 
     def _shortened(self) -> Iterator[Candidate]:
         """Shorten every prose step that is longer than its own words."""
@@ -183,7 +183,7 @@ class EditCandidates:
         return self.pool.number(DraftStep(_body_of(line), self.draft.steps[i - 1].prose).with_phrases(unsaid))
 
     def _renamed(self) -> Iterator[Candidate]:
-        """Rename the action of a step off the common path to that of a reference step in the same gap of it."""
+        """Give a step off the common path the action of a reference step in the same gap of the path."""
         last_i, last_j = 0, 0
         for next_i, next_j in [*self._order.path, (self._n + 1, self._m + 1)]:
             for i, j in zip(range(last_i + 1, next_i), range(last_j + 1, next_j), strict=False):

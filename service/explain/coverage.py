@@ -1,4 +1,4 @@
-"""Which words of each step its prose covers, and where they occur in the prose."""
+"""Coverage: the words of each step that its prose has, and where they occur in the prose."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[st
     """Return the canonical words that each white-space separated piece adds.
 
     A unit depends on the number before it, and `x g` on both: so a piece is read together with the two before it, and
-    the words of those two alone are removed.
+    the words of the two alone are removed.
     """
     texts = []
     for k, piece in enumerate(pieces):

@@ -178,7 +178,6 @@ def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]]
 
 
 def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
-    """Return the rows of the lines of one section."""
     _, _, rows, _ = sections_of(Text(text.content[start:stop]), False)
     for row in rows:
         for column in (START, STOP, BODY):

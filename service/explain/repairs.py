@@ -142,13 +142,13 @@ def _tag(response: bytes, reading: Reading) -> Repair | None:
 
 
 Option = tuple[str, DraftStep]
-"""What is done to a line, empty for a valid one, and the step that it becomes."""
+"""A repair of a line in words, empty for a valid line, and the step that it becomes."""
 
 
 def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
     """Repair the invalid lines, and delete those that cannot be repaired.
 
-    The prose of a line has its position; if there are not as many prose steps as lines, that of the lines kept.
+    The prose of a line has its position; if there are not as many prose steps as lines, its position among valid lines.
     """
     slots = _slots(reading)
     valid = [place for place, (_, options) in enumerate(slots) if options]

@@ -1,4 +1,4 @@
-"""What would change a reward most: candidate edits are made, rescored, and ranked by their gain.
+"""The edits that would change a reward most: candidates are made, rescored, and ranked by their gain.
 
 A response that fails a gate is repaired instead.
 """
@@ -28,7 +28,7 @@ OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "replace_step")
 
 SIZES: dict[Kind, int] = {"drop_step": 1, "add_step": 1, "replace_step": 3}
-"""How much a kind changes, if not 2 and not many steps: of equal gains, the smaller change is the better one."""
+"""Sizes of changes, if not 2 and not many steps: of equal gains, the smaller change is the better one."""
 
 
 class Search(NamedTuple):

@@ -194,7 +194,6 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 
 
 def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[str]:
-    """Yield the values of a pair, and what differs."""
     if pair.value == MAX_CONTENT:
         yield f"{' ' * 12}{_good('agrees')}"
         return

@@ -38,7 +38,6 @@ class Text:
         )
 
     def part(self, start: int, stop: int) -> str:
-        """Return `content[start:stop]` as a string."""
         return self.content[start:stop].decode()
 
     def trimmed(self, start: int, stop: int) -> tuple[int, int]:
@@ -74,7 +73,6 @@ def canons(texts: Sequence[str]) -> list[str]:
 
 
 def phrases_of(texts: Sequence[str]) -> list[Phrase]:
-    """Return each text with its canonical words."""
     return [
         Phrase(text=text, words=canon.split(" ") if canon else [])
         for text, canon in zip(texts, canons(texts), strict=True)

@@ -40,7 +40,7 @@ JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("orc", "</orc> directly followed by <note>"),
     ("note", "</note>"),
 )
-"""What ends each section."""
+"""The tag that ends each section."""
 
 BAD_LINES = {
     "bad_step_line": "Write every line of <key> as Step N: {…}, on one line, with nothing after the closing brace.",
@@ -48,7 +48,7 @@ BAD_LINES = {
     "bad_step_schema": "Use exactly the fields action (a string with at least one word), objects and parameters "
     "(arrays of strings).",
 }
-"""What fixes an invalid line."""
+"""The remedy for an invalid line, by its reason."""
 
 
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
@@ -101,7 +101,7 @@ def _numbers(steps: Sequence[KeyLine | Prose]) -> str:
 
 
 class Cause(NamedTuple):
-    """What is wrong and what would fix it, as sentences, and where it is."""
+    """The fault of a response and its remedy, as sentences, and where it is."""
 
     message: str
     remedy: str

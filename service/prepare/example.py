@@ -23,13 +23,13 @@ class Example(NamedTuple):
     task: str
     """The task that rewards answers: a name in `REWARD_TASKS`."""
     question: str
-    """What is asked, without instructions, and for SciRecipe without the sentence that names the library."""
+    """The question without instructions, and for SciRecipe without the sentence that names the library."""
     reference: Any
-    """What the task compares with: for SCORE key lines, else a record of the task."""
+    """Key lines for SCORE, else a record of the task."""
     record: Mapping[str, Any]
     """The record as it was read."""
     type: str | None = None
-    """SciRecipe's type (`planning`), or that of a benchmark; in lower case."""
+    """SciRecipe's type (`planning`), or a benchmark's; in lower case."""
     level: str | None = None
     """Difficulty: "1" or "2" for SCORE, by the number of steps; a benchmark's own, if it has one."""
     steps: tuple[Step, ...] = ()
@@ -37,7 +37,7 @@ class Example(NamedTuple):
     library: tuple[str, ...] | None = None
     """Actions that an answer may use; None if the record names none."""
     has_distractors: bool = False
-    """Whether the published library has distractors already (`action_new`)."""
+    """True if the published library has distractors already (`action_new`)."""
     answer: str | None = None
     """The published answer, None if the record has none."""
     prompt: tuple[Message, ...] | None = None
@@ -45,4 +45,4 @@ class Example(NamedTuple):
     text: str | None = None
     """The text of the protocol itself, for the stage `knowledge`; None if the record has none."""
     held_out: bool = False
-    """Whether its file is held out: the record is in the split `test`."""
+    """True if its file is held out: the record is in the split `test`."""

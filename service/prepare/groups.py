@@ -48,7 +48,7 @@ class Groups(NamedTuple):
 
 
 def groups_of(examples: Sequence[Example], options: Options) -> Groups:
-    """Return the groups of records: those that are connected by any of these.
+    """Return the groups of records that are connected by any of these.
 
     Equal or similar questions, references or texts of protocols (words as in docs/rules.md; Jaccard similarity of their
     shingles of at least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, an
@@ -90,16 +90,13 @@ class Connected:
         return row
 
     def connect(self, first: int, second: int) -> None:
-        """Unite the sets of two records."""
         self._parents[self.root(first)] = self.root(second)
 
     def roots(self) -> list[int]:
-        """Return the record that represents the set of each record."""
         return [self.root(row) for row in range(len(self._parents))]
 
 
 def connect_keys(connected: Connected, keys: Iterator[Sequence[Any]]) -> None:
-    """Connect records that have a key in common."""
     first: dict[Any, int] = {}
     for row, record_keys in enumerate(keys):
         for key in record_keys:
@@ -128,13 +125,12 @@ def word_number(word: str) -> int:
 
 
 def canonical(texts: Sequence[str]) -> list[str]:
-    """Return the canonical words of texts."""
     starts = range(0, len(texts), PIECE_TEXTS)
     return [canon for start in starts for canon in canons(texts[start : start + PIECE_TEXTS])]
 
 
 def references_of(examples: Sequence[Example]) -> list[str]:
-    """Return the canonical words of references; "" for those too short to identify a protocol."""
+    """Return the canonical words of references; "" if they are too short to identify a protocol."""
     texts = canonical([reference_words(example) for example in examples])
     return [text if text.count(" ") + 1 >= MIN_REFERENCE_WORDS else "" for text in texts]
 
@@ -176,7 +172,7 @@ def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
 
 
 def own_ids(examples: Sequence[Example]) -> Iterator[list[Any]]:
-    """Yield the id that each record has in its file: one that several have there is that of their protocol."""
+    """Yield the id that each record has in its file: if several share it, it names their protocol."""
     for example in examples:
         value = example.record.get("id")
         yield [(example.place.source, value)] if isinstance(value, str | int) and value != "" else []
@@ -191,8 +187,8 @@ def content_digest(example: Example) -> bytes:
 def with_ids(examples: Sequence[Example]) -> list[Example]:
     """Return the records with an id each, whatever the names and the order of their files.
 
-    That of a record without one is a digest of its content: 16 hexadecimal digits, and from the second of equal records
-    on, `-2` and so on.
+    A record without one gets a digest of its content: 16 hexadecimal digits, and from the second of equal records on,
+    `-2` and so on.
     """
     times: Counter[str] = Counter()
     identified = []

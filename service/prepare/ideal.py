@@ -46,12 +46,10 @@ def ideal_answer(example: Example) -> str:
 
 
 def key_lines(steps: Iterable[Step]) -> str:
-    """Return steps as the lines of a key section, numbered from 1."""
     return "\n".join(f"Step {number}: {step.text}" for number, step in enumerate(steps, 1))
 
 
 def protocol(example: Example) -> str:
-    """Return the four sections."""
     prose = "\n".join(f"Step {number}: {text}" for number, text in enumerate(prose_of(example.steps), 1))
     count = f"{len(example.steps)} steps" if len(example.steps) > 1 else "one step"
     return (
@@ -79,7 +77,6 @@ def phrases_in(step: Step) -> tuple[str, ...]:
 
 
 def words_of(phrases: Iterable[str]) -> dict[str, list[str]]:
-    """Return the canonical words of each phrase."""
     distinct = list(dict.fromkeys(phrases))
     return {text: canon.split(" ") if canon else [] for text, canon in zip(distinct, canons(distinct), strict=True)}
 
@@ -108,7 +105,6 @@ def marked(answer: str) -> str:
 
 
 def choice(example: Example) -> str:
-    """Return the right choice with full confidence."""
     return marked(f"{reference_fields(example)['answer']} & 100")
 
 
@@ -166,7 +162,7 @@ ANSWERS: dict[str, Callable[[Example], str]] = {
 class PromptCheck:
     """Checks that an ideal answer to each prompt is allowed by the prompt and gets the full reward of its task.
 
-    The reward of the task `lexical` is that of ROUGE-L, which needs no weights.
+    The reward of the task `lexical` is ROUGE-L, which needs no weights.
     """
 
     def __init__(self, scorer: Scorer) -> None:

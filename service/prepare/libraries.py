@@ -48,9 +48,8 @@ class Libraries:
     def actions_for(self, example: Example, split: str) -> tuple[str, ...] | None:
         """Return the distinct actions that an answer may use, in lower case; None if the record names no library.
 
-        They are those of the library, those of the reference that it lacks, and perhaps distractors, unless the record
-        has some already. Actions are equal if their words are (docs/rules.md, Words); those without words are
-        left out.
+        They are the library's, the reference's that it lacks, and perhaps distractors, unless the record has some
+        already. Actions are equal if their words are (docs/rules.md, Words); actions without words are left out.
         """
         if example.library is None:
             return None
@@ -76,7 +75,7 @@ class Libraries:
         if self._pool is None:
             self._pool = sorted(_library(sorted(self._spellings)).items())
         number = generator.randint(1, most)
-        # At most len(actions) of those drawn are known.
+        # At most len(actions) of the drawn actions are in the library already.
         drawn = generator.sample(self._pool, min(len(self._pool), number + len(actions)))
         return dict([(canon, action) for canon, action in drawn if canon not in actions][:number])
 

@@ -1,4 +1,4 @@
-"""What `assay prepare` is asked for."""
+"""Options of `assay prepare`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Stage = Literal["knowledge", "supervised", "grpo"]
 
 
 class Options(NamedTuple):
-    """How to make prompts and splits of records; the same options and records give the same bytes."""
+    """Options for prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"
     """Whose rows to write: one of `files.trainer_rows.TRAINERS`."""
@@ -29,4 +29,4 @@ class Options(NamedTuple):
     task: str | None = None
     """The task of all records; None: recognized for each record."""
     own_prompts: bool = False
-    """Whether prompts of records are written as they are, in place of the prompts made here."""
+    """True to write the records' prompts as they are, in place of the prompts made here."""

@@ -45,24 +45,22 @@ NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
 class PrepareJob(NamedTuple):
-    """What to read, and where to write it."""
+    """The sources to read, and the folder to write."""
 
     sources: Sequence[str]
     folder: str
     held_out: Sequence[str] = ()
     """Sources whose records are the split `test`."""
     keep_splits: bool = True
-    """Whether files of other sources are held out as well if their folder says that they are not for training."""
+    """True to hold out files of other sources as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The path of the rows of each split."""
         return {split: os.path.join(self.folder, f"{split}.{self.output_format}") for split in (TRAIN, TEST)}
 
     @property
     def manifest(self) -> str:
-        """The path of the manifest."""
         return os.path.join(self.folder, MANIFEST)
 
 
@@ -89,10 +87,10 @@ class Member(NamedTuple):
 def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes. The files appear together, when all are complete, and that of an
-    earlier run for a split without rows is removed then. Raises
-    MalformedSource, NothingLeft, FieldError for a group field that no record has, NotInstalled without datasketch,
-    UsageError for a trainer that lacks the stage and for sources that cannot be read or would be replaced, and OSError.
+    The same records and options give the same bytes. The files appear together, when all are complete; then the file of
+    an earlier run is removed for a split without rows. Raises MalformedSource, NothingLeft, FieldError for a group
+    field that no record has, NotInstalled without datasketch, UsageError for a trainer that lacks the stage and for
+    sources that cannot be read or would be replaced, and OSError.
     """
     with claimed(job) as claims:
         return _prepare(job, options, claims, quiet)
@@ -194,7 +192,6 @@ def read(
 
 
 def digest_of(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file."""
     with open(path, "rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
 
@@ -258,7 +255,6 @@ def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[
 def write(
     job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]
 ) -> list[Written]:
-    """Write a file for each split that has rows."""
     written = []
     for split, path in job.outputs.items():
         split_rows = [(member.group, row) for member, row in zip(members, rows, strict=True) if member.split == split]

@@ -76,7 +76,7 @@ GUIDANCE = {
     "scaling": "Adapt amounts, vessels and times to the scale in the question, convert units, and state new values.",
     "safety": "Include the steps that protect people, samples and the environment, from preparation to disposal.",
 }
-"""What answers to each type of SciRecipe should be like."""
+"""Guidance for answers to each type of SciRecipe."""
 
 LIBRARY = "As actions of the steps, only use the following actions: "
 """Before quoted actions: `scirecipe.library_of` reads them from the prompt again."""
@@ -120,7 +120,7 @@ Then end your answer with one block, the only one, True for a step that is right
 {START}True{END} or {START}False{END}"""
 
 CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step after"}
-"""What is known of a step of ERR, by the names of the record."""
+"""Titles of the context of a step of ERR, by the names of the record."""
 
 GENERATION = """\
 You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks, in the order \
@@ -147,7 +147,7 @@ def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message
 
     actions: the library that the prompt of SCORE names, as `Libraries.actions_for` returns it; None for none. A record
     of another task that has a prompt and not the fields of a benchmark keeps its prompt. Raises InvalidReference if the
-    reference, of which some prompts show parts, is not one of the task.
+    reference, whose parts some prompts show, is not one of the task.
     """
     if example.dataset == ROWS and example.task != SCORE and example.prompt is not None:
         return [dict(message) for message in example.prompt]
@@ -191,7 +191,6 @@ def verdict(example: Example) -> str:
 
 
 def generation(example: Example) -> str:
-    """Return the instruction and the question of GEN."""
     instruction = example.record.get("instruction")
     return paragraphs(instruction if isinstance(instruction, str) else None, example.question)
 
@@ -205,7 +204,7 @@ def pseudocode(example: Example) -> str:
 def signatures_in(program: str) -> list[str]:
     """Return the functions that a program defines with their parameters, and others that it calls, sorted by name.
 
-    Sorted, because the order of definitions is mostly that of the calls. Raises Unreadable.
+    Sorted, because functions are mostly defined in the order of the calls. Raises Unreadable.
     """
     signatures = {name: f"{name}(…)" for name in Program(program).names()}
     for node in ast.walk(parse_python(program, MAX_LENGTH, MAX_DEPTH)):

@@ -59,7 +59,7 @@ class ReferenceReader:
         self._wrong_fields: dict[int, str] = {}
         self._explained_below = rows
         self.failed = False
-        """Whether an invalid one has been read."""
+        """True once an invalid reference has been read."""
 
     def read(self, chunk: TextColumn, first: int) -> References:
         """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps.
@@ -127,7 +127,7 @@ def parse_references(
 def issues_of_all(
     column: TextColumn, malformed: Sequence[Issue], max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES
 ) -> list[Issue]:
-    """Merge the issues of malformed references, whose text in `column` is empty, with those of invalid texts."""
+    """Merge the issues of malformed references, whose text in `column` is empty, with issues of invalid texts."""
     named = {issue.path for issue in malformed}
     _, issues = parse_valid_references(column, max_steps, max_bytes)
     return sorted([*malformed, *(issue for issue in issues if issue.path not in named)], key=row_of)
@@ -136,7 +136,7 @@ def issues_of_all(
 def parse_valid_references(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
 ) -> tuple[References, list[Issue]]:
-    """Parse all references; return them, the invalid ones without steps, and the issues of those, in order."""
+    """Parse all references; return them, the invalid ones without steps, and the issues of these, in order."""
     reader = ReferenceReader(column.rows, max_steps, max_bytes)
     chunks = {}
 

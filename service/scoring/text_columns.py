@@ -59,7 +59,6 @@ def checked_texts(texts: Sequence[str], detail: str = "a string is needed") -> l
 
 
 def text_column(texts: Sequence[str]) -> TextColumn:
-    """Join strings into one column."""
     try:
         return column_of([text.encode() for text in texts])
     except UnicodeEncodeError:
@@ -85,12 +84,12 @@ def select_rows(column: TextColumn, rows: np.ndarray) -> TextColumn:
 
 
 def borrowed_column(texts: list[str]) -> TextColumn:
-    """As `owned_column`, but valid until this thread builds the next one."""
+    """Return what `owned_column` does, but valid until this thread builds the next one."""
     return encoded(texts, borrow_bytes)
 
 
 def owned_column(texts: list[str]) -> TextColumn:
-    """As `text_column`, but hold the GIL only while locating the strings; kernels must be compiled."""
+    """Return what `text_column` does, but hold the GIL only while locating the strings; kernels must be compiled."""
     return encoded(texts, partial(np.empty, dtype=np.uint8))
 
 

@@ -34,7 +34,6 @@ MAX_IMBALANCE = 2
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -35,7 +35,7 @@ MAX_KEPT_WIDTH = 1 << 20
 
 
 _local = threading.local()
-"""For each kind of memory, by name: what this thread has, and the sizes for which that suffices."""
+"""This thread's memory by the name of its kind, with the sizes that it suffices for."""
 
 
 def _borrow(kind: str, allocate: Callable[..., Memory], *sizes: int) -> Memory:
@@ -56,7 +56,7 @@ def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
 
 
 def borrow_workspace_for(texts: TextColumn, max_bytes: int, widest_reference: int) -> Workspace:
-    """Return this thread's workspace for those of the texts that have at most `max_bytes`."""
+    """Return this thread's workspace for the texts that have at most `max_bytes`."""
     lengths = texts.lengths
     readable = lengths[lengths <= max_bytes]
     return borrow_workspace(int(readable.max(initial=0)), widest_reference)

@@ -47,7 +47,7 @@ _clients: dict[Hashable, BaseClient] = {}
 
 
 def sync_client(run: Any = None, **settings: Any) -> Client:
-    """Return this process's client for the current environment, with the settings `settings`.
+    """Return this process's client for the current environment, with these settings.
 
     `run` is the trainer's own name of the run, if it passes one: ASSAY_CLIENT_RUN and a logger's active run precede it.
     """
@@ -161,9 +161,9 @@ def object_of(label: Any) -> Mapping[str, Any] | None:
 
 
 def reference_of(reference: Any, task: str | None = None) -> Any:
-    """Convert a reference to text, steps or a record of built-in types; arrays may be those of NumPy and the like.
+    """Convert a reference to text, steps or a record of built-in types, also arrays of NumPy and the like.
 
-    Where rows name their task, members that are null count as missing: a column of objects has those of all rows.
+    Where rows name their task, members that are null count as missing: objects of a column all have the same members.
     Return anything else unchanged: the client reports it.
     """
     if isinstance(reference, str):
@@ -189,7 +189,7 @@ def to_builtin(value: Any) -> Any:
 
 
 def completion_text(completion: Any) -> str:
-    """Return the text of a completion; of chat messages, that of the last assistant message.
+    """Return the text of a completion; of chat messages, the text of the last assistant message.
 
     Reasoning that a parser has separated from the text is put back between <think> and </think>.
     """

@@ -46,7 +46,7 @@ MAX_BATCHES = 64
 
 
 class ComponentScores(NamedTuple):
-    """What scoring a batch of n responses has given."""
+    """Scores of a batch of n responses."""
 
     n: int
     rows: list[int]

@@ -45,7 +45,6 @@ class AssayEnv(BaseTextEnv):  # type: ignore[misc]  # Any where SkyRL is not ins
         return {"observations": [], "reward": score.reward, "done": True, "metadata": {"reason": score.reason}}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the metrics of the reward."""
         return self.metrics
 
     @staticmethod

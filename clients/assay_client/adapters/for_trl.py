@@ -148,7 +148,6 @@ async def async_score_reward(
 
 
 def batch_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Batch:
-    """Return the rows of a batch; raise AssayError."""
     references = column_of(columns)
     records = records_of(columns, len(completions))
     tasks = tasks_of(columns, references, records)
@@ -184,7 +183,7 @@ async def outcome_of(
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:
-    """Return the rows that could be scored, of those with a reference, and their scores, or None without any."""
+    """Return the rows with a reference that could be scored, and their scores, or None without any."""
     texts, references, records, tasks = batch
     rows = [k for k, reference in enumerate(references) if reference is not None]
     while rows:
@@ -224,7 +223,6 @@ class Log:
         self._unanswered = True
 
     def invalid_reference(self, issue: Issue, reference: Any) -> None:
-        """Log a record whose reference is invalid, once."""
         key = (repr(reference if issue.record is None else issue.record), issue.reason)
         if key in self._logged_references or len(self._logged_references) >= MAX_LOGGED:
             return

@@ -95,7 +95,6 @@ def score_call(
     kwargs: Mapping[str, Any],
     sources: Sources | None,
 ) -> Any:
-    """Call `score_one` of either client."""
     record, task = record_of(extra_info), task_of_source(data_source, sources)
     client = configured(client_of, kwargs)
     return client.score_one(solution_str, required(ground_truth, record, task), record=record, task=task)
@@ -175,7 +174,7 @@ def score_of_verl(
     """Return the result of verl's own function under the names of Assay's results; raise its errors.
 
     Assay's own metrics are 0, as is `score_applies`: verl's estimator `gdpo` would spread NaN to the whole batch.
-    `acc` is that of verl's function if it has one, else the score, as in verl.
+    `acc` comes from verl's function if it has one, else it is the score, as in verl.
     """
     function = default_compute_score()
     parameters = inspect.signature(function).parameters

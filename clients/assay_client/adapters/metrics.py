@@ -1,4 +1,4 @@
-"""Metrics besides the reward: those of a sample, and the means of a batch."""
+"""Metrics besides the reward: of a sample, and the means of a batch."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def has_metric(task: str, name: str) -> bool:
 
 
 def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
-    """Return the means of a batch by name, without those of which it has no sample; empty for an empty batch.
+    """Return the means of a batch by name, without means that have no sample; empty for an empty batch.
 
-    Those are the mean of each component over the responses of tasks that have it, the shares of readable responses, of
-    those that pass, and of SCORE's frequent reasons; by task, unless all are of SCORE, the share of responses, and
-    of those the mean reward and the shares that are readable and pass; and, of `groups` with two responses or more, the
-    mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
+    They are the mean of each component over the responses of tasks that have it; the shares of responses that are
+    readable, that pass, and that have each of SCORE's frequent reasons; for each task, unless all are SCORE, its share
+    of the responses, their mean reward, and the shares that are readable and pass; and, for `groups` with two responses
+    or more, the mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
     """
     n = len(scores)
     if not n:
@@ -140,7 +140,7 @@ def mean_at(column: Sequence[float], rows: Sequence[int]) -> float:
 
 
 def spread_means(rewards: Sequence[float], groups: Sequence[Hashable]) -> dict[str, float]:
-    """Return the mean standard deviation within groups and the share without spread, of those with two or more."""
+    """Return the mean standard deviation within groups of two or more, and the share of them without spread."""
     members: dict[Hashable, list[float]] = {}
     for reward, group in zip(rewards, groups, strict=True):
         members.setdefault(group, []).append(reward)

@@ -39,7 +39,6 @@ class Address:
 
     @property
     def host_header(self) -> str:
-        """Value of the Host header."""
         if self.socket_path is not None:
             return "localhost"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -80,7 +79,7 @@ def address_of(url: str) -> Address:
 
 
 def check_is_base(address: Address) -> Address:
-    """Return the address; raise InvalidSetting if it is that of a route of the service."""
+    """Return the address; raise InvalidSetting if it ends with a route of the service."""
     route = ROUTES.search(address.prefix)
     if route is None:
         return address

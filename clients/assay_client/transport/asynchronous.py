@@ -66,7 +66,7 @@ class AsyncTransport(Transport):
 
 
 async def closing(pool: Pool, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-    """Close the idle connections when the loop shuts down its asynchronous generators, of which this is one.
+    """Close the idle connections when the loop shuts down its asynchronous generators: this is one.
 
     Trainers that call `asyncio.run` once per step thereby leak no connections.
     """
@@ -108,7 +108,7 @@ class StreamConnection(Connection):
         return reply, reusable and is_sent
 
     async def _send(self, body: bytes) -> None:
-        """Send the rest of a large body in pieces, of which the transport copies what it cannot send at once."""
+        """Send the rest of a large body in pieces: the transport copies what it cannot send at once."""
         view = memoryview(body)
         with suppress(OSError):  # which the reader raises too
             for k in range(CHUNK_BYTES, len(body), CHUNK_BYTES):
@@ -129,7 +129,7 @@ class StreamConnection(Connection):
         return not self._transport.is_closing() and super().is_idle()
 
     def close(self) -> None:
-        # Through its event loop, which may have ended or be that of another thread.
+        # Through its event loop, which may have ended or belong to another thread.
         try:
             if asyncio.get_running_loop() is self._loop:
                 self._transport.abort()

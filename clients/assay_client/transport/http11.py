@@ -58,7 +58,6 @@ class HttpExchange(NamedTuple):
 
 
 def request_head(method: str, address: Address, route: str, headers: Mapping[str, str], length: int) -> bytes:
-    """Return the head of a request whose body has `length` bytes."""
     lines = [f"{method} {address.prefix}{route} HTTP/1.1", f"Host: {address.host_header}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if method != "GET":
@@ -72,9 +71,9 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.reused = False
-        """Whether it has carried an exchange before the present one."""
+        """True if it has carried an exchange before the present one."""
         self.started = False
-        """Whether a byte of the reply has arrived."""
+        """True if a byte of the reply has arrived."""
         self._received = bytearray()
 
     async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:

@@ -1,4 +1,4 @@
-"""What both transports share: exchanges, the pool of idle connections, TLS, and the errors of connections."""
+"""Base of both transports: exchanges, the pool of idle connections, TLS, and the errors of connections."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ class Pool:
         self._open.add(connection)
 
     def put(self, connection: Connection, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Keep a connection after its exchange is complete."""
         with self._lock:
             idle = self._idle.setdefault((loop, address), [])
             idle.append((monotonic(), connection))
@@ -70,7 +69,7 @@ class Pool:
             oldest.close()
 
     def close(self, address: Address | None = None, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Close all connections, or those of a service or of an event loop."""
+        """Close all connections, or only the connections of a service or of an event loop."""
         with self._lock:
             keys = [key for key in self._idle if (loop is None or key[0] is loop) and address in (None, key[1])]
             closed = [connection for key in keys for _, connection in self._idle.pop(key)]
@@ -95,7 +94,7 @@ class Pool:
 class Transport:
     """Connections of one client in one process.
 
-    Its coroutines, and those of its connections, are shared by the transport that blocks, in which none suspends.
+    The transport that blocks shares its coroutines and its connections' coroutines: there, none suspends.
     """
 
     def __init__(self, connect_timeout: float) -> None:
@@ -133,7 +132,7 @@ class Transport:
 
 @lru_cache(maxsize=1)
 def tls_context() -> ssl.SSLContext:
-    """Return a context that verifies certificates against the system's authorities or those of SSL_CERT_FILE."""
+    """Return a context that verifies certificates against the authorities of the system or of SSL_CERT_FILE."""
     return ssl.create_default_context()
 
 

@@ -44,7 +44,6 @@ class Lookup:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def run(self, name: Name) -> None:
-        """Resolve the name in the present thread."""
         try:
             self.targets, self.error = targets_of(*name), None
         except Exception as error:
@@ -139,7 +138,6 @@ def targets_of(host: str, port: int) -> list[Target]:
 
 
 def current_lookup(name: Name) -> Lookup:
-    """Return the resolution of this name that is in progress, or start one."""
     with _lock:
         lookup = _lookups.get(name)
         if lookup is not None:

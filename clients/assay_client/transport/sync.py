@@ -77,7 +77,7 @@ class BlockingConnection(Connection):
 
 
 def completed(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never suspends, such as those of `Client`."""
+    """Return the result of a coroutine that never suspends, as none of `Client` does."""
     try:
         coroutine.send(None)
     except StopIteration as end:

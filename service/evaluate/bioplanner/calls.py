@@ -36,7 +36,7 @@ class FunctionCall(NamedTuple):
     """One call in a program."""
 
     name: str
-    """Of the function, or of the attribute in `robot.run(…)`."""
+    """Name of the function, or of the attribute in `robot.run(…)`."""
     arguments: Mapping[str, str]
     """The text of each value, of a string without quotes, by name, or by position (`0`, `1`, …) if it is unknown."""
 
@@ -88,7 +88,7 @@ class Program:
         self._calls: list[ast.Call] = []
         """All, in the order of `ast.walk`, level by level."""
         self._in_order: list[Named] = []
-        """Those of plain names and of attributes outside definitions, in the order of the text."""
+        """Calls of plain names and of attributes outside definitions, in the order of the text."""
         self._parameters: dict[str, list[str]] = {}
         level: list[tuple[ast.AST, bool]] = [(parse_python(code, MAX_LENGTH, MAX_DEPTH), False)]
         for node, in_definition in level:  # it grows during the loop

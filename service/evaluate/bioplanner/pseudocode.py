@@ -64,7 +64,7 @@ class PseudocodeRecord(Record):
 
 
 class PseudocodeOptions(Options):
-    """What BioPlanner's metrics may be asked."""
+    """Options of BioPlanner's metrics."""
 
     mode: Literal["upstream", "fixed"] = Field(
         "upstream",

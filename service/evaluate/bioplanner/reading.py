@@ -30,7 +30,7 @@ Matched = Sequence[tuple[Mapping[str, str], Mapping[str, str]]]
 
 @dataclass
 class ProgramReading:
-    """What is read of one record, before distances and vectors are computed for all."""
+    """The calls read from one record, before distances and vectors are computed for all."""
 
     values: dict[str, float] = field(default_factory=dict)
     sequences: tuple[list[str], list[str]] | None = None
@@ -44,7 +44,6 @@ class ProgramReading:
     """The first reason why something is missing, and whether the prediction is the cause."""
 
     def add_functions(self, predicted: Iterable[str], true: Iterable[str]) -> None:
-        """Compare the names of the called functions."""
         self.values["function_precision"], self.values["function_recall"] = precision_recall(predicted, true)
 
     def add_arguments(self, matched: Matched, as_script: bool) -> None:
@@ -75,7 +74,6 @@ def both(reading: ProgramReading, function: Callable[[S], T], predicted: S, true
 
 
 def read(record: Mapping[str, Any], by_script: bool) -> ProgramReading:
-    """Read one record as the script does, or by Python's grammar."""
     reading = ProgramReading()
     predicted, true = predicted_text(record), record["ground_truth"]
     functions = known_functions(reading, record) if by_script else None

@@ -56,7 +56,7 @@ CLASSIFICATION = (
         percent=True,
     ),
 )
-"""What ERR and REA-ERR share."""
+"""Metrics of ERR and REA-ERR."""
 
 VERDICT_FAILURES = {
     **FAILURES,
@@ -83,7 +83,7 @@ class ErrRecord(VerdictRecord, ConversationRecord):
 
 
 class VerdictOptions(Options):
-    """What ERR and REA-ERR may be asked."""
+    """Options of ERR and REA-ERR."""
 
     strict_markers: bool = Field(
         False,
@@ -93,7 +93,7 @@ class VerdictOptions(Options):
 
 
 class ErrOptions(VerdictOptions, ProfileOptions):
-    """What ERR may be asked."""
+    """Options of ERR."""
 
 
 class Verdicts:

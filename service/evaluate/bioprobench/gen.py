@@ -46,7 +46,7 @@ class GenRecord(Record):
 
 
 class GenOptions(KeywordOptions):
-    """What GEN may be asked."""
+    """Options of GEN."""
 
     nltk: NltkRules = Field(
         "3.9",

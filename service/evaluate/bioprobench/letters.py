@@ -20,7 +20,7 @@ CONFIDENCE = re.compile(r"&\s*+([0-9]++(?:(\.)[0-9]++)?)")
 FIRST_LETTER = re.compile(r"[A-Ea-e]\b")
 ANY_LETTER = re.compile(r"\b[A-Ea-e]\b")
 AFTER_LETTER = re.compile(r"[A-Ea-e]\s?[).：:\-、]?\s?(.+?)\s?(?:&|$)")
-"""For a text whose runs of white space are single characters; `.` does not match a line break."""
+"""The text must have single characters for runs of white space; `.` does not match a line break."""
 LETTERED = re.compile(r"[A-E]\)(?: |$)")
 
 
@@ -34,11 +34,11 @@ class ChosenOption(NamedTuple):
     confidence: int
     """In percent, 0 to 100."""
     fraction: bool
-    """Whether the confidence was rounded: `0.95` is 1 percent."""
+    """True if the confidence was rounded: `0.95` is 1 percent."""
 
 
 class ChoiceQuestion(NamedTuple):
-    """What a response is compared with."""
+    """A multiple-choice question, with which a response is compared."""
 
     options: Mapping[str, str]
     """Text by letter."""

@@ -48,7 +48,7 @@ __all__ = ["TASK"]
 GOLD = "gold_indices_1based"
 GOLD_FROM_0 = "gold_indices"
 BUCKETS = ((3, 5), (6, 8), (9, 11))
-"""Numbers of steps in the groups of `by = steps`, which are those of the benchmark's Table 12."""
+"""Numbers of steps in the groups of `by = steps`, as in the benchmark's Table 12."""
 
 SHARES = {
     "failed_missing": ("Share of responses that fail because a step is not named.", (MISSING_STEPS,)),
@@ -143,7 +143,7 @@ class OrdRecord(ConversationRecord):
 
 
 class OrdOptions(ProfileOptions):
-    """What ORD may be asked."""
+    """Options of ORD."""
 
     repeats: Literal["last", "failed"] = Field(
         "last",

@@ -74,14 +74,14 @@ UNREAD = {
 
 
 class OrderComparison(NamedTuple):
-    """How a given order compares with the right one."""
+    """Comparison of an answered order with the right one."""
 
     exact: bool
-    """Whether it is the right one."""
+    """True if it is the right one."""
     pairs: int
     """Unordered pairs of steps of the right order."""
     concordant: int
-    """Those in the same order in both; of a step that occurs twice, the last occurrence counts."""
+    """Pairs in the same order in both; of a step that occurs twice, the last occurrence counts."""
 
     @property
     def tau(self) -> float:

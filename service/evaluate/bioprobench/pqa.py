@@ -50,7 +50,7 @@ class PqaAnswer(NamedTuple):
     confidence: int
     """In percent, 0 to 100."""
     fraction: bool
-    """Whether a point is followed by a digit (`0.95`): what was read is the number before it, 0."""
+    """True if a point is followed by a digit (`0.95`): the number before it, 0, is the confidence."""
 
 
 def answer_of(response: object) -> PqaAnswer | str:
@@ -85,7 +85,7 @@ class PqaRecord(ConversationRecord):
 
 
 class PqaOptions(ProfileOptions):
-    """What PQA may be asked."""
+    """Options of PQA."""
 
     reward: Literal["accuracy", "calibrated"] = Field(
         "accuracy",

@@ -1,6 +1,6 @@
-"""What PQA, ORD and ERR share: the option `profile`, and records as the SCORE paper's authors publish them.
+"""Base of PQA, ORD and ERR: the option `profile`, and records as the SCORE paper's authors publish them.
 
-Those hold a conversation, whose first turn is the question and whose second is the right answer.
+Such a record is a conversation: its first turn is the question, its second the right answer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class ConversationTask(Task):
         return {**record, **fields} if isinstance(fields, Mapping) else record
 
     def completed(self, records: Records) -> Records:
-        """Return the records, those that are conversations with the fields of the right answer."""
         return [self.complete(record) if CONVERSATIONS in record else record for record in records]
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:

@@ -93,7 +93,7 @@ class ReaErrRecord(VerdictRecord):
 
 
 class ReaErrOptions(VerdictOptions, JudgeOptions):
-    """What REA-ERR may be asked."""
+    """Options of REA-ERR."""
 
     deduplicate: bool = Field(
         False,
@@ -147,7 +147,7 @@ class ReaErr(VerdictTask):
 
 
 def first_of_each(records: Records) -> list[int]:
-    """Return one row per id, in file order: that of a judged record if there is one, else the first."""
+    """Return one row per id, in file order: the row of a judged record if there is one, else the first."""
     chosen: dict[Any, int] = {}
     for row, record in enumerate(records):
         name = record.get("id")
@@ -207,7 +207,6 @@ def answer_in(response: str) -> str:
 
 
 def prompt_of(record: Mapping[str, Any], answer: str) -> str:
-    """Return the question to the judge about a record and the model's answer."""
     texts = {
         name: str(record.get(name) or MISSING) for name in ("corrupted_text", "corrected_text", "error_description")
     }

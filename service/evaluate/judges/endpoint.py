@@ -140,7 +140,7 @@ class TimedSecureHandler(urllib.request.HTTPSHandler):
 
 
 class TimedSocket(io.RawIOBase):
-    """What a reply reads from a socket until the deadline `ends`, in seconds of the monotonic clock."""
+    """A socket that a reply reads until the deadline `ends`, in seconds of the monotonic clock."""
 
     def __init__(self, sock: socket.socket, ends: float) -> None:
         self._socket = sock

@@ -10,7 +10,7 @@ __all__ = ["JudgeOptions"]
 
 
 class JudgeOptions(Options):
-    """Where the judge is, and how it is asked."""
+    """Options of a judge: its address, and how it is asked."""
 
     base_url: str | None = Field(
         None,
@@ -41,5 +41,5 @@ class JudgeOptions(Options):
 
     @property
     def has_judge(self) -> bool:
-        """Whether there is a judge to ask, or a file of its replies."""
+        """True if there is a judge to ask, or a file of its replies."""
         return self.base_url is not None or self.replies is not None

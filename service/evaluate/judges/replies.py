@@ -13,7 +13,7 @@ from ...errors import InvalidRequest, Issue
 __all__ = ["JudgeReplies", "Judgement", "name_of"]
 
 BEGINNING = b'{"request": "'
-"""How every line of the file begins."""
+"""The beginning of every line of the file."""
 
 
 class Judgement(NamedTuple):
@@ -43,11 +43,9 @@ class JudgeReplies:
             raise refused(f"{path}: {error.strerror or error}") from None
 
     def find(self, request: str) -> Judgement | None:
-        """Return the reply to a request, or None."""
         return self._kept.get(request)
 
     def keep(self, request: str, judgement: Judgement) -> None:
-        """Append a reply."""
         line = json.dumps({"request": request, **judgement._asdict()}).encode() + b"\n"
         with self._lock:
             self._kept[request] = judgement

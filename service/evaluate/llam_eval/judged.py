@@ -75,7 +75,7 @@ class LlamEvalRecord(Record):
 
 
 class LlamEvalOptions(JudgeOptions):
-    """What Llam-Eval may be asked."""
+    """Options of Llam-Eval."""
 
     prompt: Literal["paper", "assay"] = Field(
         "paper",

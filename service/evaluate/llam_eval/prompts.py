@@ -1,7 +1,7 @@
-"""What the judge is asked: a prompt for each criterion, with the parts of the paper's or in a shorter form of ours.
+"""The judge's prompt for each criterion, with the parts of the paper's prompt or in a shorter form of ours.
 
-The paper (appendix A.2) prints its prompt for one criterion, Coherence. Its parts, and what they mean, are those of
-`prompt = paper`; the sentences are ours. The other five criteria have the same parts, made from their definitions.
+The paper (appendix A.2) prints its prompt for one criterion, Coherence. `prompt = paper` has its parts with their
+meaning; the sentences are ours. The other five criteria have the same parts, made from their definitions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 __all__ = ["CRITERIA", "RATINGS", "SOURCES", "Criterion", "prompt_of"]
 
 RATINGS = ("Poor", "Fair", "Good", "Very good", "Excellent")
-"""What the scores from 1 to 5 are called."""
+"""Names of the scores from 1 to 5."""
 
 
 class Criterion(NamedTuple):
@@ -19,11 +19,11 @@ class Criterion(NamedTuple):
 
     meaning: str
     compared: str
-    """What to look for when the two protocols are compared."""
+    """The aspects to compare in the two protocols."""
     questions: tuple[str, ...]
     """The aspects to consider, as questions."""
     anchors: tuple[str, str, str, str, str]
-    """What a protocol with each score is like, from 1 to 5."""
+    """The description of a protocol with each score, from 1 to 5."""
     short: str
     """Its reading in our prompt."""
 
@@ -150,7 +150,7 @@ ANY = Criterion(
 """A criterion that is not among the six: without a definition."""
 
 SOURCES = {"reference": "a reference protocol", "protocol": "the original protocol"}
-"""What the written protocol is compared with, by the field of the record that holds it."""
+"""The source that the written protocol is compared with, by the field of the record that holds it."""
 
 PAPER = """\
 You are shown a source, which is {source} and counts as the truth, and a protocol that a model has written for the \

@@ -21,7 +21,6 @@ NOT_JUDGED = "not_judged"
 
 
 def slug(criterion: str) -> str:
-    """Return the name of a criterion's metric."""
     return criterion.strip().lower()
 
 

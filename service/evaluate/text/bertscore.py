@@ -24,7 +24,7 @@ PATH = "options.bertscore_model"
 
 
 class BertScoreOptions(Options):
-    """Which model computes BERTScore."""
+    """Options of BERTScore's model."""
 
     bertscore_model: str | None = Field(
         None,

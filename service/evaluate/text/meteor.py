@@ -74,7 +74,7 @@ class Synonyms:
         library = import_optional("nltk.corpus.reader.wordnet", "lexical", "METEOR")
 
         class Reader(library.WordNetCorpusReader):  # type: ignore[misc, name-defined]
-            """Does not map its meanings to those of another version, for which it would read both again."""
+            """Does not map its meanings to another version's, for which it would read both again."""
 
             def map_wn(self, version: str = "wordnet") -> None:
                 pass

@@ -122,7 +122,7 @@ class MinHash:
 
 
 def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the shingles that most distinct texts have, such as those of the instructions in every prompt; sorted."""
+    """Return the shingles that most distinct texts have, such as the instructions in every prompt; sorted."""
     sample = texts[:: max(1, len(texts) // SAMPLE_TEXTS)]
     if not sample:
         return np.zeros(0, np.uint64)

@@ -77,7 +77,7 @@ LIBRARIES = {
 
 
 class KeywordOptions(Options):
-    """Which embedder ranks keywords."""
+    """Options of the embedder that ranks keywords."""
 
     keyword_embedder: EmbedderOption = Field(
         None,
@@ -146,7 +146,6 @@ class TextPairs:
                 self.columns["meteor"][row] = meteor(theirs, ours)
 
     def fill_rouge(self) -> None:
-        """Fill `rouge_1`, `rouge_2` and `rouge_l`."""
         stem = self.dependencies.load(porter_stemmer, *ROUGE)
         if stem is None:
             return

@@ -21,7 +21,7 @@ from ..optional_dependencies import import_optional, not_installed
 __all__ = ["NltkRules", "porter_stemmer", "treebank_words", "word_tokenizer"]
 
 VERSION_OF_NUMBER = {3.9: "3.9", 3.1: "3.10"}
-"""What a command line makes of a version that it reads as JSON."""
+"""The version that a number means: a command line reads the version as JSON."""
 NltkRules = Annotated[
     Literal["3.9", "3.10"],
     BeforeValidator(lambda value: VERSION_OF_NUMBER.get(value, value) if isinstance(value, float) else value),

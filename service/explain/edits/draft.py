@@ -56,7 +56,6 @@ class StepPool:
         return number
 
     def steps(self, numbers: Sequence[int]) -> list[DraftStep]:
-        """Return the steps with these numbers."""
         return [self._steps[number] for number in numbers]
 
     def outline(self, numbers: Sequence[int]) -> bytes:

@@ -112,7 +112,7 @@ def _deleted(body: str) -> Iterator[LineRepair]:
 
 
 def _with_fields(original: dict[str, Any]) -> Iterator[LineRepair]:
-    """Make the fields those of a step: rename one, drop unknown ones, and turn values into lists of strings."""
+    """Give the object the fields of a step: rename one, drop unknown ones, and turn values into lists of strings."""
     done, fields = [], {}
     for name, value in original.items():
         plain = name.strip().lower()
