@@ -125,8 +125,8 @@ def locate_references(request, expected, rows, max_steps):
 def read_request(request, body, max_reference_bytes, max_steps):
     """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
-    request: an `EnvelopeArrays`. Handles valid JSON of references, responses and optionally `include`, with one reference or
-    one for each response. `read_missing` has to read the unread references before scoring.
+    request: the arrays of the envelope. Handles valid JSON of references, responses and optionally `include`, with one
+    reference or one for each response. `read_missing` has to read the unread references before scoring.
     """
     fields = request.fields
     outcome = read_envelope(

@@ -115,7 +115,8 @@ def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
         rewards = read_numbers(document, "rewards", n)
     except ValueError as error:
         raise bad_reply(str(error), reply) from None
-    return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id, signature, request.tasks)
+    origin = config_id, reply.request_id
+    return Scores(rewards, list(reasons), components, advantages, *origin, signature=signature, tasks=request.tasks)
 
 
 def read_document(reply: HttpReply, request: EncodedRequest | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ NO_GROUP = Issue("groups", "wrong_type", "a string or an integer is needed")
 NO_TASK = Issue("task", "unknown_task", f"must be one of: {', '.join(REWARD_TASKS)}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EncodedRequest:
     """The body of a request, and what is needed to read its reply."""
 
@@ -219,8 +219,18 @@ def assemble_request(
         parts += [b',"config":', config.encode()]
     if columns:
         parts += [b',"include":', dumps(list(columns))]
-    body = b"".join([*parts, b"}"])
-    return EncodedRequest(body, responses, references, index, config, columns, groups, task, caller_positions, records)
+    return EncodedRequest(
+        body=b"".join([*parts, b"}"]),
+        texts=responses,
+        references=references,
+        index=index,
+        config=config,
+        include=columns,
+        groups=groups,
+        task=task,
+        caller_positions=caller_positions,
+        records=records,
+    )
 
 
 def checked_sequence(argument: Any, name: str) -> Sequence[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ class Scores:
     """Group advantages; None unless requested."""
     config_id: str
     request_id: str
+    _: KW_ONLY
     signature: str = ""
     """The configuration in one readable line, to be quoted beside the rewards."""
     tasks: list[str] = field(default_factory=list)
@@ -108,8 +109,8 @@ def scores_of(rows: Sequence[Score]) -> Scores:
     names = dict.fromkeys(name for row in rows for name in row.components)
     components = {name: [row.components.get(name, 0.0) for row in rows] for name in names}
     columns = [row.reward for row in rows], [row.reason for row in rows], components
-    origin = (rows[0].config_id, "", rows[0].signature) if rows else ("", "", "")
-    return Scores(*columns, None, *origin, tasks=[row.task for row in rows])
+    config_id, signature = (rows[0].config_id, rows[0].signature) if rows else ("", "")
+    return Scores(*columns, None, config_id, "", signature=signature, tasks=[row.task for row in rows])
 
 
 def reason_code(task: str, reason: str) -> int:

@@ -51,7 +51,7 @@ ADAPTER_VARIABLES = (
 """Variables with the client's prefix that the adapters read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClientSettings:
     """Addresses of the service, and timeouts in seconds. Immutable, picklable and hashable.
 

@@ -60,7 +60,7 @@ Aggregate = dict[str, Any]
 """`count`, and every metric's value or None."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Result:
     """The result of an evaluation of n records.
 

@@ -148,7 +148,7 @@ class Lexical(Task):
 
         over = {"corpus_bleu": [columns["bleu_avg"]]}
         warnings = keyword_warnings(failed, len(records))
-        return Evaluation(columns, sorted(failed), corpus, over, unavailable, warnings)
+        return Evaluation(columns, sorted(failed), corpus, over, unavailable, warnings=warnings)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -73,12 +74,12 @@ def metrics_of() -> tuple[Metric, ...]:
         "avg", "AVG", "Mean of the nine columns; none unless each has a value.", per_record=False, percent=True
     )
     words = {
-        m.name: m._replace(title=TITLES.get(m.name, m.title), description=DESCRIPTIONS.get(m.name, m.description))
+        m.name: replace(m, title=TITLES.get(m.name, m.title), description=DESCRIPTIONS.get(m.name, m.description))
         for m in LEXICAL.metrics
         if m.name in WORDS
     }
     metrics = OF_SCORE | words | {metric.name: metric for metric in BERTSCORE_METRICS}
-    optional = [metric._replace(default=False) for name, metric in metrics.items() if name not in NINE]
+    optional = [replace(metric, default=False) for name, metric in metrics.items() if name not in NINE]
     return (*(metrics[name] for name in NINE), average, *optional)
 
 

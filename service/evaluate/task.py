@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -82,7 +82,8 @@ def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
     advance(len(records))
 
 
-class Metric(NamedTuple):
+@dataclass(frozen=True)
+class Metric:
     """One column of the result."""
 
     name: str
@@ -96,6 +97,7 @@ class Metric(NamedTuple):
     low: float | None = 0.0
     high: float | None = 1.0
     """The range of its values; None if unbounded."""
+    _: KW_ONLY
     percent: bool = False
     """True if tables print it times 100."""
     less_is_better: bool = False
@@ -175,6 +177,7 @@ class Evaluation:
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
     over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     unavailable: dict[str, Notice] = field(default_factory=dict)
+    _: KW_ONLY
     warnings: list[Notice] = field(default_factory=list)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ MAX_BYTES = 1 << 19
 """Longest response that is explained; one that is too long for the reward is not read at all."""
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Case:
     """One response with its reference; `reading` is None for a response over the limit of bytes."""
 
     scorer: Scorer

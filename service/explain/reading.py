@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -68,6 +68,7 @@ class KeyLine:
     stop: int
     number: int | None
     body: int
+    _: KW_ONLY
     status: str = "ok"
     action: Phrase = field(default_factory=lambda: Phrase(text="", words=[]))
     objects: list[Phrase] = field(default_factory=list)
@@ -93,6 +94,7 @@ class Prose:
     start: int
     stop: int
     pieces: int
+    _: KW_ONLY
     canon: str = ""
 
 
@@ -106,10 +108,11 @@ class Reading:
     text: Text
     whole: int
     sections: list[list[int]]
-    key_lines: int
-    prose_steps: int
     lines: list[KeyLine]
     prose: list[Prose]
+    _: KW_ONLY
+    key_lines: int
+    prose_steps: int
 
     @property
     def valid(self) -> list[KeyLine]:
@@ -134,13 +137,13 @@ def read_response(text: Text, think_prefilled: bool) -> Reading:
     steps = sum(row[NUMBER] != NO_STEP for row in orc)
     lines = _key_lines(text, key) if len(key) <= MAX_STEPS else []
     prose = _prose(text, orc, orc_stop) if steps <= MAX_STEPS else []
-    return Reading(text, whole, sections, len(key), steps, lines, prose)
+    return Reading(text, whole, sections, lines, prose, key_lines=len(key), prose_steps=steps)
 
 
 def read_reference(text: Text) -> Reading:
     """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
-    return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
+    return Reading(text, whole, sections, _key_lines(text, key), [], key_lines=len(key), prose_steps=0)
 
 
 def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:

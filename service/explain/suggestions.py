@@ -6,6 +6,7 @@ A response that fails a gate is repaired instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..scoring.scores import Scores
@@ -172,7 +173,7 @@ def _with_setting(case: Case) -> list[Suggestion]:
     """Suggest `think_prefilled`: the response is probably the rest of an answer that the prompt has begun."""
     config = {"think_prefilled": True}
     scorer = case.scorer.with_overrides(config)
-    scores = case._replace(scorer=scorer).rescored([case.response])
+    scores = replace(case, scorer=scorer).rescored([case.response])
     if scores.rewards[0] <= case.reward:
         return []
     edit = Repair("Set think_prefilled", case.response, kind="setting")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 __all__ = ["Options", "Stage"]
 
@@ -10,7 +11,8 @@ Stage = Literal["knowledge", "supervised", "grpo"]
 """Stages of the paper's training: texts of protocols, prompts with answers, prompts with references."""
 
 
-class Options(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """Options for prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"

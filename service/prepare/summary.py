@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..explain.numbers import plural
@@ -109,7 +109,7 @@ class Summary:
         sizes, alike = self.groups.sizes(), self.groups.near_duplicates
         return {
             "assay": VERSION,
-            "options": self.options._asdict(),
+            "options": asdict(self.options),
             "sources": [source._asdict() for source in self.sources],
             "files": [{**file._asdict(), "path": os.path.basename(file.path)} for file in self.files],
             "read": self.read,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -95,10 +96,10 @@ def test_the_field_of_the_group() -> None:
         asked("C?", {"run": {"of": 1}}),
         asked("D?", {"run": {"of": None}}),
     ]
-    options = EXACT._replace(group_field="run.of")
+    options = replace(EXACT, group_field="run.of")
     assert partition(rows, options) == {frozenset({0, 2}), frozenset({1}), frozenset({3})}
     with pytest.raises(FieldError, match=r"no field 'run\.to'.*--group-field"):
-        groups_of(rows, EXACT._replace(group_field="run.to"))
+        groups_of(rows, replace(EXACT, group_field="run.to"))
 
 
 def test_names_depend_on_contents_alone() -> None:

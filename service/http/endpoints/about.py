@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -104,7 +105,7 @@ def task_of(task: Task) -> dict[str, Any]:
         "description": task.description,
         "record": task.record.model_json_schema(),
         "options": task.options.model_json_schema(),
-        "metrics": [metric._asdict() for metric in task.metrics],
+        "metrics": [asdict(metric) for metric in task.metrics],
         "failures": dict(task.failures),
         "reward": reward_of(task) if task.name in REWARD_TASKS else None,
     }
