@@ -161,13 +161,11 @@ class BaseClient:
         await settle_entries(entries, score)
 
     async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> HttpReply:
-        """Send a request, always under the same id, until a reply is final; raise Unavailable."""
         call = ClientCall(method, route, body, new_request_id(), deadline)
         attempt = partial(self._attempt, call)
         return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
 
     async def _attempt(self, call: ClientCall, address: Address, seconds: float) -> HttpReply:
-        """Send a request to a service once; raise TransportFault."""
         headers = self._headers(call.request_id, address, seconds)
         head = request_head(call.method, address, call.route, headers, len(call.body))
         try:

@@ -88,12 +88,10 @@ class LocalService:
         return self.address
 
     def acquire(self) -> None:
-        """Count one more client of this process."""
         with self._lock:
             self._clients += 1
 
     def release(self) -> None:
-        """Uncount a client of this process, and release the lease with the last one."""
         with self._lock:
             self._clients -= 1
             if self._clients <= 0 and self._lease is not None:
@@ -102,7 +100,6 @@ class LocalService:
                 self._lease = None
 
     def _start(self, server: int) -> None:
-        """Start the service, which inherits the lock `server`."""
         flags = ["--uds", str(self._folder / "socket"), "--exit-with-lease", str(self._folder / "lease")]
         flags += ["--lease-linger", str(self._linger), "--drain-seconds", "0", "--log-level", "warning"]
         with (self._folder / "log").open("wb") as log:

@@ -156,7 +156,6 @@ def bad_reply(what: str, reply: HttpReply) -> BadReply:
 
 
 def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayError:
-    """Return the error that a reply with a status other than 200 reports in its problem document."""
     document = problem_document(reply)
     issues = issues_of(document)
     if request is not None:
@@ -176,7 +175,6 @@ def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayEr
 
 
 def foreign_detail(reply: HttpReply) -> str:
-    """Return the detail of an error that is not a problem document."""
     if reply.status == 400 and b"HTTPS" in reply.body:  # as nginx, Apache and Go say
         return "the port speaks TLS: use https:// instead of http://"
     return "no details"

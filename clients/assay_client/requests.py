@@ -153,7 +153,6 @@ def score_request(
 
 
 def read_groups(groups: Any, n: int) -> tuple[list[str | int] | None, list[Issue]]:
-    """Return the groups of n responses, if given, as built-in types, and every issue."""
     if groups is None:
         return None, []
     values = [value.item() if hasattr(value, "item") else value for value in checked_sequence(groups, "groups")]
@@ -164,7 +163,6 @@ def read_groups(groups: Any, n: int) -> tuple[list[str | int] | None, list[Issue
 
 
 def task_issues(task: str | tuple[Any, ...], n: int) -> list[Issue]:
-    """Return an issue for every unknown task, or if there is not one for each response."""
     if isinstance(task, str):
         return [] if task in REWARD_TASKS else [NO_TASK]
     if len(task) != n:

@@ -128,7 +128,6 @@ def log_to_tensorboard(folder: str, means: Mapping[str, float], step: int) -> No
 
 
 def tensorboard_writer(folder: str) -> Any:
-    """Return PyTorch's writer of event files; raise ImportError if it or TensorBoard is not installed."""
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder)

@@ -87,7 +87,6 @@ class KernelCache(NullCache):  # type: ignore[misc]
         return f"{self._name}-{DIGEST(purpose).hexdigest()[:16]}.kernel", purpose
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled kernel, or None if it has to be compiled."""
         target_context.refresh()
         content = self._folder.read(*self._entry(sig, target_context.codegen()))
         return None if content is None else CompileResult._rebuild(target_context, *pickle.loads(content))

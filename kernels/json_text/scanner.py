@@ -50,7 +50,6 @@ NO_ESCAPE = np.uint8(0)
 
 @helper
 def skip_whitespace(text, pos, stop):
-    """Return the position after JSON's white space."""
     while pos < stop and (text[pos] == 0x20 or text[pos] == 0x09 or text[pos] == 0x0A or text[pos] == 0x0D):
         pos += 1
     return pos

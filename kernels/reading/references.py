@@ -84,7 +84,6 @@ class References(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Return the memory of all columns in bytes."""
         return sum(column.nbytes for column in self)
 
 

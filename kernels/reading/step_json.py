@@ -62,7 +62,6 @@ NAMES = (
 
 @helper
 def field_of(text, start, stop):
-    """Return the field of the member's name `text[start:stop]`."""
     if is_name(text, start, stop, NAMES[0]):
         return ACTION_FIELD
     if is_name(text, start, stop, NAMES[1]):

@@ -31,7 +31,6 @@ def width(lead):
 
 @helper
 def decode(text, pos):
-    """Return the code point of the character at byte `pos`."""
     lead = np.int64(text[pos])
     if lead < 0x80:
         return lead

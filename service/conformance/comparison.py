@@ -57,7 +57,6 @@ def compare(cases: Sequence[Vector], answers: Mapping[str, Mapping[str, Any]], e
 
 
 def differences(case: Vector, answer: Mapping[str, Any], exact: bool) -> Iterator[Mismatch]:
-    """Yield the fields of an answer that are not as expected."""
     if "error" in answer or "error" in case.expected:
         fields = {"error": (case.expected.get("error", NOTHING), answer.get("error", NOTHING))}
     else:
@@ -68,7 +67,6 @@ def differences(case: Vector, answer: Mapping[str, Any], exact: bool) -> Iterato
 
 
 def pairs_of(expected: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yield every field with its expected value and the one of the answer."""
     for name, value in expected.items():
         if name not in OPTIONAL:
             yield name, (value, answer.get(name, NOTHING))

@@ -183,7 +183,6 @@ def section_of(text: str, section: str | None) -> str:
 
 
 def bleu_metric(tokens: str = "13a") -> Any:
-    """Return sacreBLEU's metric of sentences; raises NotInstalled."""
     library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
 

@@ -207,7 +207,6 @@ def count_steps(block: str, form: re.Pattern[str]) -> int:
 
 
 def key_violations(block: str) -> Iterator[Violation]:
-    """Yield the violations in the lines of a key block, which is not empty."""
     numbers = []
     for place, line in enumerate(filter(str.strip, block.splitlines()), 1):
         form = KEY_LINE.fullmatch(line)
@@ -226,7 +225,6 @@ def key_violations(block: str) -> Iterator[Violation]:
 
 
 def field_violations(fields: Any, place: str) -> Iterator[Violation]:
-    """Yield the violations in the object of one step."""
     if not isinstance(fields, dict) or set(fields) != NAMES:
         yield Violation("names", f"{place} must have exactly the names action, objects and parameters")
         return
@@ -249,7 +247,6 @@ def is_lower(text: str) -> bool:
 
 
 def orc_violations(block: str) -> Iterator[Violation]:
-    """Yield the violations in the numbers of an orc block, which is not empty."""
     forms = filter(None, (ORC_LINE.fullmatch(line) for line in block.splitlines()))
     numbers = [int(form[1]) if len(form[1]) < 10 else -1 for form in forms]
     if not numbers:
@@ -259,7 +256,6 @@ def orc_violations(block: str) -> Iterator[Violation]:
 
 
 def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterator[Violation]:
-    """Yield the violations in the library, the level and the type of a record, if it has them."""
     library = library_of(record)
     if library is not None:
         allowed = {action.lower() for action in library}

@@ -197,7 +197,6 @@ def fill_as_the_script(texts: TextPairs) -> None:
 
 
 def fill_as_defined(texts: TextPairs, rules: NltkRules) -> None:
-    """Fill BLEU-n and METEOR as the task `lexical` does."""
     bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
     if bleu is not None:
         fill_bleu(texts, bleu)

@@ -44,7 +44,6 @@ class Case:
         return self.scorer.settings
 
     def rescored(self, responses: list[bytes]) -> Scores:
-        """Score other responses against the same reference."""
         index = np.zeros(len(responses), np.int64)
         return self.scorer.score_parsed(column_of(responses), self.references, index)
 

@@ -123,7 +123,6 @@ def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
 
 
 def _repairs(case: Case) -> list[Suggestion]:
-    """Suggest the repairs of a response that fails a gate."""
     suggested = []
     edit = repaired(case)
     if edit is not None:

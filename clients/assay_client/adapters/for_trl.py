@@ -213,11 +213,9 @@ class Log:
         self._logged_references: set[Hashable] = set()
 
     def answered(self) -> None:
-        """Note that the service answers: the next outage is logged again."""
         self._unanswered = False
 
     def unanswered(self, error: Unavailable) -> None:
-        """Log that the service does not answer, once per outage."""
         if not self._unanswered:
             logger.warning("Rewards are None until the service answers (ASSAY_CLIENT_ON_FAILURE=none): %s", error)
         self._unanswered = True

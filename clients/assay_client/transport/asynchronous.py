@@ -143,7 +143,6 @@ class StreamConnection(Connection):
 
 
 async def connect(address: Address, targets: Sequence[Target], seconds: float) -> StreamConnection:
-    """Open a connection to one of the addresses of a service; raise OSError or TimeoutError."""
     sock = await connected_socket_async(targets, seconds)
     tls, name = (tls_context(), address.host) if address.tls else (None, None)
     try:

@@ -196,7 +196,6 @@ class Connection:
 
 
 def check_length(length: int) -> int:
-    """Return the length of a body; raise TransportFault if it exceeds MAX_BODY."""
     if length > MAX_BODY:
         raise TransportFault(f"the body of the reply exceeds {MAX_BODY} bytes")
     return length

@@ -126,7 +126,6 @@ class Transport:
                 connection.close()
 
     async def _connect(self, address: Address, seconds: float) -> Connection:
-        """Open a connection; raise OSError, TimeoutError or TransportFault."""
         raise NotImplementedError
 
 

@@ -51,7 +51,6 @@ class Lookup:
         self.end(name)
 
     def end(self, name: Name) -> None:
-        """Keep the addresses, and wake all callers."""
         with _lock:
             if self.targets:
                 _last_targets[name] = self.targets
@@ -97,7 +96,6 @@ _lock = threading.Lock()
 
 
 def resolved(address: Address, seconds: float) -> list[Target]:
-    """Return the addresses of a service within `seconds`; raise TransportFault or OSError."""
     targets = targets_without_lookup(address)
     if targets is None:
         name = address.host, address.port
@@ -108,7 +106,6 @@ def resolved(address: Address, seconds: float) -> list[Target]:
 
 
 async def resolved_async(address: Address, seconds: float) -> list[Target]:
-    """Return as `resolved`, without blocking the event loop."""
     targets = targets_without_lookup(address)
     if targets is None:
         name = address.host, address.port

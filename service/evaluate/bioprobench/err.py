@@ -145,7 +145,6 @@ def verdict_of(record: Mapping[str, Any], strict_markers: bool, any_case: bool) 
 
 
 def truth_in(answer: str) -> bool | None:
-    """Return the truth that a text states, in any case; None if it is another text."""
     return {"true": True, "false": False}.get(answer.strip().lower())
 
 

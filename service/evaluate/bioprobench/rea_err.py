@@ -214,7 +214,6 @@ def prompt_of(record: Mapping[str, Any], answer: str) -> str:
 
 
 def judged(options: ReaErrOptions, endpoint: Endpoint, question: JudgeQuestion) -> Judgement:
-    """Ask a question once; raises JudgeFault."""
     body = {"max_tokens": options.max_tokens, "temperature": options.temperature, "seed": options.seed}
     parameters = {name: value for name, value in body.items() if value is not None}
     return endpoint.ask(question.prompt, parameters, question.occasion())

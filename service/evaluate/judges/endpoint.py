@@ -77,7 +77,6 @@ class Endpoint:
         return reply
 
     def _send(self, request: urllib.request.Request) -> Judgement:
-        """Send a request until it is answered or the tries are used up; raises JudgeFault."""
         for attempt in range(self.retries + 1):
             try:
                 return read(self._post(request))

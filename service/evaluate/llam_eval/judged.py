@@ -182,7 +182,6 @@ class LlamEval(Task):
 
 
 def incomplete(evaluation: Evaluation) -> Iterator[Notice]:
-    """Yield a warning if some of the criteria have a score and others have none."""
     without = [name for name in CRITERIA if np.isnan(evaluation.columns[slug(name)]).all()]
     if 0 < len(without) < len(CRITERIA):
         counted = f"Average is the mean of {len(CRITERIA) - len(without)} criteria"
@@ -195,7 +194,6 @@ def judged(record: Mapping[str, Any]) -> bool:
 
 
 def questions_of(row: int, record: Mapping[str, Any], options: LlamEvalOptions) -> Iterator[JudgeQuestion]:
-    """Yield what to ask about a record, in every run."""
     prompt_template, criterion = record.get("prompt"), record.get("criterion")
     source, response = record.get(options.baseline), record.get("generated_response")
     prompts = {}

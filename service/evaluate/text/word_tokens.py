@@ -104,7 +104,6 @@ CONTRACTIONS = [
 
 
 def treebank_words(sentence: str, rules: NltkRules) -> list[str]:
-    """Return the words and marks of one sentence."""
     present = set(sentence)
     for stage in (OPENING, LEADING_APOSTROPHE[rules], INSIDE, DASHES[rules], AT_THE_END):
         sentence = substituted(stage, sentence, present)
