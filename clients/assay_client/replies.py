@@ -22,7 +22,6 @@ REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_FLOAT = sys.float_info.max
 
 MAX_DETAIL = 500
-"""Characters of an error's detail that a message repeats."""
 
 
 class HttpReply(NamedTuple):

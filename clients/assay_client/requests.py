@@ -28,14 +28,12 @@ class EncodedRequest:
     body: bytes
     texts: Sequence[str]
     references: Sequence[str | bytes]
-    """The references sent, as text or as JSON."""
     index: list[int] | None
     """The position of the reference of each response; None if there is one reference or one for each."""
     config: str
     include: tuple[str, ...]
     groups: list[str | int] | None
     task: str | tuple[str, ...]
-    """One task, or the task of each response."""
     caller_positions: tuple[tuple[int, ...], ...] | None
     """The positions in the caller's list of each reference sent; None if the lists are equal."""
     records: tuple[object, ...] | None = None
@@ -67,9 +65,7 @@ class EncodedRequest:
         for issue in issues:
             column, k, suffix = issue.element
             if column == "references" and self.caller_positions is not None and k < len(self.caller_positions):
-                renamed += [
-                    issue._replace(path=f"references[{position}]{suffix}") for position in self.caller_positions[k]
-                ]
+                renamed += [issue._replace(path=f"references[{j}]{suffix}") for j in self.caller_positions[k]]
             elif column not in ("", "references") and self.rows is not None and k < len(self.rows):
                 renamed.append(issue._replace(path=f"{column}[{self.rows[k]}]{suffix}"))
             else:

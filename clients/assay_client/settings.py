@@ -22,7 +22,6 @@ from .transport.addresses import Address, address_of
 __all__ = ["DEFAULT_URL", "MAX_RUN", "MIXED", "VARIABLES", "ClientSettings"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-"""Default address of `assay serve`."""
 
 MODES = ("remote", "local")
 MAX_RUN = 100
@@ -48,7 +47,6 @@ ADAPTER_VARIABLES = (
     "ASSAY_CLIENT_DATA_SOURCES",
     "ASSAY_CLIENT_LOG",
 )
-"""Variables with the client's prefix that the adapters read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +191,7 @@ def similar_to(name: str) -> str:
     """Return `; did you mean timeout?` if a setting or variable is spelled like this, else nothing."""
     from difflib import get_close_matches  # only after a mistake
 
-    return "".join(
-        f"; did you mean {spelling}?" for spelling in get_close_matches(name, [*SETTINGS, *KNOWN_VARIABLES], 1)
-    )
+    return "".join(f"; did you mean {match}?" for match in get_close_matches(name, [*SETTINGS, *KNOWN_VARIABLES], 1))
 
 
 def resolve_mode(values: dict[str, Any], arguments: Mapping[str, Any]) -> None:
@@ -252,13 +248,9 @@ def parse_key(value: str) -> str:
 
 
 def parse_run(value: str) -> str:
-    if not is_run_name(value):
+    if not 0 < len(value) <= MAX_RUN or value != value.strip() or not all(" " <= mark <= "~" for mark in value):
         raise ValueError(f"must be 1 to {MAX_RUN} printable ASCII characters, without spaces around them")
     return value
-
-
-def is_run_name(name: str) -> bool:
-    return 0 < len(name) <= MAX_RUN and name == name.strip() and all(" " <= character <= "~" for character in name)
 
 
 def parse_positive(value: Any) -> float:
@@ -305,7 +297,6 @@ SETTINGS = {
         Setting(parse_positive, *NUMBER),
     ),
 }
-"""Arguments of a client by their name."""
 
 FIELD_NAMES = {"base_url": "addresses"}
 KNOWN_VARIABLES = {*VARIABLES, *ADAPTER_VARIABLES}

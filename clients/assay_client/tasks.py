@@ -58,7 +58,6 @@ OWN_COMPONENTS: dict[str, tuple[str, ...]] = {
     "lexical": ("text_similarity",),
     "bioplanner": ("order_similarity", "function_precision", "function_recall"),
 }
-"""The components that each task has."""
 
 REWARD_TASKS = tuple(OWN_COMPONENTS)
 """Names of the tasks by their number."""

@@ -44,7 +44,6 @@ EVENTS = "score/reason_", "score/readable_"
 """Shares that are logged once something has happened: a reason, or an unreadable response of a task."""
 
 Log = Callable[[Mapping[str, float], int], None]
-"""Logs the means of a step."""
 
 _batches = count(1)
 _axes: set[str] = set()

@@ -23,7 +23,6 @@ class PreparedRow:
     """One prompt with what its answers are compared with."""
 
     prompt: list[dict[str, str]]
-    """Chat messages."""
     reference: str
     """Key lines for SCORE, else the record of the task as JSON."""
     task: str = "score"

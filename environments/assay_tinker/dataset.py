@@ -51,7 +51,6 @@ class AssayDatasetBuilder(RLDatasetBuilder):
     where: dict[str, str] = chz.field(default_factory=dict)
     """Values that columns of the rows must have: task, type, level, group."""
     config: dict[str, Any] = chz.field(default_factory=dict)
-    """Settings of the reward."""
     seed: int = 0
     """Seed of the order of the rows to train on."""
 

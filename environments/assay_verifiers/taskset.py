@@ -27,7 +27,6 @@ class AssayTaskConfig(vf.TaskConfig):
     """Settings of the scores of responses: `--env.taskset.task.*`."""
 
     config: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the reward."""
 
 
 class AssayTask(vf.Task[AssayData, vf.State, AssayTaskConfig]):

@@ -51,7 +51,6 @@ TASKS = {
 NUMBER = re.compile(r"[0-9]{1,15}")
 
 MAX_LISTED = 100
-"""Records whose fields a warning lists."""
 
 UNKNOWN = "unknown"
 """The group of records without the field."""

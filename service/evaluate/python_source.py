@@ -28,7 +28,6 @@ MAX_BRACES = 2_000
 MAX_NAMES = 100
 """Names in one dotted name, in a text with an import."""
 MAX_MARKS = 100
-"""Combining marks in a row."""
 
 BRACKET = re.compile(r"[][(){}]")
 TOKEN = re.compile(r"[\w\u0080-\U0010ffff]++|[^\w\s]")

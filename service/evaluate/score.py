@@ -145,9 +145,8 @@ class ScoreTask(Task):
             shared = readable & (measures["steps"] > 0) & [pair.library is not None for pair in pairs]
             for name, column in columns.items():
                 rows = shared if name in SHARES else readable
-                values = (
-                    measures[SHARES[name]] / np.maximum(measures["steps"], 1.0) if name in SHARES else measures[name]
-                )
+                counts = measures[SHARES.get(name, name)]
+                values = counts / np.maximum(measures["steps"], 1.0) if name in SHARES else counts
                 column[first : first + len(pairs)][rows] = values[rows]
             failed += [Failure(first + row, reason) for row, reason in sorted(reasons.items())]
             levels += [None if row in reasons else level_of(count) for row, count in enumerate(steps.tolist())]

@@ -76,7 +76,7 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
     if settings.content_denominator == "max_len" or not pairs:
         state("unmatched", 1.0, mean([MAX_CONTENT] * len(pairs)), _unmatched_detail(content))
     objects = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters_counted for pair in pairs]
-    state("objects", 1.0, mean(objects), _objects_detail(pairs))
+    state("objects", 1.0, mean(objects), _agreement(sum(pair.objects.value < 1 for pair in pairs), len(pairs)))
     similar = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters.value for pair in pairs]
     state("parameters", 1.0, mean(similar), _parameters_detail(pairs))
     if settings.use_position:
@@ -102,10 +102,6 @@ def _unmatched_detail(content: Content) -> str:
     if not mine and not theirs:
         return "every step is matched"
     return f"{plural(mine, 'step')} of the response and {theirs:,} of the reference unmatched"
-
-
-def _objects_detail(pairs: Sequence[Pair]) -> str:
-    return _agreement(sum(pair.objects.value < 1 for pair in pairs), len(pairs))
 
 
 def _parameters_detail(pairs: Sequence[Pair]) -> str:

@@ -15,7 +15,7 @@ from .numbers import first_n, format_number
 from .reading import KeyLine, Reading
 from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 
-__all__ = ["Candidate", "EditCandidates", "draft_of", "step_of"]
+__all__ = ["Candidate", "EditCandidates", "draft_of", "listed_steps", "step_of"]
 
 Numbers = tuple[int, ...]
 """Steps by their numbers in a pool, in the order of the changed response."""
@@ -129,12 +129,12 @@ class EditCandidates:
         """Drop the extra steps, add the missing ones, or both."""
         extra, missing = self._extra_and_missing()
         if 1 < len(extra) < self._n:
-            yield Candidate("drop_steps", f"Delete {_steps(extra)}", self._edited(extra, []), extra)
+            yield Candidate("drop_steps", f"Delete {listed_steps(extra)}", self._edited(extra, []), extra)
         if len(missing) > 1:
-            text = f"Add the reference's {_steps(missing)}"
+            text = f"Add the reference's {listed_steps(missing)}"
             yield Candidate("add_steps", text, self._edited([], missing), (), missing)
         if extra and missing and len(extra) < self._n:
-            text = f"Delete {_steps(extra)} and add the reference's {_steps(missing)}"
+            text = f"Delete {listed_steps(extra)} and add the reference's {listed_steps(missing)}"
             yield Candidate("replace_steps", text, self._edited(extra, missing), extra, missing)
 
     def _missing_and_extra(self) -> Iterator[Candidate]:
@@ -268,7 +268,7 @@ def _after(place: int) -> str:
     return f"after step {place}" if place else "at the beginning"
 
 
-def _steps(numbers: Sequence[int]) -> str:
+def listed_steps(numbers: Sequence[int]) -> str:
     return f"step{'s' if len(numbers) > 1 else ''} {first_n(numbers, 8)}"
 
 

@@ -76,16 +76,16 @@ def explain(
 def _derive(case: Case) -> Explanation:
     """Derive everything but the suggestions; DerivationError if a derived number differs from the kernels'."""
     settings, reading, expected = case.settings, case.reading, case.expected
-    step_coverages = coverages(reading, settings.min_coverage) if reading is not None else []
+    measured = coverages(reading, settings.min_coverage) if reading is not None else []
     alignment = None
     if reading is not None and reading.valid and case.reason != "too_long":
         alignment = align(reading, expected, settings, rules_of(settings))
     pairs = alignment.pairs if alignment is not None else []
     counted = alignment if case.reason == "ok" else None
-    _verify(case, counted, step_coverages)
+    _verify(case, counted, measured)
     factors = factors_of(counted, case.reason, case.components["score"], settings, partial(_mapped, settings=settings))
     smallest, largest = smallest_and_largest(settings)
-    failure = failure_of(case.reason, reading, step_coverages, settings)
+    failure = failure_of(case.reason, reading, measured, settings)
     return Explanation(
         reward=case.reward,
         score=case.components["score"],
@@ -101,9 +101,7 @@ def _derive(case: Case) -> Explanation:
         failure=failure,
         checks=checks_of(case.reason, reading, case.components["coverage"], settings),
         sections=_sections(reading),
-        prediction=_key_steps(reading, step_coverages, {pair.predicted: pair.reference for pair in pairs})
-        if reading
-        else [],
+        prediction=_key_steps(reading, measured, {pair.predicted: pair.reference for pair in pairs}) if reading else [],
         reference=_key_steps(
             expected, [None] * len(expected.lines), {pair.reference: pair.predicted for pair in pairs}, case.as_steps
         ),
@@ -115,7 +113,7 @@ def _derive(case: Case) -> Explanation:
         content=alignment.content if alignment is not None else None,
         factors=factors,
         equations=equations_of(counted, case.components, case.reward, settings),
-        hints=hints_of(reading, expected, pairs, step_coverages, settings) if reading is not None else [],
+        hints=hints_of(reading, expected, pairs, measured, settings) if reading is not None else [],
         suggestions=[],
         tried=0,
         exhaustive=None,
@@ -167,9 +165,7 @@ def _headline(case: Case, factors: list[Factor], message: str) -> str:
     head = f"Reward {format_reward(case.reward)} of at most {largest}"
     if case.reason != "ok":
         return f"{head}: {message}"
-    losses = sorted(
-        (f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda loss: loss.reward_change
-    )
+    losses = sorted((f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda f: f.reward_change)
     if not losses:
         return f"{head}: no deductions."
     parts = [f"{loss.label.lower()} {format_reward_change(loss.reward_change)} ({loss.detail})" for loss in losses[:3]]

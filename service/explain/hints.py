@@ -83,11 +83,8 @@ def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> 
     for pair in pairs:
         mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
         for name in ("objects", "parameters"):
-            my_words, their_words = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
-            equal, lost = (
-                _equal(_quantities_of(my_words), _quantities_of(their_words)),
-                _lost_powers(my_words, their_words),
-            )
+            said, needed = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
+            equal, lost = _equal(_quantities_of(said), _quantities_of(needed)), _lost_powers(said, needed)
             texts = [f"{first.text} is {second.text}: {_compared(first, second)}." for first, second in equal]
             texts += [f"{first} is not {second}: {POWER_SIGNS}." for first, second in lost]
             yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from ...kernels.reading.text_spans import ABSENT
-from .candidates import draft_of, step_of
+from .candidates import draft_of, listed_steps, step_of
 from .case import Case
 from .coverage import coverages
 from .edits.draft import Draft, DraftStep
@@ -36,7 +36,6 @@ MAX_COMPARED_BYTES = 4 << 20
 """Valid repairs of one line that are compared by their reward, and bytes of the responses of all lines."""
 
 MAX_JOINED = 32
-"""Lines that are joined into one step at most."""
 
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
 
@@ -174,9 +173,9 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
         if text:
             changed.setdefault(text, []).append(slots[place][0])
     deleted = [k for k, options in slots if not options]
-    done = [f"In {_steps(steps)}, {text}" for text, steps in changed.items()]
+    done = [f"In {listed_steps(steps)}, {text}" for text, steps in changed.items()]
     if deleted:
-        done.append(f"Delete invalid {_steps(deleted)}")
+        done.append(f"Delete invalid {listed_steps(deleted)}")
     steps = sorted([*deleted, *chain.from_iterable(changed.values())])
     return Repair(_sentence(done[:6]), outer.render([step for _, step in chosen]), steps)
 
@@ -261,7 +260,7 @@ def _with_equal_counts(reading: Reading) -> Repair:
         which = f"steps {keys + 1} to {prose}" if prose > keys + 1 else f"step {prose}"
         return Repair(f"Delete {which} of <orc>", draft_of(reading).render())
     missing = list(range(prose + 1, keys + 1))
-    return Repair(f"Write {_steps(missing)} of <orc>", draft_of(reading).render(), missing)
+    return Repair(f"Write {listed_steps(missing)} of <orc>", draft_of(reading).render(), missing)
 
 
 def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
@@ -277,10 +276,6 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
         changed.append(k)
         texts.append(f"Write {first_n([f'“{word}”' for word in coverage.uncovered], 6)} in step {k} of <orc>")
     return Repair(_sentence(texts[:6]), draft.render(steps), changed) if changed else None
-
-
-def _steps(numbers: Sequence[int]) -> str:
-    return f"{'step' if len(numbers) == 1 else 'steps'} {first_n(numbers, 8)}"
 
 
 def _sentence(texts: Sequence[str]) -> str:

@@ -43,7 +43,6 @@ Kind = Literal[
 ]
 
 MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
-"""Maximum number of suggestions, and its default."""
 
 EXAMPLE_EXPLAIN_REQUEST: dict[str, JsonValue] = {
     "response": EXAMPLE_RESPONSE,

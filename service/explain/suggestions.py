@@ -23,7 +23,6 @@ MAX_CANDIDATE_BYTES = 8 << 20
 """Candidates, and bytes of them, that are rescored together. A candidate has empty <think> and <note>."""
 
 MAX_SHOWN_BYTES = 64 << 10
-"""Longest changed response that a suggestion includes."""
 
 OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "replace_step")
@@ -54,19 +53,10 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
     candidates = EditCandidates(explanation, case.reading, case.expected)
     chosen, outlines, exhaustive = _collected(candidates)
     gains = case.rescored(outlines).rewards - case.reward
-    ranked = sorted(
-        (-gain, _size(candidate), k) for k, (gain, candidate) in enumerate(zip(gains.tolist(), chosen, strict=True))
-    )
+    ranked = sorted((-gain, _size(chosen[k]), k) for k, gain in enumerate(gains.tolist()))
     best = _distinct([(-loss, chosen[k]) for loss, _, k in ranked if loss < 0])[:n]
-    edits = [
-        Repair(
-            candidate.text,
-            candidates.draft.render(candidates.pool.steps(candidate.numbers)),
-            candidate.steps,
-            candidate.kind,
-        )
-        for candidate in best
-    ]
+    draft, pool = candidates.draft, candidates.pool
+    edits = [Repair(edit.text, draft.render(pool.steps(edit.numbers)), edit.steps, edit.kind) for edit in best]
     scores = case.rescored([edit.response for edit in edits])
     suggested = [
         _suggestion(case, edit, scores, row, candidate.reference_steps)

@@ -69,7 +69,8 @@ class _Page:
 
     def cut(self, text: str, indent: int) -> str:
         """Return as much of a text as fits in one line after an indent."""
-        return _cut(printable(text), max(20, self.width - indent))
+        text, room = printable(text), max(20, self.width - indent)
+        return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _wrapped(text: str, room: int) -> list[str]:
@@ -113,10 +114,6 @@ def _head_of(text: str, room: int) -> str:
         if used > room:
             return text[:k]
     return text
-
-
-def _cut(text: str, room: int) -> str:
-    return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 _head = partial(click.style, bold=True, underline=True)
@@ -202,11 +199,8 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
     yield f"{' ' * 12}{_dim(values)}{_strange(format_reward(pair.value))}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
         if similarity.missing or similarity.extra:
-            my_phrases, their_phrases = getattr(mine, name), getattr(theirs, name)
-            lacking, extra = (
-                _phrases(their_phrases, my_phrases, similarity.missing),
-                _phrases(my_phrases, their_phrases, similarity.extra),
-            )
+            said, needed = getattr(mine, name), getattr(theirs, name)
+            lacking, extra = _phrases(needed, said, similarity.missing), _phrases(said, needed, similarity.extra)
             note = "" if name == "objects" or pair.parameters_counted else "  (not counted: Obj < 0.5)"
             yield from _difference(name, lacking, extra, note, page)
 

@@ -20,7 +20,6 @@ __all__ = ["ANY_TAG", "BAD_LINES", "checks_of", "failure_of"]
 ANY_TAG = re.compile(rb"</?(?:think|key|orc|note)>", re.IGNORECASE)
 
 MAX_NAME = 40
-"""Characters of a field's name that are shown."""
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("size", "format", ("too_long",)),
@@ -48,7 +47,6 @@ BAD_LINES = {
     "bad_step_schema": "Use exactly the fields action (a string with at least one word), objects and parameters "
     "(arrays of strings).",
 }
-"""The remedy for an invalid line, by its reason."""
 
 
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:

@@ -27,13 +27,11 @@ class Example(NamedTuple):
     reference: Any
     """Key lines for SCORE, else a record of the task."""
     record: Mapping[str, Any]
-    """The record as it was read."""
     type: str | None = None
     """SciRecipe's type (`planning`), or a benchmark's; in lower case."""
     level: str | None = None
     """Difficulty: "1" or "2" for SCORE, by the number of steps; a benchmark's own, if it has one."""
     steps: tuple[Step, ...] = ()
-    """The steps of the reference, for the task `score`."""
     library: tuple[str, ...] | None = None
     """Actions that an answer may use; None if the record names none."""
     has_distractors: bool = False

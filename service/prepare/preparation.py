@@ -39,7 +39,6 @@ __all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
 MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
-"""Rows whose ideal answers are scored at once."""
 
 NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
@@ -50,7 +49,6 @@ class PrepareJob(NamedTuple):
     sources: Sequence[str]
     folder: str
     held_out: Sequence[str] = ()
-    """Sources whose records are the split `test`."""
     keep_splits: bool = True
     """True to hold out files of other sources as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
@@ -124,7 +122,11 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
         sources, examples = read(job, options, left_out, progress, quiet)
         examples = with_ids(examples)
         groups = groups_of(examples, options)
-        splits = splits_of(examples, groups, options, any(source.held_out for source in sources))
+        splits: Sequence[str | None]
+        if any(source.held_out for source in sources):  # even one without a usable record
+            splits = held_out_splits(groups.names, [example.held_out for example in examples])
+        else:
+            splits = seeded_splits(groups.names, options.test_share, options.seed)
         members = with_splits(examples, groups, splits, left_out)
         chosen, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
@@ -194,16 +196,6 @@ def read(
 def digest_of(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
-
-
-def splits_of(examples: Sequence[Example], groups: Groups, options: Options, holds_out: bool) -> Sequence[str | None]:
-    """Return the split of each record, which depends neither on the stage nor on the trainer; None for those left out.
-
-    holds_out: whether a source is held out, even one without a usable record.
-    """
-    if holds_out:
-        return held_out_splits(groups.names, [example.held_out for example in examples])
-    return seeded_splits(groups.names, options.test_share, options.seed)
 
 
 def with_splits(

@@ -76,10 +76,9 @@ GUIDANCE = {
     "scaling": "Adapt amounts, vessels and times to the scale in the question, convert units, and state new values.",
     "safety": "Include the steps that protect people, samples and the environment, from preparation to disposal.",
 }
-"""Guidance for answers to each type of SciRecipe."""
 
 LIBRARY = "As actions of the steps, only use the following actions: "
-"""Before quoted actions: `scirecipe.library_of` reads them from the prompt again."""
+"""Before quoted actions: `scirecipe_records.library_of` reads them from the prompt again."""
 
 CHOICE = f"""\
 You answer multiple-choice questions about laboratory protocols. A gap in the question, written ____, is what your \

@@ -39,7 +39,6 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
-"""Columns of a data set that may hold the name of a record."""
 
 MISSING = object()
 

@@ -50,9 +50,7 @@ class ComponentScores(NamedTuple):
 
     n: int
     rows: list[int]
-    """The rows that have a score."""
     scores: Scores | None
-    """Scores of these rows; None without any."""
 
     def rewards(self, name: str) -> list[float | None]:
         """Return the reward, a component or `passed` of each response; None where it has no score or none of its task.

@@ -68,7 +68,6 @@ __all__ = [
 ]
 
 MAX_LOGGED = 100
-"""Invalid references that one process logs."""
 
 logger = logging.getLogger("assay_client")
 

@@ -31,7 +31,6 @@ MAX_BODY = 1 << 30
 """Bytes of a response's body: 65,536 responses with all columns need some 20 MiB."""
 
 CHUNK_BYTES = 1 << 18
-"""Bytes sent at once."""
 
 
 class TransportFault(Exception):

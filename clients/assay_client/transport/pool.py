@@ -20,7 +20,6 @@ MAX_IDLE_SECONDS = 30.0
 """After this an idle connection is no longer used: well before the service closes it (75 s)."""
 
 MAX_IDLE_CONNECTIONS = 64
-"""Idle connections kept per service, and event loop."""
 
 NOT_TLS = {
     *("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"),

@@ -29,7 +29,6 @@ Target = tuple[int, Any]
 """Family and socket address of one address of a service."""
 
 Name = tuple[str, int]
-"""Host and port."""
 
 
 class Lookup:
@@ -89,7 +88,6 @@ class Lookup:
 
 
 _lookups: dict[Name, Lookup] = {}
-"""The resolutions in progress."""
 _last_targets: dict[Name, list[Target]] = {}
 """The addresses of the last success."""
 _lock = threading.Lock()

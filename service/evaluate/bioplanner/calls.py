@@ -135,10 +135,8 @@ class Program:
         return calls
 
     def _arguments(self, name: str, node: ast.Call) -> dict[str, str]:
-        parameters = self._parameters.get(name, [])
-        positional = {
-            parameters[k] if k < len(parameters) else str(k): text_of(value) for k, value in enumerate(node.args)
-        }
+        names = self._parameters.get(name, [])
+        positional = {names[k] if k < len(names) else str(k): text_of(value) for k, value in enumerate(node.args)}
         return positional | {keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords}
 
 

@@ -102,4 +102,3 @@ FAILURES = {
     NOT_TEXT: "The response is not text.",
     NO_MARKERS: f"The response has no {START} with an {END} after it.",
 }
-"""Reasons that several tasks share."""

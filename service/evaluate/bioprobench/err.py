@@ -56,7 +56,6 @@ CLASSIFICATION = (
         percent=True,
     ),
 )
-"""Metrics of ERR and REA-ERR."""
 
 VERDICT_FAILURES = {
     **FAILURES,

@@ -31,7 +31,6 @@ __all__ = ["TASK", "generated_steps", "matched"]
 STEP = ("step_recall", "step_precision")
 DELTA = 0.7
 MAX_SWEEP = 32
-"""Further values of delta in one evaluation."""
 CELLS = 1 << 22
 """Cosines computed at once, to limit memory."""
 

@@ -41,7 +41,6 @@ class ChoiceQuestion(NamedTuple):
     """A multiple-choice question, with which a response is compared."""
 
     options: Mapping[str, str]
-    """Text by letter."""
     answer: str | None
     """The right option with its letter, `B) 5 ml`, or its text alone; None if it is no text, which nothing equals."""
 

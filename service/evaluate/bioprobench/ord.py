@@ -205,10 +205,9 @@ class Ord(ConversationTask):
         reasons = {failure.record: failure.reason for failure in evaluation.failed}
         for metric in self.requested(options):
             if metric.name in SHARES:
-                _, names = SHARES[metric.name]
-                evaluation.columns[metric.name] = np.array(
-                    [reasons.get(row) in names for row in range(len(records))], float
-                )
+                shares = [reasons.get(row) in SHARES[metric.name][1] for row in range(len(records))]
+                evaluation.columns[metric.name] = np.array(shares, float)
+
         evaluation.warnings = wrong_base(evaluation.failed, len(records))
         evaluation.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
         return evaluation

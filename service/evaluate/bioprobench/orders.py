@@ -38,7 +38,6 @@ __all__ = [
 MAX_LENGTH = 65_536
 """Characters of an answer; ten thousand indices take less."""
 MAX_DEPTH = 64
-"""Levels of brackets in it."""
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
 """Nearly every answer: a list of short numbers, which needs no parser."""
 LISTED = re.compile(r"\[\s*+\d++\s*+(?:,\s*+\d++\s*+)*+\]")
@@ -77,7 +76,6 @@ class OrderComparison(NamedTuple):
     """Comparison of an answered order with the right one."""
 
     exact: bool
-    """True if it is the right one."""
     pairs: int
     """Unordered pairs of steps of the right order."""
     concordant: int

@@ -19,7 +19,6 @@ from .replies import Judgement, JudgeReplies, name_of
 __all__ = ["Endpoint", "JudgeFault"]
 
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
-"""Statuses that are retried."""
 MAX_REPLY = 4 << 20
 MAX_PAUSE = 30.0
 FIRST_PAUSE = 0.25

@@ -13,7 +13,6 @@ from ...errors import InvalidRequest, Issue
 __all__ = ["JudgeReplies", "Judgement", "name_of"]
 
 BEGINNING = b'{"request": "'
-"""The beginning of every line of the file."""
 
 
 class Judgement(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 __all__ = ["CRITERIA", "RATINGS", "SOURCES", "Criterion", "prompt_of"]
 
 RATINGS = ("Poor", "Fair", "Good", "Very good", "Excellent")
-"""Names of the scores from 1 to 5."""
 
 
 class Criterion(NamedTuple):
@@ -138,7 +137,6 @@ CRITERIA = {
         "every step and material of the true protocol is there",
     ),
 }
-"""ProtoMed-LLM's six criteria."""
 
 ANY = Criterion(
     "",

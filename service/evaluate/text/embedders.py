@@ -34,7 +34,6 @@ EmbedderOption = Literal["hashed_words"] | SkipJsonSchema[Embedder] | None
 WITHOUT_WEIGHTS = "embedder = hashed_words needs no weights, but its values are not comparable with published ones"
 WIDTH = 256
 BATCH = 1_024
-"""Texts of one batch."""
 WORD = re.compile(r"[a-z0-9]+")
 
 
