@@ -172,9 +172,7 @@ def find_command() -> tuple[str, ...]:
 
 def service_environment() -> dict[str, str]:
     """Return the environment without the variables of the client, which the service would refuse."""
-    environment = {
-        name: v for name, v in os.environ.items() if not name.startswith(CLIENT_PREFIX) and name not in EXCLUDED
-    }
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(CLIENT_PREFIX) and k not in EXCLUDED}
     if environment.get("ASSAY_CONFIG"):
         environment["ASSAY_CONFIG"] = os.path.abspath(environment["ASSAY_CONFIG"])
     return environment

@@ -65,8 +65,6 @@ class LexicalOptions(KeywordOptions, BertScoreOptions):
 
 
 class Lexical(Task):
-    """Words in common."""
-
     name = "lexical"
     description = "BLEU, ROUGE, METEOR, keywords and BERTScore of a response against its reference, each from 0 to 1."
     record = LexicalRecord

@@ -99,8 +99,6 @@ class TableOptions(ScoreOptions, KeywordOptions, BertScoreOptions):
 
 
 class SciRecipeTask(ScoreTask):
-    """The table of the paper."""
-
     name = "scirecipe"
     description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
     record = TableRecord

@@ -35,8 +35,8 @@ POSITION_DECAY = 1.5
 
 MAX_TEXT_LENGTH = 1_000_000
 """Limit of characters of a text; the script has none, and its cost grows with n · m."""
-KEPT = 1 << 12
-MAX_KEPT_LENGTH = 2_000
+CACHED_LINES = 1 << 12
+MAX_CACHED_LENGTH = 2_000
 """Lines, and characters of a line, whose steps are cached: answers repeat lines of their references and of each other.
 """
 
@@ -87,7 +87,7 @@ def key_block(text: str) -> str:
 def read_block(block: str) -> KeyBlock:
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
-        steps = [cached_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
+        steps = [cached_step(line) if len(line) <= MAX_CACHED_LENGTH else step_in(line) for line in lines]
     except (AttributeError, TypeError):  # an action that is not a string, an array that is not iterable
         return KeyBlock(len(lines), None)
     return KeyBlock(len(lines), [step for step in steps if step is not None])
@@ -108,7 +108,7 @@ def step_in(line: str) -> ScriptStep | None:
     return ScriptStep(action, lowered(fields.get("objects", [])), lowered(fields.get("parameters", [])))
 
 
-cached_step = lru_cache(KEPT)(step_in)
+cached_step = lru_cache(CACHED_LINES)(step_in)
 
 
 def lowered(elements: Any) -> list[str]:

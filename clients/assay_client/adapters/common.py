@@ -54,7 +54,6 @@ def sync_client(run: Any = None, **settings: Any) -> Client:
 
 
 def async_client(run: Any = None, **settings: Any) -> AsyncClient:
-    """Return the asynchronous client for the same settings as `sync_client`."""
     return shared_client(AsyncClient, run, settings)
 
 

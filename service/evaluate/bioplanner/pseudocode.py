@@ -90,8 +90,6 @@ class PseudocodeOptions(Options):
 
 
 class Pseudocode(Task):
-    """Pseudocode of protocols."""
-
     name = "bioplanner"
     description = "BioPlanner and ProtoMed-LLM: functions, arguments and order of the calls of protocols as pseudocode."
     record = PseudocodeRecord

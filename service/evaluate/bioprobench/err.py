@@ -158,8 +158,6 @@ class VerdictTask(Task):
 
 
 class Err(VerdictTask, ConversationTask):
-    """Error detection."""
-
     name = "bioprobench.err"
     description = "BioProBench, error detection: accuracy, precision, recall and F1 of erroneous steps."
     record = ErrRecord

@@ -78,8 +78,6 @@ class GenOptions(KeywordOptions):
 
 
 class Gen(Task):
-    """Protocol generation."""
-
     name = "bioprobench.gen"
     description = "BioProBench, protocol generation (REA-GEN too): words, keywords and steps shared with the truth."
     record = GenRecord

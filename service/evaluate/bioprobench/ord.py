@@ -156,8 +156,6 @@ class OrdOptions(ProfileOptions):
 
 
 class Ord(ConversationTask):
-    """Step ordering."""
-
     name = "bioprobench.ord"
     description = "BioProBench, step ordering: exact match and Kendall's tau (equations 5 and 6)."
     record = OrdRecord

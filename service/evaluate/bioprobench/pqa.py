@@ -122,8 +122,6 @@ FRACTIONS = "answers that were read have a confidence with decimals, which is re
 
 
 class Pqa(ConversationTask):
-    """Protocol question answering."""
-
     name = "bioprobench.pqa"
     description = "BioProBench, protocol question answering: accuracy and Brier score (equations 3 and 4)."
     record = PqaRecord

@@ -106,8 +106,6 @@ class ReaErrOptions(VerdictOptions, JudgeOptions):
 
 
 class ReaErr(VerdictTask):
-    """Reasoned error detection."""
-
     name = "bioprobench.rea_err"
     description = "BioProBench, reasoned error detection: ERR's metrics and consistency by a judge (equation 8)."
     record = ReaErrRecord

@@ -75,7 +75,6 @@ def answers(
 
 
 def counted(questions: Iterable[JudgeQuestion]) -> Iterator[JudgeQuestion]:
-    """Yield the questions with their `repeat`."""
     earlier: Counter[str] = Counter()
     for question in questions:
         name = name_of(question.prompt, question.run)
@@ -84,7 +83,6 @@ def counted(questions: Iterable[JudgeQuestion]) -> Iterator[JudgeQuestion]:
 
 
 def answer_to(question: JudgeQuestion, endpoint: Endpoint, ask: Ask) -> Judgement | JudgeFault:
-    """Return the answer, or the fault instead of raising it."""
     try:
         return ask(endpoint, question)
     except JudgeFault as fault:

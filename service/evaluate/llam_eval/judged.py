@@ -99,8 +99,6 @@ class LlamEvalOptions(JudgeOptions):
 
 
 class LlamEval(Task):
-    """A judge's expected scores."""
-
     name = "llam_eval"
     description = "Llam-Eval of ProtoMed-LLM: a judge's expected score from 1 to 5, Σ s · p(s), for each criterion."
     record = LlamEvalRecord

@@ -27,8 +27,7 @@ NltkRules = Annotated[
     BeforeValidator(lambda value: VERSION_OF_NUMBER.get(value, value) if isinstance(value, float) else value),
 ]
 EXTRA = "lexical"
-KEPT = 1 << 16
-"""Stems that are cached."""
+CACHED_STEMS = 1 << 16
 MAX_CONTEXT = 100
 """Characters of a possible end of a sentence whose decision is cached."""
 MAX_STEMMED = 60
@@ -179,5 +178,6 @@ class Contexts(dict[str, int]):
 def porter_stemmer() -> Callable[[str], str]:
     """Return the function of a word to its stem by Porter's rules with NLTK's extensions; raises NotInstalled."""
     stem: Callable[[str], str] = import_optional("nltk.stem.porter", EXTRA, "Stemming").PorterStemmer().stem
-    cached = lru_cache(KEPT)(stem)
+    cached = lru_cache(CACHED_STEMS)(stem)
+
     return lambda word: cached(word) if len(word) <= MAX_STEMMED else stem(word)

@@ -16,7 +16,6 @@ class DraftStep(NamedTuple):
     prose: bytes
 
     def with_phrases(self, phrases: Sequence[str]) -> DraftStep:
-        """Return the step with these phrases added to its prose."""
         return self._replace(prose=b"%b (%b)" % (self.prose, one_line("; ".join(phrases)))) if phrases else self
 
 
