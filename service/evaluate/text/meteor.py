@@ -24,7 +24,7 @@ __all__ = ["FOLDERS", "Lemma", "Synonyms", "Synset", "meteor_scorer", "synonyms_
 
 FOLDERS = (Path("/usr/share/wordnet"),)
 """Folders of system packages of WordNet; Debian's is wordnet-base."""
-KEPT = 1 << 16
+CACHED_WORDS = 1 << 16
 
 FILES_OF_NOUNS = """
     Tops act animal artifact attribute body cognition communication event feeling food group location motive object
@@ -92,7 +92,7 @@ class Synonyms:
         self._reader = Reader(root, omw_reader=())  # None would warn that there are no other languages
         self._reader._synset_offset_cache = defaultdict(KeepsNothing)
         self._lock = threading.Lock()
-        self.synsets = lru_cache(KEPT)(self._read)
+        self.synsets = lru_cache(CACHED_WORDS)(self._read)
 
     def _read(self, word: str) -> tuple[Synset]:
         """Return the single words of all meanings of a word or of its base forms, as one synset."""
