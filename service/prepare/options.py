@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 __all__ = ["Options", "Stage"]
@@ -11,13 +11,14 @@ Stage = Literal["knowledge", "supervised", "grpo"]
 """Stages of the paper's training: texts of protocols, prompts with answers, prompts with references."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Options:
     """Options for prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"
     """Whose rows to write: one of `files.trainer_rows.TRAINERS`."""
     stage: Stage = "grpo"
+    _: KW_ONLY
     seed: int = 0
     test_share: float = 0.1
     """Share of the rows in the split `test`, 0 to below 1; without effect if files are held out."""
