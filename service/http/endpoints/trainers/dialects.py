@@ -320,14 +320,9 @@ def remove_prompts(prompts: TextColumn, queries: TextColumn) -> TextColumn:
     Trainers truncate long prompts on the left; then the longest suffix of the prompt that is a prefix of the query is
     removed. Searching the whole query for an answer would not do: the prompt itself contains the tags.
     """
-    lengths = overlap_lengths(prompts, queries)
-    is_response = np.repeat(
-        np.tile(np.array([False, True]), queries.rows),
-        np.column_stack([lengths, queries.lengths - lengths]).ravel(),
-    )
-    offsets = queries.offsets - queries.offsets[0]
-    offsets[1:] -= np.cumsum(lengths)
-    return TextColumn.of(queries.data[queries.offsets[0] : queries.offsets[-1]][is_response], offsets)
+    starts, stops = queries.offsets[:-1] + overlap_lengths(prompts, queries), queries.offsets[1:]
+    data = queries.data.tobytes()
+    return column_of([data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)])
 
 
 def overlap_lengths(prompts: TextColumn, queries: TextColumn) -> np.ndarray:

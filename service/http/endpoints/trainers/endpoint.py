@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...request.processes import Processes
@@ -21,7 +21,7 @@ from ...wire.task_batch import Rest, TaskBatch
 from ...wire.validation import element_issues
 from .dialects import Dialect, rename_paths
 from .query import Query, in_query, read_query
-from .rows import SCORE, JsonObject
+from .rows import JsonObject, read_tasks
 
 __all__ = ["TrainerEndpoint"]
 
@@ -88,25 +88,25 @@ class TrainerEndpoint:
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
         request = JsonObject(body.plain(limits.max_body_bytes), dialect.names(options))
-        label, codes, task_issues = dialect.label(request, options), [], []
-        if query.tasks is not None:
-            label, codes, task_issues = query.tasks.read(
-                request.body, label, options.reference_path, limits.max_responses
-            )
-        is_score = not any(codes)
+        label, task, path = dialect.label(request, options), options.task or SCORE, options.reference_path
+        codes: list[int] = []
+        task_issues: list[Issue] = []
+        if (field := options.task_field) is not None:
+            label, codes, task_issues = read_tasks(request.body, label, path, field, limits.max_responses)
+            task = None if any(codes) else SCORE
         detail = "this field is required"
         issues = [Issue(name, "missing_field", detail) for name in dialect.fields if not request[name]]
         rollouts = dialect.rollouts(request, label, issues)
-        if is_score and body.inline and not issues and label:
-            native, path = rollouts.native(), query.fast_path
-            if native is not None and path.read(native) and path.rows == 1:
+        if task == SCORE and body.inline and not issues and label:
+            native, fast_path = rollouts.native(), query.fast_path
+            if native is not None and fast_path.read(native) and fast_path.rows == 1:
                 times.decoded()
-                scores = path.score()
+                scores = fast_path.score()
                 times.scored()
                 reply = dialect.encode(scores, request, options)
                 times.encoded()
                 return Answer(reply, scores)
-        columns = rollouts.read(options.reference_path, limits, issues)
+        columns = rollouts.read(path, limits, issues)
         issues += task_issues
         malformed = element_issues(columns, "references")
         if not label and dialect.missing_reference:
@@ -115,18 +115,17 @@ class TrainerEndpoint:
         if columns.references is None or columns.reference_kinds is None:
             raise refuse(malformed)
         times.decoded()
-        fixed = SCORE if is_score or query.tasks is None else query.tasks.fixed
         rows = columns.references.rows
         batch = TaskBatch(
-            task_codes=np.zeros(rows, np.uint8) if is_score else np.array(codes, np.uint8),
-            fixed=None if fixed is None else REWARD_TASKS[fixed],
+            task_codes=np.array(codes if task is None else [REWARD_TASKS.index(task)] * rows, np.uint8),
+            fixed=task,
             responses=columns.responses,
             references=columns.references,
             reference_kinds=columns.reference_kinds,
             reference_index=np.arange(rows),
             groups=None,
             scorer=query.scorer,
-            options=None if query.tasks is None else query.tasks.options,
+            options=query.task_options,
             max_reference_bytes=limits.max_reference_bytes,
             issues=issues,
             malformed=malformed,

@@ -37,13 +37,12 @@ from .dialects import (
     finite_json,
     numbers_of_one,
 )
-from .rows import ABSENT, JsonObject, array_of, elements, follow, is_object, members, parsed, text
+from .rows import ABSENT, JsonObject, array_of, elements, follow, members, parsed, text
 
 __all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
-NO_STATE = b"{}"
 
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
@@ -100,12 +99,13 @@ class NemoGym(Dialect):
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         parameters, response = request[PARAMETERS], request[RESPONSE]
-        if parameters and not is_object(parameters):
+        if parameters and parameters[:1] != b"{":
             issues.append(Issue(PARAMETERS, "wrong_type", "must be an object"))
-        output = OutputText(issues)
+        texts: list[str] = []
         if response:
-            output.read(parsed(response) if len(response) <= MAX_PARSED_BYTES else response)
-        return Rollouts(orjson.dumps(["".join(output.texts)]), RESPONSE, array_of(label))
+            value = parsed(response) if len(response) <= MAX_PARSED_BYTES else response
+            texts += OutputReader(issues).texts(value)
+        return Rollouts(orjson.dumps(["".join(texts)]), RESPONSE, array_of(label))
 
     def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions) -> bytes:
         return echoed(request, finite_json(numbers_of_one(scores, options.names_tasks)))
@@ -154,8 +154,8 @@ def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-class OutputText:
-    """The text parts of the assistant's messages in a response.
+class OutputReader:
+    """Reads the text of a response: the text parts of the assistant's messages.
 
     Reasoning that a parser has separated from the text is put back between <think> and </think>. Items and parts of
     other types (tool calls and results, refusals) are ignored.
@@ -163,56 +163,45 @@ class OutputText:
 
     def __init__(self, issues: list[Issue]) -> None:
         """Append every issue to `issues`."""
-        self.texts: list[str] = []
         self._issues = issues
         self._elements = 0
 
-    def read(self, response: Any) -> None:
-        """Read a response; raise Problem `too-large` if its arrays have too many elements in total."""
-        fields = members(response, "output")
-        items = None if fields is None else self._elements_of(fields[0], "response.output")
-        if fields is None:
-            self._refuse("response", "must be an object")
-        elif items is None:
-            self._refuse("response.output", "must be an array")
-        for k, item in enumerate(items or ()):
-            path = f"response.output[{k}]"
-            fields = members(item, "type", "role", "content", "summary")
-            if fields is None:
-                self._refuse(path, "must be an object")
-                continue
-            kind, role, content, summary = text(fields[0]), text(fields[1]), *fields[2:]
-            if kind == "reasoning":
-                self.texts.append("<think>")
-                self._read_parts(summary, f"{path}.summary", "summary_text")
-                self.texts.append("</think>")
-            elif kind in ("message", None) and role in ("assistant", None):
-                self._read_parts(content, f"{path}.content", "output_text")
+    def texts(self, response: Any) -> Iterator[str]:
+        """Yield the texts of a response; raise Problem `too-large` if its arrays have too many elements in total."""
+        for output in self._members(response, "response", "output"):
+            for path, item in self._items(output, "response.output", "must be an array"):
+                fields = self._members(item, path, "type", "role", "content", "summary")
+                if not fields:
+                    continue
+                kind, role = text(fields[0]), text(fields[1])
+                if kind == "reasoning":
+                    yield from ("<think>", *self._parts(fields[3], f"{path}.summary", "summary_text"), "</think>")
+                elif kind in ("message", None) and role in ("assistant", None):
+                    yield from self._parts(fields[2], f"{path}.content", "output_text")
 
-    def _read_parts(self, content: Any, path: str, kind: str) -> None:
+    def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
         if (whole := text(content)) is not None:
-            self.texts.append(whole)
+            yield whole
             return
-        parts = self._elements_of(content, path)
-        if parts is None:
-            self._refuse(path, "must be a string or an array of parts")
-        for k, part in enumerate(parts or ()):
-            fields = members(part, "type", "text")
-            if fields is None:
-                self._refuse(f"{path}[{k}]", "must be an object")
-            elif text(fields[0]) == kind:
-                value = text(fields[1])
-                if value is None:
-                    self._refuse(f"{path}[{k}].text", "must be a string")
-                self.texts.append(value or "")
+        for part_path, part in self._items(content, path, "must be a string or an array of parts"):
+            fields = self._members(part, part_path, "type", "text")
+            if fields and text(fields[0]) == kind:
+                if (value := text(fields[1])) is None:
+                    self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
+                yield value or ""
 
-    def _elements_of(self, value: Any, path: str) -> Sequence[Any] | None:
+    def _items(self, value: Any, path: str, detail: str) -> Iterator[tuple[str, Any]]:
         array = elements(value, path, self._elements)
+        if array is None:
+            self._issues.append(Issue(path, "wrong_type", detail))
         self._elements += len(array or ())
-        return array
+        return ((f"{path}[{number}]", item) for number, item in enumerate(array or ()))
 
-    def _refuse(self, path: str, detail: str) -> None:
-        self._issues.append(Issue(path, "wrong_type", detail))
+    def _members(self, value: Any, path: str, *names: str) -> Sequence[Any]:
+        fields = members(value, *names)
+        if fields is None:
+            self._issues.append(Issue(path, "wrong_type", "must be an object"))
+        return fields or ()
 
 
 class Sessions:
@@ -236,14 +225,14 @@ class Sessions:
         Return the name of the session if the request has one (Gym's environment servers send one since 0.7).
         """
         body = exchange.request_body
-        general = partial(confirmed, body, self._paths.limits)
-        await exchange.reply(await self._paths.answer(exchange, lambda: None if body.data else NO_STATE, general))
+        named = partial(named_session, body, self._paths.limits)
+        await exchange.reply(await self._paths.answer(exchange, lambda: named() if body.data else b"{}", named))
 
 
-def confirmed(body: Body, limits: Limits) -> bytes:
-    """Return the bytes of the reply, with the session's name if it is a string; raise Problem."""
+def named_session(body: Body, limits: Limits) -> bytes:
+    """Return the reply with the session's name if it is a string; raise Problem."""
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
-    return NO_STATE if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
+    return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
 
 FIELD = "verify_responses"
@@ -356,7 +345,7 @@ class Run:
             }
 
     def statistics_by_task(self) -> dict[str, float]:
-        """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty if there is one task.
+        """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty for one task.
 
         Without the numbers that identify the task and its reasons.
         """

@@ -18,7 +18,6 @@ from ...wire.fast_path import FastPath
 from ...wire.problems import invalid_request
 from ...wire.validation import issues_of, parse_query
 from .dialects import Dialect, RouteOptions
-from .rows import RowTasks
 
 __all__ = ["Query", "in_query", "query_parameters", "read_query"]
 
@@ -34,8 +33,7 @@ class Query(NamedTuple):
     """For the event loop's thread."""
     options: Any
     """Options of the route."""
-    tasks: RowTasks | None = None
-    """None without a parameter about tasks: all rows are SCORE's."""
+    task_options: TaskOptions | None = None
 
 
 def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
@@ -65,14 +63,9 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
             overridden, invalid = issues_of(scorer.with_overrides, overrides)
             scorer = overridden or scorer
         issues += in_query(invalid)
-    if issues or task_options is None:
+    if issues:
         raise invalid_request(issues)
-    tasks = None
-    if field is not None:
-        tasks = RowTasks.named_by(field, options.reference_path, task_options)
-    elif "task" in of_route:
-        tasks = RowTasks(task_options, REWARD_TASKS.index(task))
-    return Query(scorer, fast_path.with_config(scorer), options, tasks)
+    return Query(scorer, fast_path.with_config(scorer), options, task_options)
 
 
 def task_issues(of_route: Mapping[str, str]) -> list[Issue]:

@@ -7,7 +7,6 @@ JSON, or an object that was parsed from it; `ABSENT` stands for a missing one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,28 +16,17 @@ import orjson
 from .....kernels.column import TextColumn, column_of
 from .....kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
 from ....errors import Issue, one_of
-from ....evaluate.mixed import TaskOptions
 from ....evaluate.task_rewards import REWARD_TASKS
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, invalid_request
 from ...wire.task_batch import UNKNOWN
 
-__all__ = [
-    "ABSENT",
-    "SCORE",
-    "JsonObject",
-    "RowTasks",
-    "array_of",
-    "elements",
-    "follow",
-    "is_object",
-    "members",
-    "parsed",
-    "text",
-]
+__all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "text"]
+
+Body = bytes | bytearray
 
 ABSENT = b""
-NULL = b"null"
+NULL, BRACE = b"null", b"{"
 
 MAX_ELEMENTS = 65_536
 """Default maximum of array elements that are read one by one: each costs a kernel call."""
@@ -57,7 +45,7 @@ def column_of_names(names: tuple[str, ...]) -> TextColumn:
     return column_of([name.encode() for name in names])
 
 
-def spans_of(body: bytes | bytearray, names: tuple[str, ...]) -> list[list[int]] | None:
+def spans_of(body: Body, names: tuple[str, ...]) -> list[list[int]] | None:
     """Return the start and stop of each of these members of a JSON object, 0 and 0 for a missing one.
 
     None for JSON that is not an object. Of members with the same name, the last counts. Raise Problem `not-json`.
@@ -76,7 +64,7 @@ class JsonObject:
     Raises Problem `not-json`, and `invalid-request` if the JSON is not an object.
     """
 
-    def __init__(self, body: bytes | bytearray, names: tuple[str, ...]) -> None:
+    def __init__(self, body: Body, names: tuple[str, ...]) -> None:
         spans = spans_of(body, names)
         if spans is None:
             raise invalid_request([Issue("body", "wrong_type", "must be an object")])
@@ -93,7 +81,7 @@ def members(value: Any, *names: str) -> Sequence[Any] | None:
     """Return the members of an object, `ABSENT` for missing ones; None if the value is not an object."""
     if type(value) is dict:
         return [value.get(name, ABSENT) for name in names]
-    spans = spans_of(value, names) if isinstance(value, bytes | bytearray) and value else None
+    spans = spans_of(value, names) if isinstance(value, Body) and value else None
     return None if spans is None else [bytes(value[start:stop]) for start, stop in spans]
 
 
@@ -148,72 +136,51 @@ def array_of(value: bytes) -> bytes:
     return value and b"[%b]" % value
 
 
-def is_object(value: bytes) -> bool:
-    return value[:1] == b"{"
+def read_tasks(
+    body: Body, label: bytes, label_path: str, field: str, max_rows: int
+) -> tuple[bytes, list[int], list[Issue]]:
+    """Return the label, the number of the task that each row's field names, and the issues of these names.
+
+    The field may be in the label, beside the reference: then the references replace the labels. The number is `UNKNOWN`
+    for an invalid name. Raise Problem `too-large`.
+    """
+    is_array = label_path.endswith("[]")
+    prefix = "" if is_array else f"{label_path}."
+    in_label = field.startswith(prefix) and field != prefix
+    path = field.removeprefix(prefix).split(".") if in_label else field.split(".")
+    labels = elements(label, label_path.removesuffix("[]"), limit=max_rows) or () if is_array else (label,)
+    codes: list[int] = []
+    references: list[bytes] = []
+    issues: list[Issue] = []
+    for number, reference in enumerate(labels):
+        holder = opened(reference) if in_label else body
+        value = follow(holder, path)
+        code, detail = task_of(value)
+        if code == UNKNOWN:
+            where = f"{label_path[:-1]}{number}]." if is_array else prefix if in_label else ""
+            reason = "wrong_type" if text(value) is None else "unknown_task"
+            issues.append(Issue(where + ".".join(path), reason, detail))
+        codes.append(code)
+        references.append(reference_in(holder, code) if in_label and holder[:1] == BRACE else reference)
+    if in_label and labels:
+        label = b"[%b]" % b",".join(references) if is_array else references[0]
+    return label, codes, issues
 
 
-@dataclass(frozen=True)
-class RowTasks:
-    """The tasks of rows, as a query chooses them: one for all rows (`?task=`), or named by each (`?task_field=`)."""
-
-    options: TaskOptions
-    fixed: int | None
-    """The number of the task of every row; None if rows name their tasks."""
-    path: tuple[str, ...] = ()
-    """The path of the name of a task, in the row or in its label."""
-    in_label: bool = False
-    """Whether the label holds the name, and the reference beside it."""
-
-    @classmethod
-    def named_by(cls, field: str, label: str, options: TaskOptions) -> RowTasks:
-        """Return the tasks that a field of rows names; `label` is the path of their label, `labels[]` of an array."""
-        inside = "" if label.endswith("[]") else f"{label}."
-        in_label = field.startswith(inside) and len(field) > len(inside)
-        return cls(options, None, tuple((field.removeprefix(inside) if in_label else field).split(".")), in_label)
-
-    def read(
-        self, body: bytes | bytearray, label: bytes, path: str, max_rows: int
-    ) -> tuple[bytes, list[int], list[Issue]]:
-        """Return the label, the number of each row's task (`UNKNOWN` for an invalid name), and the issues of names.
-
-        Labels that hold the names of their tasks are replaced by the references in them. Raise Problem `too-large`.
-        """
-        is_array = path.endswith("[]")
-        labels = elements(label, path.removesuffix("[]"), limit=max_rows) or () if is_array else (label,)
-        if self.fixed is not None:
-            return label, [self.fixed] * len(labels), []
-        codes: list[int] = []
-        references: list[bytes] = []
-        issues: list[Issue] = []
-        for number, reference in enumerate(labels):
-            where = f"{path[:-1]}{number}]." if is_array else f"{path}." if self.in_label else ""
-            holder = opened(reference) if self.in_label else body
-            code, invalid = self._task_of(holder, where)
-            codes.append(code)
-            references.append(reference_in(holder, code) if self.in_label and is_object(holder) else reference)
-            issues += invalid
-        if self.in_label and labels:
-            label = b"[%b]" % b",".join(references) if is_array else references[0]
-        return label, codes, issues
-
-    def _task_of(self, holder: bytes | bytearray, where: str) -> tuple[int, list[Issue]]:
-        """Return the number of the task that an object names, SCORE without a name, and issues."""
-        value = follow(holder, self.path)
-        name = text(value)
-        if name in NUMBERS:
-            return NUMBERS[name], []
-        if value in (ABSENT, NULL):
-            return SCORE, []
-        field = where + ".".join(self.path)
-        if name is None:
-            return UNKNOWN, [Issue(field, "wrong_type", "must be the name of a task")]
-        return UNKNOWN, [Issue(field, "unknown_task", one_of(name, REWARD_TASKS))]
+def task_of(value: bytes) -> tuple[int, str]:
+    """Return the number of the task that a value names, SCORE without a name, and what is wrong if it is `UNKNOWN`."""
+    name = text(value)
+    if name in NUMBERS:
+        return NUMBERS[name], ""
+    if value in (ABSENT, NULL):
+        return SCORE, ""
+    return UNKNOWN, "must be the name of a task" if name is None else one_of(name, REWARD_TASKS)
 
 
 def opened(label: bytes) -> bytes:
     """Return the object whose JSON text is this label, or else the label."""
     inner = (text(label) or "").strip(" \t\n\r").encode()
-    if not is_object(inner):
+    if inner[:1] != BRACE:
         return label
     try:
         members(inner)
