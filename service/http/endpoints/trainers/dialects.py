@@ -171,13 +171,9 @@ class Dialect(ABC):
     missing_reference: str | None = None
     """What an error says about a missing reference, if it is not one of `fields`."""
 
-    def names(self, options: Any) -> tuple[str, ...]:
-        """Return the members of a request that are read."""
-        return self.fields
-
-    def label(self, request: JsonObject, options: Any) -> bytes:
-        """Return the reference, or the array of references; `ABSENT` if it is missing."""
-        return request[self.fields[-1]]
+    def label(self, options: Any) -> list[str]:
+        """Return the names of the members, one inside the other, that lead to the reference or the references."""
+        return [self.fields[-1]]
 
     @abstractmethod
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
@@ -264,7 +260,7 @@ def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:
     else:  # some ten times as fast for one row
         both = zip(*(measures[COMPONENTS.index(name)] for name in PASSED_IF), strict=True)
         passed = [float(values == (1.0, 1.0)) for values in both]
-    columns = [*zip(*reasons, strict=True)] or [()] * len(REASON_NUMBERS)
+    columns: list[Sequence[float]] = [*zip(*reasons, strict=True)] or [()] * len(REASON_NUMBERS)
     columns += [passed, *measures, *[[0.0] * len(scores)] * (len(TASK_COMPONENTS) - len(measures))]
     return dict(zip(TASK_NUMBERS if every_task else NUMBERS, columns, strict=False))
 

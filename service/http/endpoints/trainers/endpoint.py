@@ -21,7 +21,7 @@ from ...wire.task_batch import Rest, TaskBatch
 from ...wire.validation import element_issues
 from .dialects import Dialect, rename_paths
 from .query import Query, in_query, read_query
-from .rows import JsonObject, read_tasks
+from .rows import ABSENT, JsonObject, follow, read_tasks
 
 __all__ = ["TrainerEndpoint"]
 
@@ -87,12 +87,16 @@ class TrainerEndpoint:
         """Answer a request, on the fast path if possible; raise Problem, and Masked."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
-        request = JsonObject(body.plain(limits.max_body_bytes), dialect.names(options))
-        label, task, path = dialect.label(request, options), options.task or SCORE, options.reference_path
+        field, *members = dialect.label(options)
+        names = tuple(dict.fromkeys((*dialect.fields, field)))
+        request = JsonObject(body.plain(limits.max_body_bytes), names)
+        is_echo = dialect.missing_reference is not None and field in dialect.fields
+        label: bytes = ABSENT if is_echo else follow(request[field], members)
+        path, task = options.reference_path, options.task or SCORE
         codes: list[int] = []
         task_issues: list[Issue] = []
-        if (field := options.task_field) is not None:
-            label, codes, task_issues = read_tasks(request.body, label, path, field, limits.max_responses)
+        if options.task_field is not None:
+            label, codes, task_issues = read_tasks(request.body, label, path, options.task_field, limits.max_responses)
             task = None if any(codes) else SCORE
         detail = "this field is required"
         issues = [Issue(name, "missing_field", detail) for name in dialect.fields if not request[name]]

@@ -37,7 +37,7 @@ from .dialects import (
     finite_json,
     numbers_of_one,
 )
-from .rows import ABSENT, JsonObject, array_of, elements, follow, members, parsed, text
+from .rows import JsonObject, array_of, elements, members, parsed, text
 
 __all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
@@ -89,13 +89,8 @@ class NemoGym(Dialect):
     fields = (PARAMETERS, RESPONSE)
     missing_reference = "the row's reference; `reference_field` names another field"
 
-    def names(self, options: NemoGymOptions) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.fields, options.reference_field.partition(".")[0])))
-
-    def label(self, request: JsonObject, options: NemoGymOptions) -> bytes:
-        name, *path = options.reference_field.split(".")
-        label: bytes = ABSENT if name in self.fields else follow(request[name], path)
-        return label
+    def label(self, options: NemoGymOptions) -> list[str]:
+        return options.reference_field.split(".")
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         parameters, response = request[PARAMETERS], request[RESPONSE]
@@ -136,7 +131,7 @@ def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
     A row with a number that no double can represent has none.
     """
     body, parts, end = request.body, [], 0
-    for start, stop in sorted(filter(any, request.spans.values())):
+    for start, stop in sorted((start, stop) for start, stop in request.spans.values() if stop):
         parts.append(body[end:start])
         end = stop
     parts.append(body[end:])
@@ -284,10 +279,11 @@ class Run:
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")
         """The rollout, the number of the name, and the value of each number."""
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: dict[str, Any]) -> None:
         """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
+        masked = record.pop(MASK[0], False)
         numbers = {TASK: 0, ROLLOUT: 0} | numbers_of(record)
-        if record.get(MASK[0]):  # its reward is meaningless: only the coverage counts it
+        if masked:  # its reward is meaningless: only the coverage counts it
             self.masked_tasks.append(numbers[TASK])
             return
         for name, value in numbers.items():
@@ -369,7 +365,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     fields = {**record, **(usage if isinstance(usage, dict) else {})}
-    absent = absent_numbers(task_of(record)) | {MASK[0]}
+    absent = absent_numbers(task_of(record))
     return {
         name: value + 0
         for name, value in fields.items()

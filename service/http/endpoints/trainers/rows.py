@@ -16,7 +16,7 @@ import orjson
 from .....kernels.column import TextColumn, column_of
 from .....kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
 from ....errors import Issue, one_of
-from ....evaluate.task_rewards import REWARD_TASKS
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, invalid_request
 from ...wire.task_batch import UNKNOWN
@@ -33,9 +33,6 @@ MAX_ELEMENTS = 65_536
 
 MAX_CACHED = 64
 """Lists of names that are cached: queries choose some of the names."""
-
-SCORE = 0
-"""The number of SCORE in `REWARD_TASKS`."""
 
 NUMBERS = {name: number for number, name in enumerate(REWARD_TASKS)}
 
@@ -153,7 +150,7 @@ def read_tasks(
     references: list[bytes] = []
     issues: list[Issue] = []
     for number, reference in enumerate(labels):
-        holder = opened(reference) if in_label else body
+        holder: Body = opened(reference) if in_label else body
         value = follow(holder, path)
         code, detail = task_of(value)
         if code == UNKNOWN:
@@ -173,7 +170,7 @@ def task_of(value: bytes) -> tuple[int, str]:
     if name in NUMBERS:
         return NUMBERS[name], ""
     if value in (ABSENT, NULL):
-        return SCORE, ""
+        return NUMBERS[SCORE], ""
     return UNKNOWN, "must be the name of a task" if name is None else one_of(name, REWARD_TASKS)
 
 
@@ -189,7 +186,7 @@ def opened(label: bytes) -> bytes:
     return inner
 
 
-def reference_in(label: bytes, task: int) -> bytes:
+def reference_in(label: Body, task: int) -> bytes:
     """Return the reference in a label that is an object: its `reference`, SCORE's steps, or else the label itself.
 
     Members that are null count as missing: columns of structures have all members in every row.
@@ -197,4 +194,4 @@ def reference_in(label: bytes, task: int) -> bytes:
     reference, steps = (ABSENT if value == NULL else value for value in members(label, "reference", "steps") or ())
     if reference:
         return reference
-    return b'{"steps":%b}' % steps if steps and task == SCORE else label
+    return b'{"steps":%b}' % steps if steps and task == NUMBERS[SCORE] else bytes(label)
