@@ -8,7 +8,7 @@ from ...kernels.warmup import warmup
 from ..evaluate.evaluation import every_task
 from .endpoints.evaluate import answer as evaluate
 from .endpoints.explain import answer as explain
-from .endpoints.trainers.aggregate import answer as aggregate
+from .endpoints.trainers.nemo_gym import aggregate
 from .request.jobs import Call, Jobs, serve
 from .sandbox import drop_rights
 from .wire.frames import Buffer

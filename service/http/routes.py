@@ -20,13 +20,10 @@ from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers import contract as trainers
-from .endpoints.trainers.aggregate import aggregate_endpoint
-from .endpoints.trainers.dialect import Dialect
+from .endpoints.trainers.dialects import Dialect, OpenRlhf, Slime
 from .endpoints.trainers.endpoint import TrainerEndpoint
-from .endpoints.trainers.nemo_gym import NemoGym, Sessions
-from .endpoints.trainers.openrlhf import OpenRlhf
+from .endpoints.trainers.nemo_gym import NemoGym, Sessions, aggregate_endpoint
 from .endpoints.trainers.query import query_parameters
-from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
 from .state import ServiceState

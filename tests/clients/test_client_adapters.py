@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from assay.service.http.endpoints.trainers.reply_numbers import NUMBERS, OF_REASON_BY_NAME
+from assay.service.http.endpoints.trainers.dialects import NUMBERS, OF_REASON, REASON_NUMBERS
 from assay_client import (
     COMPONENTS,
     REASONS,
@@ -234,7 +234,8 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))
         check_numbers(found, set(METRICS))
-        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
+        numbers = dict(zip(REASON_NUMBERS, OF_REASON[code], strict=True))
+        assert found == numbers | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
         assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
     unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
     assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)

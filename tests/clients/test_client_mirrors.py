@@ -6,7 +6,7 @@ import pytest
 
 import assay_client
 from assay.service.evaluate import task_rewards
-from assay.service.http.endpoints.trainers import reply_numbers
+from assay.service.http.endpoints.trainers import dialects
 from assay_client import tasks
 from assay_client.adapters import metrics
 
@@ -25,6 +25,6 @@ def test_reasons_and_components_of_a_task(name: str) -> None:
 
 
 def test_metrics_are_the_numbers_of_the_routes_for_trainers() -> None:
-    assert metrics.METRICS == reply_numbers.NUMBERS
-    assert metrics.MIXED_METRICS == reply_numbers.TASK_NUMBERS
-    assert metrics.FREQUENT_REASONS == reply_numbers.FREQUENT_REASONS
+    assert metrics.METRICS == dialects.NUMBERS
+    assert metrics.MIXED_METRICS == dialects.TASK_NUMBERS
+    assert metrics.FREQUENT_REASONS == dialects.FREQUENT_REASONS

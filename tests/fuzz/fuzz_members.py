@@ -9,15 +9,15 @@ from tests.fuzz.fuzzing import fuzz, outcome
 # isort: split
 import orjson
 
-from assay.service.http.endpoints.trainers.json_document import ABSENT, Document, MemberNames
+from assay.service.http.endpoints.trainers.rows import ABSENT, JsonObject, elements, members
 from assay.service.http.wire.problems import Problem
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory
 
-NAMES = MemberNames("responses", "references", "config", "a", "µ")
+NAMES = ("responses", "references", "config", "a", "µ")
 NOT_JSON = object()
-INNER = MemberNames("steps", "order", "a")
+INNER = ("steps", "order", "a")
 
 
 def check(data: bytes, memory: GuardedMemory) -> None:
@@ -28,26 +28,26 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         if "infinity" in error.msg:  # a number that is JSON, and that no double holds
             return
         expected = NOT_JSON
-    document = outcome(Document, body, NAMES)
+    document = outcome(JsonObject, body, NAMES)
     if isinstance(document, Problem):
         assert document.kind == ("not-json" if expected is NOT_JSON else "invalid-request")
         return
     assert isinstance(expected, dict)
-    for name, span in zip(NAMES, document.spans, strict=True):
-        assert (span == ABSENT) == (name not in expected)
-        if span != ABSENT:
-            agree(document, span, expected[name])
+    for name in NAMES:
+        assert (document[name] == ABSENT) == (name not in expected)
+        if name in expected:
+            agree(document[name], expected[name])
 
 
-def agree(document: Document, span: tuple[int, int], expected: Any) -> None:
+def agree(value: bytes, expected: Any) -> None:
     """Compare a value of the body, and its elements or members, with the expected one."""
-    assert orjson.loads(document.raw(span)) == expected
-    elements, members = document.elements(span, "path"), document.members(span, INNER)
-    assert (elements is None, members is None) == (not isinstance(expected, list), not isinstance(expected, dict))
-    if elements is not None:
-        assert [orjson.loads(document.raw(one)) for one in elements] == expected
-    for name, one in zip(INNER, members or (), strict=False):
-        assert (orjson.loads(document.raw(one)) == expected[name]) if name in expected else one == ABSENT
+    assert orjson.loads(value) == expected
+    array, fields = elements(value, "path"), members(value, *INNER)
+    assert (array is None, fields is None) == (not isinstance(expected, list), not isinstance(expected, dict))
+    if array is not None:
+        assert [orjson.loads(element) for element in array] == expected
+    for name, field in zip(INNER, fields or (), strict=False):
+        assert (orjson.loads(field) == expected[name]) if name in expected else field == ABSENT
 
 
 if __name__ == "__main__":

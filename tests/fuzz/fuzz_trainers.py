@@ -12,10 +12,9 @@ from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 from assay import Scorer
-from assay.service.http.endpoints.trainers.endpoint import ParsedQuery
+from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.slime import Slime
+from assay.service.http.endpoints.trainers.query import Query
 from assay.service.http.wire.compression import JSON, Body
 from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.stage_times import StageTimes
@@ -33,10 +32,10 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data[1:])
     options = dialect.options()
     inline = len(body) + 64
-    chosen = ParsedQuery(SCORER, FastPath(SCORER, inline, LIMITS), options, dialect.names(options))
+    chosen = Query(SCORER, FastPath(SCORER, inline, LIMITS), options)
     route = endpoint(dialect)
-    general = outcome(route._answer_long, Body(body, b"", JSON, False), chosen, StageTimes())
-    assert outcome(route._answer_short, Body(body, b"", JSON, True), chosen, StageTimes()) == general
+    general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
+    assert outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes()) == general
     assert isinstance(general, bytes) or general[0] in ("not-json", "invalid-request", "too-large")
 
 

@@ -28,9 +28,7 @@ if not STANDALONE:
 
 with nullcontext() if STANDALONE else atheris.instrument_imports(include=["assay.service", "tests.reference"]):
     import assay.service.http.endpoints.score
-    import assay.service.http.endpoints.trainers.nemo_gym
-    import assay.service.http.endpoints.trainers.openrlhf
-    import assay.service.http.endpoints.trainers.slime  # noqa: F401
+    import assay.service.http.endpoints.trainers.nemo_gym  # noqa: F401
     import tests.reference.scorer  # noqa: F401
 
 from assay.kernels.warmup import warmup  # noqa: E402

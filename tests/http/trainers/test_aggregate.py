@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.http.endpoints.trainers.aggregate import MAX_NAMES, answer
+from assay.service.http.endpoints.trainers.nemo_gym import MAX_NAMES, aggregate
 from assay.service.http.request.deadline import Deadline
 from assay.service.http.request.processes import new_call
 from assay.service.http.wire.json_codec import Limits
@@ -27,7 +27,7 @@ LIMITS = Limits(64 << 20, 65_536, 262_144)
 def aggregated(records: list[dict[str, Any]], seconds: float = math.inf) -> dict[str, Any]:
     body = orjson.dumps({"verify_responses": records})
     call = new_call("aggregate", Deadline(time.perf_counter() + seconds), LIMITS)
-    return orjson.loads(answer(body, call, StageTimes()))
+    return orjson.loads(aggregate(body, call, StageTimes()))
 
 
 def of(records: list[dict[str, float]]) -> dict[str, float]:

@@ -12,19 +12,22 @@ from hypothesis import strategies as st
 
 from assay.kernels.column import column_of
 from assay.kernels.warmup import warmup
-from assay.service.http.endpoints.trainers.prompt_removal import remove_prompt, remove_prompts
+from assay.service.http.endpoints.trainers.dialects import remove_prompts
 from tests.reference.prompt_overlap import response_after as twin
 from tests.strategies import examples, texts
 
 
 def cut(prompts: list[str], queries: list[str]) -> list[str]:
-    """Remove prompts one by one and as columns, which must agree."""
+    """Remove prompts one by one and together, which must agree."""
     warmup()
-    alone = [remove_prompt(prompt, query) for prompt, query in zip(prompts, queries, strict=True)]
+    together = removed(prompts, queries)
+    assert [removed([prompt], [query])[0] for prompt, query in zip(prompts, queries, strict=True)] == together
+    return together
+
+
+def removed(prompts: list[str], queries: list[str]) -> list[str]:
     column = remove_prompts(column_of([p.encode() for p in prompts]), column_of([q.encode() for q in queries]))
-    ends = column.offsets.tolist()
-    assert [column.data[a:b].tobytes().decode() for a, b in pairwise(ends)] == alone
-    return alone
+    return [column.data[a:b].tobytes().decode() for a, b in pairwise(column.offsets.tolist())]
 
 
 pairs = st.one_of(
@@ -77,5 +80,5 @@ HOSTILE = {
 def test_time_is_bounded(compiled, prompt, query):
     warmup()
     started = time.thread_time()
-    remove_prompt(prompt, query)
+    removed([prompt], [query])
     assert time.thread_time() - started < 2

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
-from assay.service.http.endpoints.trainers.endpoint import ParsedQuery, TrainerEndpoint
-from assay.service.http.endpoints.trainers.json_document import Document, MemberNames
+from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
+from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.slime import Slime
+from assay.service.http.endpoints.trainers.query import Query
+from assay.service.http.endpoints.trainers.rows import JsonObject, text
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
 from assay.service.http.wire.compression import JSON, Body
@@ -140,15 +140,15 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
 def test_both_paths_and_the_model_agree(fast_path, dialect, model, right, doubtful):
     options = dialect.options()
-    chosen = ParsedQuery(Scorer(), fast_path, options, dialect.names(options))
+    chosen = Query(Scorer(), fast_path, options)
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
         body = json.dumps(document).encode()
-        general = outcome(route._answer_long, Body(body, b"", JSON, False), chosen, StageTimes())
-        assert outcome(route._answer_short, Body(body, b"", JSON, True), chosen, StageTimes()) == general
+        general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
+        assert outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes()) == general
         mutable = Body(bytearray(body), b"", JSON, False)
-        assert outcome(route._answer_long, mutable, chosen, StageTimes()) == general
+        assert outcome(route._answer, mutable, chosen, StageTimes()) == general
         return general
 
     @given(right)
@@ -177,8 +177,8 @@ def test_both_paths_and_the_model_agree(fast_path, dialect, model, right, doubtf
 def test_ignored_members_are_never_built(compiled):
     body = b'{"a":[' + b"[[],[]]," * 500_000 + b'0],"b":"x"}'
     tracemalloc.start()
-    document = Document(body, MemberNames("b"))
+    document = JsonObject(body, ("b",))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert document.text(document.spans[0]) == "x"
+    assert text(document["b"]) == "x"
     assert peak < 1.5 * len(body)

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....errors import InvalidReference, Issue
-from ....evaluate.task_rewards import REWARD_TASKS
-from ....scoring.references import issues_of_all
-from ....scoring.scorer import Scorer
-from ....scoring.scores import Scores
+from ....errors import Issue
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...request.processes import Processes
 from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
-from ...wire.fast_path import FastPath
 from ...wire.json_codec import Answer
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
 from ...wire.task_batch import Rest, TaskBatch
-from .dialect import Dialect, Texts, rename_paths
-from .json_document import Document, MemberNames
-from .query import in_query, read_query
-from .row_tasks import Rows, RowTasks
+from ...wire.validation import element_issues
+from .dialects import Dialect, rename_paths
+from .query import Query, in_query, read_query
+from .rows import ABSENT, JsonObject, follow, read_tasks
 
-__all__ = ["ParsedQuery", "TrainerEndpoint"]
+__all__ = ["TrainerEndpoint"]
 
 MAX_CACHED = 64
 """Queries that one route caches; a trainer uses one or a few."""
@@ -37,27 +32,8 @@ MAX_CACHED_BYTES = 2048
 """Maximum bytes of a cached query."""
 
 
-class ParsedQuery(NamedTuple):
-    """What a query selects."""
-
-    scorer: Scorer
-    fast_path: FastPath
-    """For the event loop's thread."""
-    options: Any
-    """Options of the route."""
-    names: MemberNames
-    """The members of a request that are read."""
-    tasks: RowTasks | None = None
-    """None without a parameter about tasks: all rows are SCORE's."""
-
-
 class Masked(Exception):
-    """A rollout whose reference has a problem, and the bytes of the reply that excludes it from training."""
-
-    def __init__(self, problem: Problem, body: bytes) -> None:
-        super().__init__(problem.kind)
-        self.problem = problem
-        self.body = body
+    """A rollout whose reference has a problem: the Problem, and the reply that excludes it from training."""
 
 
 class TrainerEndpoint:
@@ -78,7 +54,7 @@ class TrainerEndpoint:
         """Raise Problem unless the query names settings and options of this route."""
         self._parsed(exchange)
 
-    def _parsed(self, exchange: Exchange) -> ParsedQuery:
+    def _parsed(self, exchange: Exchange) -> Query:
         """Parse the query, or return it from the cache; raise Problem `invalid-request` with every error.
 
         For the event loop's thread, once the service is ready.
@@ -86,144 +62,93 @@ class TrainerEndpoint:
         query = exchange.scope["query_string"]
         return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
 
-    def _parse(self, query: bytes) -> ParsedQuery:
-        scorer, options, tasks = read_query(query, self._dialect, self._paths.scorer)
-        fast_path = self._paths.fast_path.with_config(scorer)
-        return ParsedQuery(scorer, fast_path, options, self._dialect.names(options), tasks)
+    def _parse(self, query: bytes) -> Query:
+        return read_query(query, self._dialect, self._paths.scorer, self._paths.fast_path)
 
     async def answer(self, exchange: Exchange) -> None:
         """Score rollouts in the trainer's format, with the settings and the tasks of the query."""
-        body, times = exchange.request_body, exchange.times
-        parsed = self._parsed(exchange)
-        fast = partial(self._answer_short, body, parsed, times)
+        times = exchange.times
+        answer = partial(self._answer, exchange.request_body, self._parsed(exchange), times)
         try:
-            result = await self._paths.answer(exchange, fast, partial(self._answer_long, body, parsed, times))
+            result = await self._paths.answer(exchange, answer, answer)
             if isinstance(result, Rest):
                 result = await self._processes.complete(result, exchange, self._paths.limits)
         except Masked as masked:
+            problem, reply = masked.args
             self._metrics.rejected("masked")
-            self._refusals.log(exchange, exchange.scope["path"], masked.problem, masked=True)
-            await exchange.reply(masked.body)
+            self._refusals.log(exchange, exchange.scope["path"], problem, masked=True)
+            await exchange.reply(reply)
             return
         count = self._metrics.counting(result.scores, times, exchange.run)
         await exchange.reply(result.body)
         count()
 
-    def _answer_short(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
-        """Answer a short request, on the fast path if possible."""
+    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | Rest:
+        """Answer a request, on the fast path if possible; raise Problem, and Masked."""
         times.start()
-        document = Document(bytes(body.data), parsed.names)
-        if parsed.tasks is not None:
-            rows = self._rows(document, parsed.tasks, parsed)
-            if not rows.is_score:
-                return self._begin(document, rows, parsed, times)
-        native = self._dialect.native(document, parsed.options)
-        path = parsed.fast_path
-        if native is None or not path.read(native) or path.rows != 1:
-            return self._answer_document(document, parsed, times)
+        dialect, options, limits = self._dialect, query.options, self._paths.limits
+        field, *members = dialect.label(options)
+        names = tuple(dict.fromkeys((*dialect.fields, field)))
+        request = JsonObject(body.plain(limits.max_body_bytes), names)
+        is_echo = dialect.missing_reference is not None and field in dialect.fields
+        label: bytes = ABSENT if is_echo else follow(request[field], members)
+        path, task = options.reference_path, options.task or SCORE
+        codes: list[int] = []
+        task_issues: list[Issue] = []
+        if options.task_field is not None:
+            label, codes, task_issues = read_tasks(request.body, label, path, options.task_field, limits.max_responses)
+            task = None if any(codes) else SCORE
+        detail = "this field is required"
+        issues = [Issue(name, "missing_field", detail) for name in dialect.fields if not request[name]]
+        rollouts = dialect.rollouts(request, label, issues)
+        if task == SCORE and body.inline and not issues and label:
+            native, fast_path = rollouts.native(), query.fast_path
+            if native is not None and fast_path.read(native) and fast_path.rows == 1:
+                times.decoded()
+                scores = fast_path.score()
+                times.scored()
+                reply = dialect.encode(scores, request, options)
+                times.encoded()
+                return Answer(reply, scores)
+        columns = rollouts.read(path, limits, issues)
+        issues += task_issues
+        malformed = element_issues(columns, "references")
+        if not label and dialect.missing_reference:
+            malformed = [Issue("references[0]", "missing_field", dialect.missing_reference)]
+        refuse = partial(self._refusal, issues, request, query)
+        if columns.references is None or columns.reference_kinds is None:
+            raise refuse(malformed)
         times.decoded()
-        scores = path.score()
-        times.scored()
-        return self._encoded(scores, document, parsed, times)
-
-    def _answer_long(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
-        """Answer a long or compressed request; raise Problem, and Masked."""
-        times.start()
-        document = Document(body.plain(self._paths.limits.max_body_bytes), parsed.names)
-        if parsed.tasks is not None:
-            rows = self._rows(document, parsed.tasks, parsed)
-            if not rows.is_score:
-                return self._begin(document, rows, parsed, times)
-        return self._answer_document(document, parsed, times)
-
-    def _rows(self, document: Document, tasks: RowTasks, parsed: ParsedQuery) -> Rows:
-        """Return the rows of a request; raise Problem `too-large`.
-
-        Labels that hold the names of their tasks are replaced by the references in them.
-        """
-        path, label = self._dialect.reference_path(parsed.options), self._dialect.label(document, parsed.options)
-        is_array = path.endswith("[]")
-        limit = self._paths.limits.max_responses
-        labels = document.elements(label, path.removesuffix("[]"), limit) if is_array else [label]
-        rows = tasks.read(document, labels or (), path)
-        if tasks.in_label and labels:
-            document.replace(label, b"[%b]" % b",".join(rows.references) if is_array else rows.references[0])
-        return rows
-
-    def _begin(self, document: Document, rows: Rows, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
-        """Return a request with rows of other tasks, after scoring those of SCORE."""
-        texts = self._dialect.texts(document, parsed.options, self._paths.limits)
-        issues = texts.issues + rows.issues
-        if texts.references is None or texts.reference_kinds is None:
-            raise self._refusal(issues, texts.reference_issues, document, parsed)
-        times.decoded()
-        assert parsed.tasks is not None
-        fixed, index = parsed.tasks.fixed, np.arange(len(rows.tasks))
+        rows = columns.references.rows
         batch = TaskBatch(
-            np.array(rows.tasks, np.uint8),
-            None if fixed is None else REWARD_TASKS[fixed],
-            texts.responses,
-            texts.references,
-            texts.reference_kinds,
-            index,
-            None,
-            parsed.scorer,
-            parsed.tasks.options,
-            self._paths.limits.max_reference_bytes,
-            issues,
-            texts.reference_issues,
+            task_codes=np.array(codes if task is None else [REWARD_TASKS.index(task)] * rows, np.uint8),
+            fixed=task,
+            responses=columns.responses,
+            references=columns.references,
+            reference_kinds=columns.reference_kinds,
+            reference_index=np.arange(rows),
+            groups=None,
+            scorer=query.scorer,
+            options=query.task_options,
+            max_reference_bytes=limits.max_reference_bytes,
+            issues=issues,
+            malformed=malformed,
         )
-        return batch.begin(
-            lambda scores: self._dialect.encode(scores, document, parsed.options),
-            times,
-            lambda of_references, unlisted: self._refusal(issues, of_references, document, parsed, unlisted),
-        )
-
-    def _answer_document(self, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
-        """Answer a request of SCORE."""
-        limits = self._paths.limits
-        texts = self._dialect.texts(document, parsed.options, limits)
-        if texts.issues or texts.reference_issues or texts.references is None or texts.responses is None:
-            raise self._refusal(texts.issues, self._score_issues(texts, parsed), document, parsed)
-        times.decoded()
-        index = np.arange(texts.responses.rows, dtype=np.int64)
-        try:
-            scores = parsed.scorer.score_columns(texts.responses, texts.references, index, limits.max_reference_bytes)
-        except InvalidReference:
-            raise self._refusal(texts.issues, self._score_issues(texts, parsed), document, parsed) from None
-        times.scored()
-        return self._encoded(scores, document, parsed, times)
-
-    def _score_issues(self, texts: Texts, parsed: ParsedQuery) -> list[Issue]:
-        """Return every issue of SCORE's references."""
-        if texts.references is None:
-            return texts.reference_issues
-        max_steps, max_bytes = parsed.scorer.settings.max_steps, self._paths.limits.max_reference_bytes
-        return issues_of_all(texts.references, texts.reference_issues, max_steps, max_bytes)
+        return batch.begin(lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
-        self,
-        issues: list[Issue],
-        part_issues: list[Issue],
-        document: Document,
-        parsed: ParsedQuery,
-        unlisted: int = 0,
+        self, issues: list[Issue], request: JsonObject, query: Query, of_parts: list[Issue], unlisted: int = 0
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 
-        part_issues: those of references, and those of options that only scoring finds. The problem has every issue of
-        the request, those of its references last; `unlisted` is as for `Refuse`.
+        of_parts: issues of references, and of options that only scoring finds. The problem has every issue of the
+        request, references last; `unlisted` is as for `Refuse`.
         """
-        of_options = [issue for issue in part_issues if issue.path.startswith("config.")]
-        of_references = [issue for issue in part_issues if issue not in of_options]
+        of_options = [issue for issue in of_parts if issue.path.startswith("config.")]
+        of_references = [issue for issue in of_parts if issue not in of_options]
         issues = issues + in_query(of_options)
-        reference_issues = rename_paths(of_references, "references", self._dialect.reference_path(parsed.options))
+        reference_issues = rename_paths(of_references, "references", query.options.reference_path)
         only_references = reference_issues and not issues
-        masked = self._dialect.masked(reference_issues, document, parsed.options) if only_references else None
+        masked = self._dialect.masked(reference_issues, request, query.options) if only_references else None
         problem = invalid_request(issues + reference_issues, len(issues) + len(reference_issues) + unlisted)
         return problem if masked is None else Masked(problem, masked)
-
-    def _encoded(self, scores: Scores, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
-        reply = self._dialect.encode(scores, document, parsed.options)
-        times.encoded()
-        return Answer(reply, scores)

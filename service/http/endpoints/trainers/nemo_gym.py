@@ -1,37 +1,48 @@
-"""/compat/nemo-gym: a resources server of NeMo Gym, for verifiers, axolotl and NeMo RL too.
-
-Its statistics of a run are in `aggregate.py`.
-"""
+"""/compat/nemo-gym: a resources server of NeMo Gym, for verifiers, axolotl and NeMo RL too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import islice
+import math
+from array import array
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any, Literal
 
+import numpy as np
 import orjson
 from pydantic import Field
 
+from .....kernels.score import COMPONENTS
 from ....errors import Issue
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
+from ...request.jobs import Call
 from ...request.paths import Paths
-from ...wire.compression import Body
+from ...request.processes import Processes
+from ...wire.compression import Body, decompress
 from ...wire.json_codec import Limits
-from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
-from .json_document import ABSENT, Document, MemberNames, PythonReader, ValueSpan
-from .reply_numbers import IDENTIFIERS, NUMBERS, TASK_NUMBERS, reply_of_one
+from ...wire.problems import Problem, invalid_request
+from ...wire.stage_times import StageTimes
+from .dialects import (
+    IDENTIFIERS,
+    NUMBERS,
+    REASON_NUMBERS,
+    TASK_NUMBERS,
+    Dialect,
+    Rollouts,
+    RouteOptions,
+    finite_json,
+    numbers_of_one,
+)
+from .rows import JsonObject, array_of, elements, members, parsed, text
 
-__all__ = ["NemoGym", "NemoGymOptions", "Sessions", "output_text"]
+__all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
-PARAMETERS, RESPONSE, REFERENCE = range(3)
-RESPONSE_NAMES = MemberNames("output")
-ITEM_NAMES = MemberNames("type", "role", "content", "summary")
-PART_NAMES = MemberNames("type", "text")
+PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
-SESSION_NAMES = MemberNames(SESSION_ID)
-NO_STATE = b"{}"
 
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
@@ -39,9 +50,12 @@ BAD_REFERENCE = "assay:bad_reference"
 MASK = ("mask_sample", "failure_kind", "failure_reason", "instance_config")
 """Members of a masked rollout's reply."""
 
-RESERVED = frozenset({"responses_create_params", "response", "reward", *MASK})
+RESERVED = frozenset({"reward", *MASK})
 RESERVED_PREFIXES = ("score_", "_")
 """Fields of a row with these names are not echoed: they are the reply's own, or Gym's, and may be from an old reply."""
+
+MAX_PARSED_BYTES = 1 << 16
+"""Maximum bytes of a response that becomes objects, which is faster for short ones."""
 
 MAX_ROW_BYTES = 1 << 20
 """Maximum bytes of a row without prompt, response and reference; of a longer row no other field is echoed."""
@@ -64,50 +78,34 @@ class NemoGymOptions(RouteOptions):
     )
 
     @property
-    def outer_field(self) -> str:
-        """Return the row's field that is the reference, or holds it."""
-        return self.reference_field.partition(".")[0]
+    def reference_path(self) -> str:  # type: ignore[override]
+        return self.reference_field
 
 
 class NemoGym(Dialect):
     """A data-set row plus the model's output; prompt and output are echoed unchanged, and scalar fields of the row."""
 
     options = NemoGymOptions
-    fields = ("responses_create_params", "response")
+    fields = (PARAMETERS, RESPONSE)
+    missing_reference = "the row's reference; `reference_field` names another field"
 
-    def names(self, options: NemoGymOptions) -> MemberNames:
-        return MemberNames(*self.fields, options.outer_field)
+    def label(self, options: NemoGymOptions) -> list[str]:
+        return options.reference_field.split(".")
 
-    def label(self, document: Document, options: NemoGymOptions) -> ValueSpan:
-        nested = options.reference_field.split(".")[1:]
-        return document.follow(document.spans[REFERENCE], list(map(MemberNames, nested)))
+    def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
+        parameters, response = request[PARAMETERS], request[RESPONSE]
+        if parameters and parameters[:1] != b"{":
+            issues.append(Issue(PARAMETERS, "wrong_type", "must be an object"))
+        texts: list[str] = []
+        if response:
+            value = parsed(response) if len(response) <= MAX_PARSED_BYTES else response
+            texts += OutputReader(issues).texts(value)
+        return Rollouts(orjson.dumps(["".join(texts)]), RESPONSE, array_of(label))
 
-    def native(self, document: Document, options: NemoGymOptions) -> bytes | None:
-        reference = self.label(document, options)
-        text, issues = output_text(PythonReader, document.value(document.spans[RESPONSE]))
-        if issues or reference == ABSENT or not document.is_object(document.spans[PARAMETERS]):
-            return None
-        return native_request(document.raw(reference), orjson.dumps(text))
+    def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions) -> bytes:
+        return echoed(request, finite_json(numbers_of_one(scores, options.names_tasks)))
 
-    def texts(self, document: Document, options: NemoGymOptions, limits: Limits) -> Texts:
-        issues = self.missing_fields(document)
-        if document.spans[PARAMETERS] != ABSENT and not document.is_object(document.spans[PARAMETERS]):
-            issues.append(Issue(self.fields[PARAMETERS], "wrong_type", "must be an object"))
-        text = ""
-        if document.spans[RESPONSE] != ABSENT:
-            text, found = output_text(document, document.spans[RESPONSE])
-            issues += found
-        reference = self.label(document, options)
-        read = read_pair(document.raw(reference), orjson.dumps(text), "response", limits)._replace(issues=issues)
-        return read._replace(reference_issues=[MISSING]) if reference == ABSENT else read
-
-    def reference_path(self, options: NemoGymOptions) -> str:
-        return options.reference_field
-
-    def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
-        return echoed(document, options, reply_of_one(scores, options.names_tasks))
-
-    def masked(self, issues: Sequence[Issue], document: Document, options: NemoGymOptions) -> bytes | None:
+    def masked(self, issues: Sequence[Issue], request: JsonObject, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
             return None
         reason = "; ".join(f"{issue.path}: {issue.detail} ({issue.reason})" for issue in issues)
@@ -116,93 +114,89 @@ class NemoGym(Dialect):
         mask = dict(zip(MASK, (True, BAD_REFERENCE, reason, {"mask_sample": True}), strict=True))
         names = TASK_NUMBERS if options.names_tasks else NUMBERS
         numbers = {"reward": 0.0, **dict.fromkeys(names, 0.0), **dict.fromkeys(IDENTIFIERS, -1.0)}
-        return echoed(document, options, orjson.dumps(numbers | mask))
+        return echoed(request, orjson.dumps(numbers | mask))
 
 
-MISSING = Issue("references[0]", "missing_field", "the row's reference; `reference_field` names another field")
-
-
-def echoed(document: Document, options: NemoGymOptions, members: bytes) -> bytes:
+def echoed(request: JsonObject, reply: bytes) -> bytes:
     """Return the reply: the echoed fields, then the members of this JSON object."""
-    parameters, response = document.raw(document.spans[PARAMETERS]), document.raw(document.spans[RESPONSE])
-    fields = dict(islice(fields_of_row(document, options), MAX_FIELDS))
+    fields = dict(islice(fields_of_row(request), MAX_FIELDS))
     others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
-    return b'{"responses_create_params":%b,"response":%b%b,%b' % (parameters, response, others, members[1:])
+    echo = b'{"responses_create_params":%b,"response":%b' % (request[PARAMETERS], request[RESPONSE])
+    return b"%b%b,%b" % (echo, others, reply[1:])
 
 
-def fields_of_row(document: Document, options: NemoGymOptions) -> Iterator[tuple[str, Any]]:
+def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each field that is echoed: texts, numbers and truth values, such as id and task.
 
     A row with a number that no double can represent has none.
     """
-    large = sorted({span for span in document.spans if span != ABSENT})
-    if len(document.body) - sum(stop - start for start, stop in large) > MAX_ROW_BYTES:
+    body, parts, end = request.body, [], 0
+    for start, stop in sorted((start, stop) for start, stop in request.spans.values() if stop):
+        parts.append(body[end:start])
+        end = stop
+    parts.append(body[end:])
+    if sum(map(len, parts)) > MAX_ROW_BYTES:
         return
-    ends = [0, *(stop for _, stop in large)]
-    starts = [*(start for start, _ in large), len(document.body)]
     try:
-        row = orjson.loads(b"null".join(document.body[end:start] for end, start in zip(ends, starts, strict=True)))
+        row = orjson.loads(b"null".join(parts))
     except orjson.JSONDecodeError:
         return
     for name, value in row.items():
-        is_own = name in RESERVED or name == options.outer_field or name.startswith(RESERVED_PREFIXES)
+        is_own = name in RESERVED or name in request.spans or name.startswith(RESERVED_PREFIXES)
         is_scalar = isinstance(value, str | float | int)  # a bool is an int
         is_short = len(name) <= MAX_FIELD_LENGTH and (type(value) is not str or len(value) <= MAX_FIELD_LENGTH)
         if is_scalar and is_short and not is_own:
             yield name, value
 
 
-def output_text(reader: Document | type[PythonReader], response: Any) -> tuple[str, list[Issue]]:
-    """Return the concatenated text parts of the assistant's messages, and every issue.
+class OutputReader:
+    """Reads the text of a response: the text parts of the assistant's messages.
 
-    `response` is a span of a document or a Python object. Reasoning that a parser has separated from the text is put
-    back between <think> and </think>. Items and parts of other types (tool calls and results, refusals) are ignored.
+    Reasoning that a parser has separated from the text is put back between <think> and </think>. Items and parts of
+    other types (tool calls and results, refusals) are ignored.
     """
-    members = reader.members(response, RESPONSE_NAMES)
-    if members is None:
-        return "", [Issue("response", "wrong_type", "must be an object")]
-    items = reader.elements(members[0], "response.output")
-    if items is None:
-        return "", [Issue("response.output", "wrong_type", "must be an array")]
-    texts: list[str] = []
-    issues: list[Issue] = []
-    for k, item in enumerate(items):
-        path = f"response.output[{k}]"
-        found = reader.members(item, ITEM_NAMES)
-        if found is None:
-            issues.append(Issue(path, "wrong_type", "must be an object"))
-            continue
-        kind, role, content, summary = found
-        if reader.text(kind) == "reasoning":
-            thoughts = parts_text(reader, summary, f"{path}.summary", ("summary_text",), issues)
-            texts.append(f"<think>{thoughts}</think>")
-        elif reader.text(kind) in ("message", None) and reader.text(role) in ("assistant", None):
-            texts.append(parts_text(reader, content, f"{path}.content", ("output_text",), issues))
-    return "".join(texts), issues
 
+    def __init__(self, issues: list[Issue]) -> None:
+        """Append every issue to `issues`."""
+        self._issues = issues
+        self._elements = 0
 
-def parts_text(
-    reader: Document | type[PythonReader], parts: Any, path: str, kinds: tuple[str, ...], issues: list[Issue]
-) -> str:
-    """Return the concatenated texts of the parts of these kinds; append errors to `issues`."""
-    whole = reader.text(parts)
-    if whole is not None:
-        return whole
-    elements = reader.elements(parts, path)
-    if elements is None:
-        issues.append(Issue(path, "wrong_type", "must be a string or an array of parts"))
-        return ""
-    texts = []
-    for k, part in enumerate(elements):
-        found = reader.members(part, PART_NAMES)
-        if found is None:
-            issues.append(Issue(f"{path}[{k}]", "wrong_type", "must be an object"))
-        elif reader.text(found[0]) in kinds:
-            text = reader.text(found[1])
-            if text is None:
-                issues.append(Issue(f"{path}[{k}].text", "wrong_type", "must be a string"))
-            texts.append(text or "")
-    return "".join(texts)
+    def texts(self, response: Any) -> Iterator[str]:
+        """Yield the texts of a response; raise Problem `too-large` if its arrays have too many elements in total."""
+        for output in self._members(response, "response", "output"):
+            for path, item in self._items(output, "response.output", "must be an array"):
+                fields = self._members(item, path, "type", "role", "content", "summary")
+                if not fields:
+                    continue
+                kind, role = text(fields[0]), text(fields[1])
+                if kind == "reasoning":
+                    yield from ("<think>", *self._parts(fields[3], f"{path}.summary", "summary_text"), "</think>")
+                elif kind in ("message", None) and role in ("assistant", None):
+                    yield from self._parts(fields[2], f"{path}.content", "output_text")
+
+    def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
+        if (whole := text(content)) is not None:
+            yield whole
+            return
+        for part_path, part in self._items(content, path, "must be a string or an array of parts"):
+            fields = self._members(part, part_path, "type", "text")
+            if fields and text(fields[0]) == kind:
+                if (value := text(fields[1])) is None:
+                    self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
+                yield value or ""
+
+    def _items(self, value: Any, path: str, detail: str) -> Iterator[tuple[str, Any]]:
+        array = elements(value, path, self._elements)
+        if array is None:
+            self._issues.append(Issue(path, "wrong_type", detail))
+        self._elements += len(array or ())
+        return ((f"{path}[{number}]", item) for number, item in enumerate(array or ()))
+
+    def _members(self, value: Any, path: str, *names: str) -> Sequence[Any]:
+        fields = members(value, *names)
+        if fields is None:
+            self._issues.append(Issue(path, "wrong_type", "must be an object"))
+        return fields or ()
 
 
 class Sessions:
@@ -226,14 +220,221 @@ class Sessions:
         Return the name of the session if the request has one (Gym's environment servers send one since 0.7).
         """
         body = exchange.request_body
-        general = partial(confirmed, body, self._paths.limits)
-        await exchange.reply(await self._paths.answer(exchange, lambda: None if body.data else NO_STATE, general))
+        named = partial(named_session, body, self._paths.limits)
+        await exchange.reply(await self._paths.answer(exchange, lambda: named() if body.data else b"{}", named))
 
 
-def confirmed(body: Body, limits: Limits) -> bytes:
-    """Return the bytes of the reply, with the session's name if it is a string; raise Problem."""
-    document = Document(body.plain(limits.max_body_bytes), SESSION_NAMES)
-    (span,) = document.spans
-    if span == ABSENT or document.text(span) is None:
-        return NO_STATE
-    return b'{"%b":%b}' % (SESSION_ID.encode(), document.raw(span))
+def named_session(body: Body, limits: Limits) -> bytes:
+    """Return the reply with the session's name if it is a string; raise Problem."""
+    session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
+    return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
+
+
+FIELD = "verify_responses"
+TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
+POSITIONS = (TASK, ROLLOUT)
+
+MAX_RECORDS = 1 << 20
+"""Maximum rollouts of one run."""
+
+MAX_RECORD_BYTES = 1 << 20
+"""Maximum bytes of a record, of which only numbers and the token usage are read."""
+
+MAX_NAMES = 1_024
+"""Maximum distinct names of numbers in a run: each has five statistics per group."""
+
+RECORDS_PER_CHECK = 1_024
+
+TASK_NUMBER = IDENTIFIERS[0]
+NO_TASK = -1
+OF_EVERY_TASK = (*IDENTIFIERS, "score_readable")
+"""The numbers of reasons that rows of every task have."""
+
+STATISTICS = ("mean", "max", "min", "median", "std")
+
+
+def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+    """Return the endpoint for the statistics of a run, which computes them in separate processes."""
+
+    async def aggregate(exchange: Exchange) -> None:
+        """Return the mean, maximum, minimum, median and standard deviation of every number.
+
+        Per prompt and over all rollouts, and if these are of several tasks, also of each task, with its name in front
+        (`bioprobench.pqa/mean/reward`). Numbers that a row's task does not have, which are 0 in its reply, do not
+        count. Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
+        """
+        await processes.answer("aggregate", exchange, limits)
+
+    return aggregate
+
+
+class Run:
+    """The numbers of every rollout, by rollout and by name, and the tasks of the masked rollouts."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+        self.masked_tasks: list[float] = []
+        self.names: dict[str, int] = {}
+        """The number of each name."""
+        self.rows, self.columns, self.values = array("q"), array("q"), array("d")
+        """The rollout, the number of the name, and the value of each number."""
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
+        masked = record.pop(MASK[0], False)
+        numbers = {TASK: 0, ROLLOUT: 0} | numbers_of(record)
+        if masked:  # its reward is meaningless: only the coverage counts it
+            self.masked_tasks.append(numbers[TASK])
+            return
+        for name, value in numbers.items():
+            if name not in POSITIONS:
+                self.rows.append(len(self.records))
+                self.columns.append(self.names.setdefault(name, len(self.names)))
+                self.values.append(value)
+        self.records.append(numbers)
+        if len(self.names) > MAX_NAMES:
+            issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
+            raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
+
+    def coverage(self) -> dict[str, int]:
+        """Return the numbers of measured and masked rollouts and tasks under Gym's names; empty if none is masked."""
+        if not self.masked_tasks:
+            return {}
+        measured = {record[TASK] for record in self.records}
+        return {
+            "coverage/measured_rollouts": len(self.records),
+            "coverage/masked_rollouts": len(self.masked_tasks),
+            "coverage/measured_tasks": len(measured),
+            "coverage/fully_masked_tasks": len(set(self.masked_tasks) - measured),
+        }
+
+    def statistics(self, groups: np.ndarray) -> Iterator[dict[str, float]]:
+        """Yield the statistics of each group, by names such as `mean/NAME`; those that are not finite are left out.
+
+        groups: int64, the group of each rollout. The standard deviation is the sample's; it is 0 if no number of the
+        group has a second value.
+        """
+        values, keys = np.array(self.values), groups[np.array(self.rows)] * len(self.names) + np.array(self.columns)
+        order = np.lexsort((values, keys))
+        values, keys = values[order], keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        sizes = np.diff(starts, append=len(values))
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.add.reduceat(values, starts) / sizes
+            medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+            squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+            deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
+        table = np.vstack([sizes, means, values[starts + sizes - 1], values[starts], medians, deviations])
+        members = np.bincount(groups)
+        bounds = np.searchsorted(keys[starts], np.arange(len(members) + 1) * len(self.names))
+        names = list(self.names)
+        for rollouts, (begin, end) in zip(members.tolist(), pairwise(bounds.tolist()), strict=True):
+            sizes, *measures = table[:, begin:end]
+            too_few = 1 if sizes.max(initial=0) > 1 else rollouts - 1
+            measures[-1][sizes <= too_few] = math.nan
+            named = [names[key] for key in (keys[starts[begin:end]] % len(names)).tolist()]
+            yield {
+                f"{statistic}/{name}": value
+                for statistic, column in zip(STATISTICS, measures, strict=True)
+                for name, value in zip(named, column.tolist(), strict=True)
+                if math.isfinite(value)
+            }
+
+    def statistics_by_task(self) -> dict[str, float]:
+        """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty for one task.
+
+        Without the numbers that identify the task and its reasons.
+        """
+        codes = np.array([task_of(record) for record in self.records], np.int64)
+        present, groups = np.unique(codes, return_inverse=True)
+        if len(present) < 2:
+            return {}
+        return {
+            f"{REWARD_TASKS[task]}/{name}": value
+            for task, values in zip(present.tolist(), self.statistics(groups), strict=True)
+            for name, value in values.items()
+            if task != NO_TASK and not name.endswith(IDENTIFIERS)
+        }
+
+
+def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the top-level numbers of a record and the numbers of its token usage.
+
+    Without Gym's own names (_…), and without the numbers that are 0 because the row's task does not have them.
+    """
+    response = record.get("response")
+    usage = response.get("usage") if isinstance(response, dict) else None
+    fields = {**record, **(usage if isinstance(usage, dict) else {})}
+    absent = absent_numbers(task_of(record))
+    return {
+        name: value + 0
+        for name, value in fields.items()
+        if isinstance(value, bool | int | float) and (name[:1] != "_" or name in POSITIONS) and name not in absent
+    }
+
+
+def task_of(record: Mapping[str, Any]) -> int:
+    """Return the number of the task that scored a record; -1 for a record that is no reply of /verify."""
+    number: Any = record.get(TASK_NUMBER)
+    return int(number) if number in range(len(REWARD_TASKS)) else NO_TASK
+
+
+@cache
+def absent_numbers(task: int) -> frozenset[str]:
+    """Return the numbers of a reply to /verify that rows of a task do not have: components and reasons of others."""
+    if task == NO_TASK:
+        return frozenset()
+    name = REWARD_TASKS[task]
+    components = COMPONENTS if name == SCORE else reward_task(name).components
+    reasons = REASON_NUMBERS if name == SCORE else OF_EVERY_TASK
+    return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
+
+
+def aggregate(body: bytes, call: Call, times: StageTimes) -> bytes:
+    """Return the bytes of the reply with the statistics of a run; raise Problem."""
+    times.start()
+    run = read_run(decompress(body, call.encoding.encode(), call.request_limits.max_body_bytes), call.deadline.check)
+    times.decoded()
+    prompts = {task: number for number, task in enumerate(sorted({record[TASK] for record in run.records}))}
+    groups = np.array([prompts[record[TASK]] for record in run.records], np.int64)
+    ordered = groupby(sorted(run.records, key=itemgetter(TASK, ROLLOUT)), key=itemgetter(TASK))
+    parts = []  # encoded one by one: as objects, all groups would take much more memory
+    for (task, rollouts), measures in zip(ordered, run.statistics(groups), strict=True):
+        call.deadline.check()
+        infos = [{"rollout_id": f"{record[TASK]}:{record[ROLLOUT]}", **record} for record in rollouts]
+        parts.append(orjson.dumps({TASK: task, **measures, "num_rollouts": len(infos), "rollout_infos": infos}))
+    overall: dict[str, float] = {}
+    if run.records:
+        (overall,) = run.statistics(np.zeros_like(groups))
+        overall |= run.statistics_by_task()
+    means = {name: value for name, value in overall.items() if "mean" in name.split("/", 2)[:2]}
+    coverage = run.coverage()
+    totals = orjson.dumps(overall | coverage), orjson.dumps(means | coverage)
+    reply = b'{"group_level_metrics":[%b],"agent_metrics":%b,"key_metrics":%b}' % (b",".join(parts), *totals)
+    times.scored()
+    return reply
+
+
+def read_run(body: bytes | bytearray, check: Callable[[], None]) -> Run:
+    """Return the rollouts of a body; raise Problem with every issue. check: raises at the deadline."""
+    records = elements(JsonObject(body, (FIELD,))[FIELD], FIELD, limit=MAX_RECORDS)
+    if records is None:
+        raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
+    issues: list[Issue] = []
+    run = Run()
+    for k, value in enumerate(records):
+        record, path = parsed(value) if len(value) <= MAX_RECORD_BYTES else None, f"{FIELD}[{k}]"
+        if not isinstance(record, dict):
+            issues.append(Issue(path, "wrong_type", f"must be an object of at most {MAX_RECORD_BYTES} bytes"))
+            continue
+        issues += [
+            Issue(f"{path}.{name}", "wrong_type", "must be an integer")
+            for name in POSITIONS
+            if type(record.get(name, 0)) is not int
+        ]
+        run.add(record)
+        if k % RECORDS_PER_CHECK == 0:
+            check()
+    if issues:
+        raise invalid_request(issues)
+    return run

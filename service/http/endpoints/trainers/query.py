@@ -14,10 +14,10 @@ from ....evaluate.task import Options
 from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_schema, reward_task
 from ....scoring.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
+from ...wire.fast_path import FastPath
 from ...wire.problems import invalid_request
 from ...wire.validation import issues_of, parse_query
-from .dialect import Dialect, RouteOptions
-from .row_tasks import RowTasks
+from .dialects import Dialect, RouteOptions
 
 __all__ = ["Query", "in_query", "query_parameters", "read_query"]
 
@@ -29,109 +29,97 @@ class Query(NamedTuple):
 
     scorer: Scorer
     """With the settings of SCORE."""
+    fast_path: FastPath
+    """For the event loop's thread."""
     options: Any
     """Options of the route."""
-    tasks: RowTasks | None
-    """None without a parameter about tasks: all rows are SCORE's."""
+    task_options: TaskOptions | None = None
 
 
-def read_query(query: bytes, dialect: Dialect, scorer: Scorer) -> Query:
+def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
     """Return what a query selects; raise Problem `invalid-request` with every error.
 
-    scorer: that of the default settings.
+    scorer, fast_path: with the default settings.
     """
-    given, issues = parse_query(query)
-    own = {name: given.pop(name) for name in list(given) if name in dialect.options.model_fields}
-    options, found = read_strings(dialect.options, own)
-    issues += found + task_issues(own)
-    task, field = own.get("task", SCORE), own.get("task_field")
-    by_task = {name: given.pop(name) for name in list(given) if name.rpartition(".")[0] in OTHERS}
+    strings, issues = parse_query(query)
+    fields = dialect.options.model_fields
+    of_route = {name: strings.pop(name) for name in list(strings) if name in fields}
+    options, invalid = read_strings(dialect.options, of_route)
+    issues += invalid + task_issues(of_route)
+    task, field = of_route.get("task", SCORE), of_route.get("task_field")
+    of_tasks = {name: strings.pop(name) for name in list(strings) if name.rpartition(".")[0] in OTHERS}
     if task in OTHERS:
-        task_options, found = fixed_options(task, given)
-        given = {}
+        task_options, invalid = read_task_options(strings, task)
     else:
-        task_options, found = options_by_task(by_task)
+        task_options, invalid = read_task_options(of_tasks, None)
+    issues += invalid
     if field is None:
         detail = "only with `task_field` may rows have this task"
-        found += [Issue(f"query.{name}", "unknown_setting", detail) for name in by_task]
-    issues += found
+        issues += [Issue(f"query.{name}", "unknown_setting", detail) for name in of_tasks]
     if task == SCORE:
-        scorer, found = with_settings(scorer, given, dialect.options.model_fields)
-        issues += found
-    if issues or task_options is None:
-        raise invalid_request(issues)
-    tasks = None
-    if field is not None:
-        tasks = RowTasks.named_by(field, dialect.reference_path(options), task_options)
-    elif "task" in own:
-        tasks = RowTasks(task_options, REWARD_TASKS.index(task))
-    return Query(scorer, options, tasks)
-
-
-def with_settings(scorer: Scorer, given: Mapping[str, str], others: Iterable[str]) -> tuple[Scorer, list[Issue]]:
-    """Return the scorer with the settings of a query, and every issue; `others` is as for `read_strings`."""
-    settings, issues = read_strings(ScoreSettings, given, others)
+        settings, invalid = read_strings(ScoreSettings, strings, fields)
+        if not invalid:
+            overrides = {name: getattr(settings, name) for name in strings}
+            overridden, invalid = issues_of(scorer.with_overrides, overrides)
+            scorer = overridden or scorer
+        issues += in_query(invalid)
     if issues:
-        return scorer, issues
-    overridden, issues = issues_of(scorer.with_overrides, {name: getattr(settings, name) for name in given})
-    return overridden or scorer, in_query(issues)
+        raise invalid_request(issues)
+    return Query(scorer, fast_path.with_config(scorer), options, task_options)
 
 
-def task_issues(own: Mapping[str, str]) -> list[Issue]:
+def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
     """Return the issues of the parameters about tasks."""
     issues = []
-    if "task" in own and own["task"] not in REWARD_TASKS:
-        issues.append(Issue("query.task", "unknown_task", one_of(own["task"], REWARD_TASKS)))
-    if "task" in own and "task_field" in own:
+    if "task" in of_route and of_route["task"] not in REWARD_TASKS:
+        issues.append(Issue("query.task", "unknown_task", one_of(of_route["task"], REWARD_TASKS)))
+    if "task" in of_route and "task_field" in of_route:
         detail = "either all rows have this task, or a field of each row names it"
         issues += [Issue(f"query.{name}", "conflict", detail) for name in ("task", "task_field")]
     return issues
 
 
-def fixed_options(task: str, given: Mapping[str, str]) -> tuple[TaskOptions | None, list[Issue]]:
-    """Return the options of the task of all rows, or None, and every issue."""
-    typed, issues = typed_options(task, given)
-    found, more = issues_of(TaskOptions, typed, task, True)
-    return found, issues + in_query(more)
+def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[TaskOptions | None, list[Issue]]:
+    """Return the options of tasks, or None, and every issue.
 
-
-def options_by_task(given: Mapping[str, str]) -> tuple[TaskOptions | None, list[Issue]]:
-    """Return options given as `TASK.NAME`, or None, and every issue."""
-    by_task: dict[str, dict[str, str]] = {}
-    for name, value in given.items():
-        task, _, option = name.rpartition(".")
-        by_task.setdefault(task, {})[option] = value
+    Names are `TASK.NAME`, or names of options if all rows have one `fixed` task.
+    """
+    by_task: dict[str, dict[str, str]] = {fixed: {}} if fixed else {}
+    for name, value in strings.items():
+        task, _, option = ("", "", name) if fixed else name.rpartition(".")
+        by_task.setdefault(fixed or task, {})[option] = value
     typed, issues = {}, []
     for task, options in by_task.items():
-        typed[task], found = typed_options(task, options)
-        issues += [issue._replace(path=issue.path.replace("query.", f"query.{task}.", 1)) for issue in found]
-    options, found = issues_of(TaskOptions, typed, None, True)
-    return options, issues + in_query(found)
+        typed[task], invalid = typed_options(task, options)
+        prefix = "query." if fixed else f"query.{task}."
+        issues += [issue._replace(path=issue.path.replace("query.", prefix, 1)) for issue in invalid]
+    checked, invalid = issues_of(TaskOptions, typed[fixed] if fixed else typed, fixed, True)
+    return checked, issues + in_query(invalid)
 
 
-def typed_options(task: str, given: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
-    """Return the options of a task with the types of its model, and the issues of those that have none.
+def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
+    """Return the options of a task with the types of its model, and an issue for each without one.
 
-    Names of options that are not those of a reward keep their text: `TaskOptions` reports them.
+    Options that do not apply to a reward keep their text: `TaskOptions` reports them.
     """
-    named = {name: value for name, value in given.items() if name not in Options.model_fields}
+    named = {name: value for name, value in strings.items() if name not in Options.model_fields}
     model, issues = read_strings(reward_task(task).options, named)
     if model is None:
-        return {name: given[name] for name in Options.model_fields.keys() & given.keys()}, issues
-    return {name: getattr(model, name, value) for name, value in given.items()}, issues
+        return {name: strings[name] for name in Options.model_fields.keys() & strings.keys()}, issues
+    return {name: getattr(model, name, value) for name, value in strings.items()}, issues
 
 
 def read_strings(
-    model: type[BaseModel], given: Mapping[str, str], others: Iterable[str] = ()
+    model: type[BaseModel], strings: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> tuple[Any, list[Issue]]:
     """Validate strings as fields of `model`; return the instance or None, and every issue.
 
-    `others` are names of further fields, which may have been meant by an unknown one.
+    other_names: further fields, which may have been meant by an unknown one.
     """
     try:
-        return model.model_validate_strings(dict(given)), []
+        return model.model_validate_strings(dict(strings)), []
     except ValidationError as error:
-        return None, in_query(setting_issues(error, [*model.model_fields, *others]))
+        return None, in_query(setting_issues(error, [*model.model_fields, *other_names]))
 
 
 def in_query(issues: Iterable[Issue]) -> list[Issue]:
