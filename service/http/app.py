@@ -41,7 +41,6 @@ class Application(FastAPI):
         return app
 
     def openapi(self) -> dict[str, Any]:
-        """Return the complete OpenAPI document, built once."""
         if not self.openapi_schema:
             self.openapi_schema = complete(self, is_guarded)
         return self.openapi_schema

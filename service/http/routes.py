@@ -64,13 +64,10 @@ SCORING_KINDS = (
 
 
 class RouteTable:
-    """Registers the routes of one application."""
-
     def __init__(self, app: FastAPI, state: ServiceState) -> None:
         self._app = app
         self._keys = state.keys
         self.by_address: dict[tuple[str, str], DirectRoute] = {}
-        """All routes by path and method."""
         self.intake = partial(Intake, state.config.server, state.readiness, state.admission)
 
     def add(
@@ -133,14 +130,12 @@ class RouteTable:
         self.add("POST", path, endpoint, kinds, intake, models, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
-        """Register HEAD for every GET route."""
         for (path, method), route in list(self.by_address.items()):
             if method == "GET":
                 self.add("HEAD", path, route.endpoint, traced=route.traced, include_in_schema=False)
 
 
 def add_routes(app: FastAPI, state: ServiceState, about: About) -> dict[tuple[str, str], DirectRoute]:
-    """Register all routes; return them by path and method."""
     table = RouteTable(app, state)
     add_scoring(table, state)
     add_evaluation(table, state, about)

@@ -11,7 +11,7 @@ from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.evaluation import evaluate_checked, record_issues, task_named
 from ...evaluate.task import Task
 from ..request.exchange import Exchange
-from ..request.jobs import Call
+from ..request.jobs import JobCall
 from ..request.processes import Processes
 from ..wire.compression import decompress
 from ..wire.contract import EvaluateRequest
@@ -33,7 +33,7 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
     return evaluate
 
 
-def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
     limits, deadline = call.request_limits, call.deadline

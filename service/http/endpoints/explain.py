@@ -15,7 +15,7 @@ from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ...settings import ScoreSettings
 from ..request.exchange import Exchange
-from ..request.jobs import Call
+from ..request.jobs import JobCall
 from ..request.paths import Paths
 from ..request.processes import Processes
 from ..wire.compression import decompress
@@ -46,7 +46,7 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
     return explain
 
 
-def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
     limits = call.request_limits

@@ -38,7 +38,7 @@ class Probes:
         """Return 200 once the kernels are compiled and have passed the self-test; 503 before, and after SIGTERM."""
         self._readiness.check()
         if self._readiness.draining:
-            raise Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
+            raise Problem("not-ready", "The service is shutting down.")
         await exchange.reply(READY)
 
     async def metrics(self, exchange: Exchange) -> None:

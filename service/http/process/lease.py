@@ -21,17 +21,16 @@ TOUCH_SECONDS = 3600.0
 
 
 def exit_with_lease(path: Path, linger: float) -> None:
-    """Start to watch a file, which is created if missing; raise OSError.
+    """Start to end_without_lease a file, which is created if missing; raise OSError.
 
     A process holds a lease by a shared `flock` on the file; the system releases it when the process ends, even by
     SIGKILL. Once there has been none for `linger` seconds, this process gets SIGTERM.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    threading.Thread(target=watch, args=(descriptor, path, linger), name="assay-lease", daemon=True).start()
+    threading.Thread(target=end_without_lease, args=(descriptor, path, linger), name="assay-lease", daemon=True).start()
 
 
-def watch(descriptor: int, path: Path, linger: float) -> None:
-    """Wait until there is no lease, then end this process."""
+def end_without_lease(descriptor: int, path: Path, linger: float) -> None:
     used = touched = time.monotonic()
     while True:
         time.sleep(POLL_SECONDS)

@@ -25,7 +25,6 @@ class Deadline:
         return max(0.0, self._moment - perf_counter())
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return the deadline this much earlier."""
         return Deadline(self._moment - seconds)
 
     def check(self) -> None:
@@ -57,5 +56,4 @@ def seconds(timeout: bytes) -> float:
 
 
 def deadline_exceeded() -> Problem:
-    """Return the problem of a request whose deadline has passed."""
     return Problem("deadline", "The deadline passed before the request was scored; no result was kept.")

@@ -1,8 +1,7 @@
 """Checks of every request with a body, before its endpoint is called.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
-`admission.py`). Every route that takes a body has an `Intake`, and stores the body as
-`exchange.request_body`.
+`admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ class Intake:
         settings: ServerSettings,
         readiness: Readiness,
         admission: Admission,
+        *,
         media_types: tuple[bytes, ...] = (JSON,),
         max_bytes: int | None = None,
         check_query: Callable[[Exchange, bytes], None] = refuse_query,
@@ -87,7 +87,7 @@ class Intake:
         return Body(data, encoding, media_type, inline)
 
     def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
-        """Set the run of the exchange, and remove it from the query; raise Problem, also with other errors of it."""
+        """Set the run of the exchange, and remove it from the query; raise Problem with every error of the query."""
         scope = exchange.scope
         header, query = exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
         if header is None and not query:
@@ -140,7 +140,6 @@ class Intake:
         return body
 
     def _part(self, message: Message, before: int) -> bytes:
-        """Return the part of the body in a message, which follows `before` bytes."""
         if message["type"] == "http.disconnect":
             raise ClientGone
         part: bytes = message.get("body", b"")
@@ -152,7 +151,7 @@ class Intake:
 async def receive(exchange: Exchange, seconds: float) -> Message:
     """Return the next message.
 
-    Raise Problem `too-slow` after `seconds`, or once its permit says so, and `deadline` at the deadline of the request.
+    Raise Problem `too-slow` after `seconds` or once the permit says so, and `deadline` at the request's deadline.
     """
     permit, until_deadline = exchange.permit, exchange.deadline.left
     try:

@@ -13,13 +13,12 @@ from time import perf_counter
 __all__ = ["ResidentGuard"]
 
 HEADROOM_BYTES = 190 << 20
-"""Memory beyond the size when the service became ready, besides that for bodies."""
+"""Memory beyond the size when the service became ready, without the memory of bodies."""
 
 BYTES_PER_WORK_BYTE = 5
 """Bytes of memory per byte in work at which new batches are refused: one less than the ceiling's six."""
 
 FRESH_SECONDS = 0.1
-"""Maximum age of a measurement."""
 
 STATM = "/proc/self/statm"
 

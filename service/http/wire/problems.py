@@ -22,6 +22,10 @@ MAX_PATH = 128
 MEDIA_TYPE = b"application/problem+json"
 
 
+TRANSIENT = (429, 503)
+RETRY_SOON = ((b"retry-after", b"1"),)
+
+
 class Kind(NamedTuple):
     """One kind of error: its status, its title, and what to do about it."""
 
@@ -58,7 +62,10 @@ KINDS = {
 
 
 class Problem(Exception):
-    """An error reply; `detail` and `issues` never quote the request's texts."""
+    """An error reply; `detail` and `issues` never quote the request's texts.
+
+    headers: by default `Retry-After: 1` for kinds that pass by themselves.
+    """
 
     def __init__(
         self,
@@ -72,7 +79,7 @@ class Problem(Exception):
         self.kind = kind
         self.detail = detail
         self.issues = issues
-        self.headers = tuple(headers)
+        self.headers = tuple(headers) or (RETRY_SOON if self.status in TRANSIENT else ())
         self.error_count = len(issues) if error_count is None else error_count
 
     def copy(self) -> Problem:

@@ -15,7 +15,7 @@ from .....kernels.score import COMPONENTS
 from ....errors import Issue
 from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
 from ...request.exchange import Exchange
-from ...request.jobs import Call
+from ...request.jobs import JobCall
 from ...request.processes import Processes
 from ...wire.compression import decompress
 from ...wire.json_codec import Limits
@@ -69,7 +69,7 @@ def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchan
     return aggregate
 
 
-def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem."""
     times.start()
     limits, deadline = call.request_limits, call.deadline
