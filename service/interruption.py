@@ -11,13 +11,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["INTERRUPTED", "WRITTEN", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
+__all__ = ["INTERRUPTED", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-WRITTEN = "assay.written"
-"""Key of `click.Context.meta`: what an interrupted command says about its outputs."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RETRY_SECONDS = 0.05
@@ -47,8 +45,8 @@ def _exit_now(_number: int, _frame: FrameType | None) -> None:
 def ended_by_signals() -> Iterator[None]:
     """Raise `Ended` at the signals that end a command, unless they are ignored (`nohup`, a job in the background).
 
-    Libraries may turn the exception into one of their own, which is turned back, or swallow it where Python can only
-    report it (`__del__`, callbacks from C): then the signal is sent again.
+    Libraries may replace the exception, which is undone, or swallow it where Python can only report it (`__del__`,
+    callbacks from C): then the signal is sent again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -86,7 +84,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of the signals that end a command, without those that are ignored or not Python's."""
+    """Return the handlers of the signals that end a command, unless they are ignored or not Python's."""
     handlers = {number: signal.getsignal(number) for number in ENDING}
     return {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
 

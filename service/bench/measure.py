@@ -48,7 +48,6 @@ class Benchmark(NamedTuple):
     name: str
     title: str
     responses: int
-    """Responses per run."""
     start: Start
 
 
@@ -67,7 +66,6 @@ class Timing(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Median responses per second."""
         return 1 / statistics.median(self.seconds)
 
     @property
@@ -78,14 +76,14 @@ class Timing(NamedTuple):
     @property
     def cpu_seconds(self) -> float | None:
         """Mean CPU seconds per response; None if unknown."""
-        known = [run.cpu_seconds for run in self.runs if run.cpu_seconds is not None]
-        return sum(known) / (len(known) * self.responses) if known else None
+        seconds = [run.cpu_seconds for run in self.runs if run.cpu_seconds is not None]
+        return sum(seconds) / (len(seconds) * self.responses) if seconds else None
 
     @property
     def client_share(self) -> float | None:
         """CPU time of the load generator as a share of one core, over all runs; None without one."""
-        known = [(run.client_seconds, run.seconds) for run in self.runs if run.client_seconds is not None]
-        return sum(cpu for cpu, _ in known) / sum(seconds for _, seconds in known) if known else None
+        times = [(run.client_seconds, run.seconds) for run in self.runs if run.client_seconds is not None]
+        return sum(cpu for cpu, _ in times) / sum(seconds for _, seconds in times) if times else None
 
 
 def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, Run]:
@@ -118,7 +116,7 @@ def cpu_seconds(pid: int) -> float | None:
 def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:
     """Run every benchmark once untimed, then `repeats` times in turns, in a random order for each repeat.
 
-    So noise affects all benchmarks, and none always follows the same other one. Raises BenchmarkError.
+    So noise affects all benchmarks, and the order of two benchmarks varies. Raises BenchmarkError.
     """
     dice = random.Random(seed)
     work: dict[str, Callable[[], Run]] = {}
@@ -137,4 +135,4 @@ def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> lis
         for _ in range(repeats):
             for benchmark in dice.sample(benchmarks, len(benchmarks)):
                 runs[benchmark.name].append(run(benchmark))
-    return [Timing(one.name, one.title, one.responses, tuple(runs[one.name])) for one in benchmarks]
+    return [Timing(name, title, responses, tuple(runs[name])) for name, title, responses, _ in benchmarks]

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from ..bench import TITLES
-from .options import Command, Failure, Function, echo_json, names_in
+from .options import Command, CommandError, Function, echo_json, names_in
 
 __all__ = ["command"]
 
@@ -61,7 +61,7 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
         benchmarks, skipped = build(lanes, request, sizes)
         timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     except (NotACheckoutError, BenchmarkError) as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     responses = request["responses"]
     batch = {
         "responses": len(responses),

@@ -16,7 +16,7 @@ from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
 from .file_options import SOURCE
-from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
+from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
 
 __all__ = ["command"]
 
@@ -88,7 +88,7 @@ def command(
     try:
         rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number, task_field)
     except DocumentError as error:
-        raise Failure(f"{name}: {error}") from None
+        raise CommandError(f"{name}: {error}") from None
     where = rollout.location.within(name)
     if rollout.fault is not None:
         raise _failed(where, [rollout.fault])

@@ -55,7 +55,6 @@ def create_app(
     """
     config = config or Config()
     state = state or ServiceState(config, warmup)
-
     about = About(config)
 
     def prepare() -> None:

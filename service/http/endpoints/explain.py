@@ -36,8 +36,6 @@ OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /
 
 
 def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint, which explains single rewards in separate processes."""
-
     async def explain(exchange: Exchange) -> None:
         """Explain one reward: how each number was derived, and which edits would raise it."""
         settings = paths.scorer.settings.model_dump(mode="json")
@@ -76,12 +74,12 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Sco
     """Return the scorer with the request's settings; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
-    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference are those of that task
+    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task
         raise InvalidRequest([*issues, Issue("task", "unknown_task", OTHER_TASK)])
     if "config" not in wrong:
-        overridden, found = issues_of(scorer.with_overrides, document.get("config", {}))
+        overridden, setting_issues = issues_of(scorer.with_overrides, document.get("config", {}))
         scorer = overridden or scorer
-        issues += found
+        issues += setting_issues
     if "reference" not in wrong:
         limit = scorer.settings.max_steps, limits.max_reference_bytes
         issues += issues_of(parsed_reference, document["reference"], *limit)[1]

@@ -125,7 +125,7 @@ EXAMPLE_REPLY = {
 
 
 def problems_of(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """Return FastAPI's `responses` for these kinds of error and those of every route."""
+    """Return FastAPI's `responses` for these kinds of error and the kinds of every route."""
     responses: dict[int | str, dict[str, Any]] = {}
     for name in (*kinds, *ANY_KIND):
         kind = KINDS[name]
@@ -188,8 +188,8 @@ def text_of(*media_types: str) -> dict[str, Any]:
 def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    given = [kind for route in app.routes for kind in getattr(route, "models", ())]
-    kinds = [kind for one in given for kind in (one, *get_args(one))]
+    declared = [kind for route in app.routes for kind in getattr(route, "models", ())]
+    kinds = [member for kind in declared for member in (kind, *get_args(kind))]
     models = {ProblemDocument, *filter(lambda kind: isinstance(kind, type(BaseModel)), kinds)}
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))
