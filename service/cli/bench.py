@@ -17,13 +17,7 @@ def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
-@click.command(
-    cls=Command,
-    examples=(
-        "assay bench",
-        "assay bench --lanes in_process,plain_python --json",
-    ),
-)
+@click.command(cls=Command, examples=("assay bench", "assay bench --lanes in_process,plain_python --json"))
 @count("--prompts", 1024, "References in the batch.")
 @count("--samples", 5, "Responses per reference.")
 @click.option(

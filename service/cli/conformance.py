@@ -29,11 +29,7 @@ MAX_VALUE = 60
 
 
 @click.command(
-    cls=Command,
-    examples=(
-        "assay conformance",
-        'assay conformance --engine "python my_reward.py" --vectors score',
-    ),
+    cls=Command, examples=("assay conformance", 'assay conformance --engine "python my_reward.py" --vectors score')
 )
 @click.option("--engine", metavar="COMMAND", help="The implementation to test  [default: Assay, in this process]")
 @click.option(

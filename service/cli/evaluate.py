@@ -24,15 +24,7 @@ from .file_options import (
     max_line_bytes_option,
     write_documents,
 )
-from .options import (
-    SOME_FAILED,
-    Command,
-    CommandError,
-    command_line,
-    json_or_text,
-    names_in,
-    pair_option,
-)
+from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
     from ..report.comparison.agreement import Agreement
@@ -63,12 +55,7 @@ USUAL_GROUPS = ("level", "type")
 @click.option(
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
 )
-@click.option(
-    "--by",
-    multiple=True,
-    metavar="FIELDS",
-    help="Fields of the records to group by  [default: level, type]",
-)
+@click.option("--by", multiple=True, metavar="FIELDS", help="Fields of the records to group by  [default: level, type]")
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(

@@ -20,10 +20,7 @@ __all__ = ["command"]
 @click.command(
     cls=Command,
     serves=True,
-    examples=(
-        "assay serve",
-        "assay serve --host 0.0.0.0 --port 8080 --workers 4 --config assay.toml",
-    ),
+    examples=("assay serve", "assay serve --host 0.0.0.0 --port 8080 --workers 4 --config assay.toml"),
 )
 @config_option
 @click.option(

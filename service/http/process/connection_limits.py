@@ -12,15 +12,7 @@ from ...config import ServerSettings
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
 
-__all__ = [
-    "Guard",
-    "Refused",
-    "head_too_large",
-    "no_descriptors",
-    "not_http",
-    "problem_refusal",
-    "too_many_ahead",
-]
+__all__ = ["Guard", "Refused", "head_too_large", "no_descriptors", "not_http", "problem_refusal", "too_many_ahead"]
 
 log = logging.getLogger("assay")
 

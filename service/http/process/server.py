@@ -21,7 +21,6 @@ from ..request.origin import OriginCheck
 from ..state import ServiceState
 from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
-from .log_format import start_logging
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
 from .startup_log import StartupLog, announce, announce_drain, announce_ready, announce_stop
@@ -93,10 +92,8 @@ class DrainingServer(uvicorn.Server):
 
     def announce_ready(self) -> None:
         """Log that the service is ready, unless a supervisor does."""
-        settings = self.state.config.server
         if self.state.fleet is None:
-            url = address(settings, None if settings.uds else self.listener.socket.getsockname()[1])
-            announce_ready(self.state.config, url)
+            announce_ready(self.state.config, self.listener.address(self.state.config.server))
 
     def handle_signals(self) -> None:
         """Handle signals from now on, not only while uvicorn serves."""
@@ -228,14 +225,12 @@ class DrainingServer(uvicorn.Server):
 
 def serve(config: Config) -> int:
     """Run the service in this process until a signal ends it; return the exit code."""
-    settings = config.server
-    start_logging(settings.log_level, settings.log_format)
     if not raise_descriptor_limit():
         return FAILED
 
     def listening() -> Listener:
-        listener = listen(settings)
-        announce(config, address(settings, None if settings.uds else listener.socket.getsockname()[1]))
+        listener = listen(config.server)
+        announce(config, listener.address(config.server))
         return listener
 
     return run_server(config, ServiceState(config), listening)

@@ -40,6 +40,9 @@ class Listener:
         self._path = path
         self._file = None if path is None else os.stat(path)
 
+    def address(self, settings: ServerSettings) -> str:
+        return address(settings, None if settings.uds else self.socket.getsockname()[1])
+
     def stop_accepting(self) -> None:
         """Start no new connections, if the system supports that; pending handshakes are completed.
 

@@ -28,7 +28,6 @@ from ..request.runs import RunNames
 from ..request.telemetry.exposition import paced_rendering
 from ..request.telemetry.merged_metrics import MergedMetrics, WorkerMetrics
 from ..request.telemetry.series import SeriesTable
-from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
@@ -331,7 +330,6 @@ def worker_config(config: Config) -> Config:
 def supervise(config: Config) -> int:
     """Run the service in several processes until a signal ends it; return the exit code."""
     settings = config.server
-    start_logging(settings.log_level, settings.log_format)
     if not raise_descriptor_limit():
         return FAILED
     if settings.uds or not hasattr(socket, "SO_REUSEPORT"):

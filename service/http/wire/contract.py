@@ -65,8 +65,7 @@ class ScoreRequest(Contract):
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(
-        default=[],
-        description="The reference of each response. Optional with one reference, or one per response.",
+        default=[], description="The reference of each response. Optional with one reference, or one per response."
     )
     config: Overrides = Field(
         default={},
