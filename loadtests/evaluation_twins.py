@@ -38,7 +38,7 @@ ROUGE = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
 """Metrics with the names of rouge-score."""
 NAN = math.nan
 MAX_REFERENCES = 4_096
-"""References that are parsed once, like those of one evaluation."""
+"""References that are parsed once, as many as in an evaluation."""
 
 Record = dict[str, Any]
 Values = dict[str, Any]

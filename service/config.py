@@ -36,7 +36,6 @@ SECRETS = frozenset({"api_keys"})
 """Settings whose values are never shown."""
 
 MAX_QUOTED = 60
-"""Characters of an invalid value that a message quotes."""
 
 WORK_BYTES_PER_CORE = 32 << 20
 """Two batches of typical size for each thread: one is read while the other is scored."""
@@ -230,7 +229,6 @@ def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterato
 
 
 def is_foreign(variable: str) -> bool:
-    """Return whether a variable with the prefix is not a setting of the service."""
     return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 

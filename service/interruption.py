@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -67,26 +67,30 @@ def ended_by_signals() -> Iterator[None]:
         else:
             report(arguments)
 
-    before = _handlers()
     sys.unraisablehook = unraisable
     try:
-        for number in before:
-            signal.signal(number, end)
-        yield
+        with _handling(end):
+            yield
     except Exception:
         if received:
             raise Ended(received[0]) from None
         raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         sys.unraisablehook = report
 
 
-def _handlers() -> dict[int, Any]:
-    """Return the handlers of the signals that end a command, unless they are ignored or not Python's."""
+@contextmanager
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that end a command, unless they are ignored or their handlers are not Python's."""
     handlers = {number: signal.getsignal(number) for number in ENDING}
-    return {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for number in handlers:
+            signal.signal(number, handle)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -100,14 +104,10 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = _handlers()
     try:
-        for number in before:
-            signal.signal(number, lambda number, _frame: received.append(number))
-        yield
+        with _handling(lambda number, _frame: received.append(number)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if received:
             signal.raise_signal(received[0])
 

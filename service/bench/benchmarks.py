@@ -31,7 +31,6 @@ Columns = tuple[list[str], list[Any], list[int]]
 """Responses, references and reference index of a request."""
 
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
-"""Returns the rewards of a batch."""
 
 StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 
@@ -104,13 +103,11 @@ def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: flo
 
 
 def scorer(threads: int | None) -> Score:
-    """Return a function that scores with this number of threads; None for one per core."""
     scorer = Scorer(threads=threads)
     return lambda *batch: scorer.score(*batch).rewards
 
 
 def first_responses(batch: Columns, count: int) -> Columns:
-    """Return the first `count` responses, and the references that they need."""
     responses, references, index = batch
     return responses[:count], references[: max(index[:count]) + 1], index[:count]
 

@@ -38,7 +38,6 @@ Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
 
 
 def without_setup(run: Callable[[], Run]) -> Start:
-    """Return the start of a benchmark that needs none."""
     return lambda: nullcontext(run)
 
 
@@ -96,7 +95,6 @@ def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, 
 
 
 def elapsed(before: float | None, after: float | None) -> float | None:
-    """Return the time between two readings of a clock; None if one is missing."""
     return None if before is None or after is None else after - before
 
 

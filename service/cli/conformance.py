@@ -25,7 +25,6 @@ DIFFERENT = 1
 
 MAX_SHOWN = 20
 MAX_VALUE = 60
-"""Characters of a value that a line shows."""
 
 
 @click.command(

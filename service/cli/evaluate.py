@@ -1,4 +1,4 @@
-"""`assay evaluate`: metrics of files of answers, as tables like those of the papers, JSON, CSV and HTML."""
+"""`assay evaluate`: metrics of files of answers, as the tables of the papers, JSON, CSV and HTML."""
 
 from __future__ import annotations
 

@@ -190,7 +190,6 @@ FOR_MODES: dict[str, tuple[Mode, ...]] = {
 """The modes of flags; other flags are for all modes."""
 
 FOR_TRAINERS: dict[Mode, Iterable[str]] = {"best": SUPERVISED, "pairs": PAIR_TRAINERS, "curriculum": TRAINERS}
-"""The trainers whose rows each mode can write."""
 
 
 def flag_of(name: str) -> str:
@@ -198,7 +197,6 @@ def flag_of(name: str) -> str:
 
 
 def _check_format(options: Options, job: Job) -> None:
-    """Raise UsageError for a format that the trainer cannot read."""
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         rows = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")

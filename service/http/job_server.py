@@ -19,7 +19,7 @@ __all__ = ["JOBS", "main"]
 
 
 def reward(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[Buffer]]:
-    return score_frames(body, call.request_limits, times)
+    return score_frames(body, call.limits, times)
 
 
 JOBS: Jobs = {"aggregate": aggregate, "evaluate": evaluate, "explain": explain, "reward": reward}

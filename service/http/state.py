@@ -66,7 +66,6 @@ class ServiceState:
         self.origin: OriginCheck | None = None
         """Set by `process/server.py`: another ASGI server has to check `Host` and `Origin` itself."""
         self.aborted_requests = 0
-        """Requests that were aborted when the process stopped."""
         self._warm_up = warm_up
 
     def prepare(self) -> None:

@@ -34,7 +34,7 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
-    limits, deadline = call.request_limits, call.deadline
+    limits, deadline = call.limits, call.deadline
     document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))
     try:
         task, records, options = decode_evaluate_request(document, limits)

@@ -30,7 +30,6 @@ MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
 MAX_SCORERS = 4
-"""Scorers that a process keeps: a service has one."""
 
 OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
@@ -47,7 +46,7 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
-    limits = call.request_limits
+    limits = call.limits
     document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
     scorer = scorer_of(json.dumps(call.arguments["settings"]))
     try:

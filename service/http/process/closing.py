@@ -36,7 +36,6 @@ class ClosingProtocol(UvicornProtocol):
     unsent_since = 0.0
     """When the last reply did not fit into the kernel's buffers."""
     unsent_bytes = 0
-    """Bytes of it that did not fit."""
     discarding = False
     """True while input is dropped: after a refusal, and after the last reply."""
     discarded = 0

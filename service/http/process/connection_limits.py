@@ -43,7 +43,6 @@ class Guard:
     replies_full: Callable[[], bool] = lambda: False
     """Tells if too many bytes of replies are unread."""
     lingering: int = 0
-    """Number of lingering connections."""
     _logged: dict[str, float] = field(default_factory=dict)
 
     def reply_seconds(self, nbytes: int) -> float:

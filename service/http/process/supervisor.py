@@ -50,7 +50,6 @@ START_SECONDS = 120.0
 """Time before the first heartbeat of a worker, which imports its modules on a possibly busy machine."""
 
 WATCH_SECONDS = 0.5
-"""Time between two checks for silent workers."""
 
 ASK_SECONDS = 1.0
 LAST_SECONDS = 1.0
@@ -99,7 +98,6 @@ class Supervisor:
         """Times at which workers ended unexpectedly."""
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
         self.runs = RunNames(self.config.server.max_runs)
-        """The names of runs that label the merged metrics."""
         self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
         self.answered = 0

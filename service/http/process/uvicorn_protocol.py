@@ -40,7 +40,7 @@ class UvicornProtocol(HttpToolsProtocol):
     # Parsing
 
     def feed(self, data: bytes) -> None:
-        """Feed the parser; raises its errors, and those of callbacks."""
+        """Feed the parser; raises its errors and errors of callbacks."""
         self.parser.feed_data(data)
 
     @property

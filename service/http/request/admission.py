@@ -33,7 +33,6 @@ MESSAGE_BYTES = 1 << 18
 
 TICK_SECONDS = 0.05
 TICKS_A_SECOND = 20
-"""How often the rates of fast bodies are measured."""
 
 FAST_BYTES = 1 << 18
 """Bodies from which fewer bytes are expected within a second do not delay others."""
@@ -123,7 +122,6 @@ class BatchPermit(Permit):
         self.place = self.since + nbytes / RANK_RATE
         """The queue is in ascending order of this number."""
         self.to_come = nbytes
-        """Bytes that have not arrived."""
         self.complete = False
         self.queued = 0
         """Bytes of the body while it waits for its first turn; 0 afterwards."""

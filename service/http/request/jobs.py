@@ -80,14 +80,9 @@ class JobCall(BaseModel):
     """Name in the table of jobs."""
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
-    limits: tuple[int, int, int, int] = (0, 0, 0, 0)
+    limits: Limits = Limits(0, 0, 0, 0)
     encoding: str = ""
     arguments: dict[str, Any] = {}
-    """Further arguments of this job."""
-
-    @property
-    def request_limits(self) -> Limits:
-        return Limits(*self.limits)
 
     @property
     def deadline(self) -> Deadline:
@@ -205,7 +200,6 @@ def die_with(parent: int) -> None:
 
 
 def limit(kind: int, value: int) -> None:
-    """Lower a limit for good if the system permits it."""
     with suppress(OSError, ValueError):
         resource.setrlimit(kind, (value, value))
 

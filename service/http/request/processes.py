@@ -380,9 +380,8 @@ class Processes:
 def new_call(
     job: str, deadline: Deadline, limits: Limits, encoding: bytes = b"", arguments: Mapping[str, object] | None = None
 ) -> JobCall:
-    numbers = limits.max_body_bytes, limits.max_responses, limits.max_reference_bytes, limits.max_compared_bytes
     moment = perf_counter() + deadline.left
-    return JobCall(job=job, moment=moment, limits=numbers, encoding=encoding.decode(), arguments=dict(arguments or {}))
+    return JobCall(job=job, moment=moment, limits=limits, encoding=encoding.decode(), arguments=dict(arguments or {}))
 
 
 def memory_file(name: str) -> BinaryIO:

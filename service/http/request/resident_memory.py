@@ -46,7 +46,7 @@ class ResidentGuard:
             self._measured = now
             self._resident = resident_bytes()
             if self._resident > self.limit:
-                trim()
+                return_free_memory()
                 self._resident = resident_bytes()
         return self._resident > self.limit > 0
 
@@ -60,8 +60,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def trim() -> None:
-    """Make glibc return free memory to the system."""
+def return_free_memory() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

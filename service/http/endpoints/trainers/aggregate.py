@@ -72,7 +72,7 @@ def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchan
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem."""
     times.start()
-    limits, deadline = call.request_limits, call.deadline
+    limits, deadline = call.limits, call.deadline
     document = Document(decompress(body, call.encoding.encode(), limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MAX_RECORDS)
     if spans is None:

@@ -98,7 +98,6 @@ def log_ids(exchange: Exchange) -> dict[str, Any]:
 
 
 def request_of(exchange: Exchange) -> str:
-    """Return the id of a request, and its run if it has one."""
     request_id = exchange.request_id.decode("ascii")
     return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
 
