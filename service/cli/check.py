@@ -1,4 +1,4 @@
-"""`assay check`: what a data set is worth before training."""
+"""`assay check`: checks data sets before training."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Command(click.Command):
         self.serves = serves
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a signal ends it as Ctrl-C does, so that what it has begun is cleaned up."""
+        """Run the command; a signal ends it as Ctrl-C does, so that its outputs are cleaned up."""
         if self.serves:
             return super().invoke(ctx)
         with claimed_outputs(), ended_by_signals():

@@ -158,7 +158,7 @@ def command(
 def _check_task_flags(
     name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
 ) -> None:
-    """Raise UsageError for flags that do not fit together; settings: the flags of SCORE, None if not given."""
+    """Raise UsageError for flags that exclude each other; settings: the flags of SCORE."""
     if name == SCORE:
         if options and field is None:
             raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")

@@ -1,4 +1,4 @@
-"""The fork server of jobs: loads what they need once, gives up its rights, and has the table of jobs."""
+"""The fork server of jobs: loads their modules once, gives up its rights, and has the table of jobs."""
 
 from __future__ import annotations
 

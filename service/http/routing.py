@@ -46,7 +46,6 @@ class DirectRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
-        self.methods: set[str]
         limits = (seconds for base, seconds in MAX_QUEUE_SECONDS.items() if is_below(path, base))
         self.max_queue_seconds = next(limits, None)
         self.app = self.serve

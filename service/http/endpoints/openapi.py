@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, plus what it cannot infer from an endpoint's signature."""
+"""The OpenAPI document of FastAPI, with the parts that it cannot infer from an endpoint's signature."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class ClosingProtocol(UvicornProtocol):
     def probe(self) -> None:
         """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection.
 
-        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none, so there a gone client is
+        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none: a client that has gone is
         noticed only when it is answered.
         """
         self.probed = True

@@ -30,7 +30,7 @@ class StartupLog:
         self._ended = False
 
     def check(self) -> None:
-        """Log what has changed; cheap, to be called often."""
+        """Log progress; cheap, to be called often."""
         if self._ended:
             return
         if not self._readiness.starting:

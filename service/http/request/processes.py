@@ -89,9 +89,9 @@ class Reply:
 
 
 class ForkServer:
-    """The fork server of this process, a separate interpreter that has loaded what jobs need.
+    """The fork server of this process: a separate interpreter, with the modules of jobs, that ends with this process.
 
-    It is started once, by `start` or by the first job, and ends with this process.
+    `start` or the first job starts it once.
     """
 
     def __init__(self, module: str = JOB_SERVER) -> None:

@@ -84,7 +84,7 @@ class WorkerThreads:
             self.unfinished -= 1
 
     def close(self) -> None:
-        """Accept no more jobs and drop the queued ones; do not wait for those that run."""
+        """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
         for pool in (self._short, self._pool):
             pool.shutdown(wait=False, cancel_futures=True)
 

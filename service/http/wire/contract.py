@@ -1,4 +1,4 @@
-"""The contract of the HTTP service as pydantic models: what OpenAPI describes.
+"""The contract of the HTTP service as pydantic models, for the OpenAPI document.
 
 The hot path does not use them: `json_codec` decodes requests, and a test checks that both accept the same ones.
 """

@@ -19,8 +19,7 @@ CHUNK = 500
 
 MAX_GAUGES = frozenset({"assay_ready", "assay_draining", "assay_compiled_signatures"})
 MIN_GAUGES = frozenset({"assay_process_start_time_seconds", "assay_process_max_fds"})
-"""Gauges whose sum is meaningless. The service is ready as soon as one process is: the others do not listen before they
-are ready."""
+"""Gauges whose sum is meaningless. The service is ready once one process is: no other listens before it is ready."""
 
 
 class Differences:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Sample
 
 __all__ = ["CUMULATIVE", "Family", "Labels", "Series", "SeriesTable"]
 
@@ -84,9 +83,3 @@ class SeriesTable:
             for name, labels, value, *_ in metric.samples:
                 number = self.number(Series(metric.name, name, tuple(sorted(labels.items()))))
                 self._values[number] = value
-
-    def collect(self) -> Iterator[Metric]:
-        metrics = {family.name: Metric(*family) for family in self.families}
-        for (family, name, labels), value in zip(self.series, self.values.tolist(), strict=True):
-            metrics[family].samples.append(Sample(name, dict(labels), value))
-        yield from metrics.values()
