@@ -64,8 +64,9 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
         return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, expected)
 
     def plain() -> Start:
-        few = first_responses(batch, plain_count)
-        return without_setup(in_process(plain_scorer(), few, rewards[:plain_count], PLAIN_TOLERANCE))
+        index = request["reference_index"][:plain_count]
+        first = request["responses"][:plain_count], request["references"][: max(index) + 1], index
+        return without_setup(in_process(plain_scorer(), first, rewards[:plain_count], PLAIN_TOLERANCE))
 
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
         "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
@@ -105,11 +106,6 @@ def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: flo
 def scorer(threads: int | None) -> Score:
     scorer = Scorer(threads=threads)
     return lambda *batch: scorer.score(*batch).rewards
-
-
-def first_responses(batch: Columns, count: int) -> Columns:
-    responses, references, index = batch
-    return responses[:count], references[: max(index[:count]) + 1], index[:count]
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def command(
     output: EvaluatedFile | ComparedFiles = replace(evaluated[0], agreement=agreement)
     if len(evaluated) > 1:
         first = models.index(baseline or models[0])
-        output = ComparedFiles(models, evaluated, first, resamples, seed, drawn, agreement)
+        output = ComparedFiles(models, evaluated, first, resamples, seed, drawn, agreement=agreement)
     for file in evaluated:
         print_warnings(file)
     write_documents(targets, contents_of(output))
@@ -218,7 +218,7 @@ def _evaluate(
         for source, answers in zip(sources, read, strict=True):
             evaluation = task.evaluate(answers.records, checked, _advance_of(progress))
             result = result_of(task, answers.records, checked, evaluation)
-            evaluated.append(EvaluatedFile(source, task, shown, answers, evaluation, result, command_line()))
+            evaluated.append(EvaluatedFile(source, task, shown, answers, evaluation, result, command=command_line()))
     if not quiet:
         seconds = time.perf_counter() - started
         say(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
@@ -30,9 +30,6 @@ from .file_options import (
     write_documents,
 )
 from .options import SOME_FAILED, Command
-
-if TYPE_CHECKING:
-    from ..select.selection import Job
 
 __all__ = ["command"]
 
@@ -162,7 +159,9 @@ def command(
         max_line_bytes=max_line_bytes,
     )
     outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
-    _check_format(options, job)
+    if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
+        rows = "responses" if options.mode == "best" else "pairs"
+        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
     claim_outputs([("INPUT", source)], outputs, append, job.target_format)
     roles = ("reward", "response", "prompt", "reference", "group")
     fields = ScoredFields(**{role: flags[f"{role}_field"] for role in roles})
@@ -194,12 +193,6 @@ FOR_TRAINERS: dict[Mode, Iterable[str]] = {"best": SUPERVISED, "pairs": PAIR_TRA
 
 def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _check_format(options: Options, job: Job) -> None:
-    if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
-        rows = "responses" if options.mode == "best" else "pairs"
-        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
 
 
 def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:

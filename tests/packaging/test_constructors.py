@@ -28,8 +28,6 @@ EXCEPTIONS = {
     ("clients/assay_client/settings.py", "ClientSettings"),
     ("service/ablate/ablation.py", "Figures"),
     ("service/check/rows.py", "CheckedRow"),
-    ("service/cli/evaluate.py", "ComparedFiles"),
-    ("service/cli/evaluate.py", "EvaluatedFile"),
     ("service/evaluate/evaluation.py", "Result"),
     ("service/evaluate/task.py", "Evaluation"),
     ("service/evaluate/task.py", "Metric"),

@@ -74,15 +74,12 @@ class Metrics:
         gone = "Clients that left before their reply was ready."
         self.disconnects = Counter("assay_client_disconnects", gone, registry=self._plain)
         turned_away = "Requests that were turned away, by reason."
-        self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
+        rejections = Counter("assay_rejections", turned_away, ("reason",), registry=self._plain)
+        self.rejections = {reason: rejections.labels(reason) for reason in REJECTIONS}
         Info("assay_build", "Version of the service, and its default configuration.", registry=self._plain).info(build)
         for name, documentation, read in gauges:
             Gauge(name, documentation, registry=self._plain).set_function(read)
         ProcessCollector(namespace="assay", registry=self._plain)
-
-    def _counters(self, name: str, documentation: str, reasons: Sequence[str]) -> dict[str, Counter]:
-        family = Counter(name, documentation, ("reason",), registry=self._plain)
-        return {reason: family.labels(reason) for reason in reasons}
 
     def rejected(self, kind: str) -> None:
         """Count one request that was answered with this kind of problem, if it is a rejection."""

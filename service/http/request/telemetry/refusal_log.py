@@ -61,7 +61,8 @@ class RefusalLog:
         `route` is a path of the service; `masked` means that the request was answered with a mask instead of a reward.
         """
         done = "masked" if masked else "refused"
-        suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason(problem)))
+        first_reason = problem.issues[0].reason if problem.issues else ""
+        suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason))
         if suppressed is None:
             return
         method, status = exchange.scope["method"], 200 if masked else problem.status
@@ -100,10 +101,6 @@ def log_ids(exchange: Exchange) -> dict[str, Any]:
 def request_of(exchange: Exchange) -> str:
     request_id = exchange.request_id.decode("ascii")
     return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
-
-
-def first_reason(problem: Problem) -> str:
-    return problem.issues[0].reason if problem.issues else ""
 
 
 def summary_of(problem: Problem) -> str:
