@@ -70,10 +70,7 @@ class ServerProcess:
         return cpu_seconds(self.pid)
 
     def timed_post(self, path: str, body: bytes, media_type: str) -> tuple[bytes, Run]:
-        """Return the body of the reply, its time and the CPU time of the server.
-
-        Raises BenchmarkError unless the status is 200.
-        """
+        """Return the body of the reply, its time and the server's CPU time; raises BenchmarkError unless it is 200."""
         return clocked(lambda: self._post(path, body, media_type), self.cpu_seconds)
 
     def _post(self, path: str, body: bytes, media_type: str) -> bytes:

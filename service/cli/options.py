@@ -63,10 +63,9 @@ config_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose help has a section for each table of settings, and one with examples.
+    """A command whose help has a section for each table of settings, and a section with examples.
 
-    serves: True for a command that handles signals itself; other commands end at a signal, and leave no file half
-    written.
+    serves: True for a command that handles signals itself; others end at a signal and leave no file half written.
     """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:

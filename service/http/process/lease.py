@@ -21,7 +21,7 @@ TOUCH_SECONDS = 3600.0
 
 
 def exit_with_lease(path: Path, linger: float) -> None:
-    """Start to end_without_lease a file, which is created if missing; raise OSError.
+    """Start to watch a file, which is created if missing; raise OSError.
 
     A process holds a lease by a shared `flock` on the file; the system releases it when the process ends, even by
     SIGKILL. Once there has been none for `linger` seconds, this process gets SIGTERM.

@@ -77,7 +77,7 @@ def events_of(descriptor: int) -> int:
     """Return the state of a socket in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
 
     POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
-    kernel's buffers hold, it shows only once some have been read.)
+    kernel's buffers hold, it shows only once enough have been read.)
     """
     poller = select.poll()
     poller.register(descriptor, select.POLLIN | select.POLLRDHUP)
@@ -92,7 +92,7 @@ def listen(settings: ServerSettings) -> Listener:
 
 
 def listen_on_path(path: str, backlog: int) -> Listener:
-    """Open a Unix socket, replacing one without a listener; raises OSError.
+    """Open a Unix socket, replacing a socket without a listener; raises OSError.
 
     It is bound under a temporary name and then renamed, so that the path never leads to a socket without a server.
     """

@@ -294,8 +294,8 @@ class Supervisor:
     async def watch(self) -> None:
         """Kill silent workers: a stopped process keeps its share of the connections waiting.
 
-        Time in which this process was stuck itself does not count: their messages are still unread. Only one worker is
-        killed at a time, and the messages of the others are read in between.
+        Time in which this process was stuck itself does not count: messages are still unread. Only one worker is killed
+        at a time, and messages of other workers are read in between.
         """
         now = time.monotonic()
         while True:

@@ -26,10 +26,7 @@ CHALLENGES = ((b"www-authenticate", b'Bearer realm="assay"'), (b"www-authenticat
 
 
 class Keys:
-    """The configured keys; without any, every request is accepted.
-
-    A key file is read again when it changes, or on request.
-    """
+    """The configured keys; without any, every request is accepted. A key file is read again when it changes."""
 
     def __init__(self, keys: Iterable[SecretStr], path: str | None = None) -> None:
         self._fixed = digests(keys)

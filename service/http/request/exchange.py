@@ -71,8 +71,7 @@ class ReplyBytes(Protocol):
 class Exchange(Request):
     """A request with its id, times and reply.
 
-    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint: `header` reads one
-    dictionary, `reply` sends two messages.
+    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint.
     """
 
     permit: HeldBytes | None = None

@@ -65,10 +65,7 @@ class Intake:
         self._max_bytes = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
 
     async def take(self, exchange: Exchange) -> Body:
-        """Read the body of a request once the service is ready and the body is admitted.
-
-        Raise Problem for every error except in the content of the body, and ClientGone.
-        """
+        """Read the body of a request once the service is ready and admits it; raise Problem and ClientGone."""
         max_seconds = exchange.max_queue_seconds or self._settings.deadline_seconds
         timeout = exchange.raw_headers.get(b"x-request-timeout")
         deadline = exchange.deadline = deadline_of(exchange.started, timeout, max_seconds)
@@ -149,10 +146,7 @@ class Intake:
 
 
 async def receive(exchange: Exchange, seconds: float) -> Message:
-    """Return the next message.
-
-    Raise Problem `too-slow` after `seconds` or once the permit says so, and `deadline` at the request's deadline.
-    """
+    """Return the next message; raise Problem `too-slow` after `seconds` or if the permit says so, and `deadline`."""
     permit, until_deadline = exchange.permit, exchange.deadline.left
     try:
         async with asyncio.timeout(min(seconds, until_deadline)) as timer:

@@ -89,10 +89,7 @@ class Reply:
 
 
 class ForkServer:
-    """The fork server of this process: a separate interpreter, with the modules of jobs, that ends with this process.
-
-    `start` or the first job starts it once.
-    """
+    """The fork server of this process, which the first job starts: a separate interpreter with the modules of jobs."""
 
     def __init__(self, module: str = JOB_SERVER) -> None:
         """Run `main` of this module in the fork server, with the number of a descriptor."""

@@ -32,10 +32,7 @@ def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]
 
 
 def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:
-    """Read the name of a run from the header `X-Assay-Run` or the query's `run`.
-
-    Return it (empty if the request has none), the query without it, and every issue.
-    """
+    """Return the run of a request, by the header or the query's `run`, the query without it, and every issue."""
     name, issues = "", []
     if header is not None:
         name = header.decode("latin-1")

@@ -22,10 +22,7 @@ POLL_SECONDS = 0.01
 
 
 class WorkerThreads:
-    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays.
-
-    Kernels release the GIL.
-    """
+    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays."""
 
     def __init__(self, threads: int, max_queued: int, paused: Callable[[], bool] = lambda: False) -> None:
         """Start no job while `paused` returns True."""

@@ -10,10 +10,7 @@ STAGES = ("decode", "score", "encode", "queue")
 
 
 class StageTimes:
-    """Seconds spent in each stage; 0 if it did not run.
-
-    Call `start` first, then `decoded`, `scored` and `encoded` at the end of each stage.
-    """
+    """Seconds of each stage that ran: call `start`, then `decoded`, `scored` and `encoded` at the ends of stages."""
 
     __slots__ = (*STAGES, "_since")
 

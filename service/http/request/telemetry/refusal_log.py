@@ -45,10 +45,7 @@ RefusalKind = tuple[str, str, str]
 
 
 class RefusalLog:
-    """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only.
-
-    A refusal that is not logged costs one dictionary lookup.
-    """
+    """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
