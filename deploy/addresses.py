@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 FOLDERS = (".", "clients", "environments")
-"""Of the three distributions."""
+"""Folders of the three distributions."""
 
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 IMAGE = re.compile(r"(?<=!\[)([^\]]*\]\()([^()\s]+)")
@@ -67,8 +67,8 @@ def with_urls(project: str, repository: str, tag: str) -> str:
     section = URLS.search(project)
     if section is None:
         sys.exit("pyproject.toml has no [project.urls]")
-    others = [line for line in section[1].splitlines() if line.partition(" = ")[0] not in urls]
-    lines = ["[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), *others, ""]
+    unchanged = [line for line in section[1].splitlines() if line.partition(" = ")[0] not in urls]
+    lines = ["[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), *unchanged, ""]
     return project[: section.start()] + "\n".join(lines) + project[section.end() :]
 
 

@@ -19,30 +19,30 @@ from typing import Any
 __all__ = ["findings", "verdict"]
 
 CLEAR, VULNERABLE, UNKNOWN = 0, 1, 3
-OWN = "assay"
+AUDITED_PROJECT = "assay"
 
 
 def findings(report: dict[str, Any]) -> tuple[list[str], list[str], int]:
     """Return a line for each vulnerability, the packages not audited, and the number audited, from pip-audit's JSON."""
-    others = [entry for entry in report["dependencies"] if entry["name"] != OWN]
-    skipped = sorted(entry["name"] for entry in others if "skip_reason" in entry)
-    known = [
-        f"{entry['name']} {entry['version']}: {found['id']}"
-        + (f", fixed in {', '.join(found['fix_versions'])}" if found["fix_versions"] else "")
-        for entry in others
-        for found in entry.get("vulns", ())
+    packages = [entry for entry in report["dependencies"] if entry["name"] != AUDITED_PROJECT]
+    skipped = sorted(package["name"] for package in packages if "skip_reason" in package)
+    vulnerabilities = [
+        f"{package['name']} {package['version']}: {advisory['id']}"
+        + (f", fixed in {', '.join(advisory['fix_versions'])}" if advisory["fix_versions"] else "")
+        for package in packages
+        for advisory in package.get("vulns", ())
     ]
-    return known, skipped, len(others) - len(skipped)
+    return vulnerabilities, skipped, len(packages) - len(skipped)
 
 
-def verdict(known: Sequence[str], skipped: Sequence[str], audited: int) -> tuple[int, str]:
+def verdict(vulnerabilities: Sequence[str], skipped: Sequence[str], audited: int) -> tuple[int, str]:
     """Return the exit code and the text to print."""
-    lines = [*known, f"{audited} packages audited, {len(known)} known vulnerabilities."]
+    lines = [*vulnerabilities, f"{audited} packages audited, {len(vulnerabilities)} known vulnerabilities."]
     if skipped and audited:
         lines.append(f"Not audited, because the registry does not know them: {', '.join(skipped)}.")
     elif skipped:
         lines.append("NOTHING WAS AUDITED: no advisories can be reached. The packages may be vulnerable.")
-    return VULNERABLE if known else UNKNOWN if skipped or not audited else CLEAR, "\n".join(lines)
+    return VULNERABLE if vulnerabilities else UNKNOWN if skipped or not audited else CLEAR, "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -47,9 +47,9 @@ class ServiceEndedError(RuntimeError):
     """The service has ended before it was ready."""
 
 
-def free_port(wanted: int) -> int:
-    """Return the wanted port of the loopback interface, or any free one if it is in use."""
-    for port in (wanted, 0):
+def free_port(preferred: int) -> int:
+    """Return the preferred port of the loopback interface, or any free port if it is in use."""
+    for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -70,8 +70,8 @@ def wait_until_ready(base: str, server: subprocess.Popen[bytes], show: Callable[
             with DIRECT.open(f"{base}/readyz", timeout=5):
                 return time.monotonic() - started
         except urllib.error.HTTPError as error:  # 503 while kernels are compiled
-            if found := re.search(rb"(\d+) of (\d+)", error.read()):
-                show(f"compiling kernels (once, about 40 s): {found[0].decode()}")
+            if progress := re.search(rb"(\d+) of (\d+)", error.read()):
+                show(f"compiling kernels (once, about 40 s): {progress[0].decode()}")
         except OSError:  # not listening yet
             pass
         time.sleep(0.1)
@@ -107,7 +107,7 @@ def rewarded(reward: float, reason: str) -> Text:
 
 
 def steps_in_short(explanation: dict[str, Any], width: int) -> list[Text]:
-    """Return the first steps of the prose, and those that the best edit or the failure is about, a line each."""
+    """Return the steps of the best edit and the failure, then the first steps of the prose, a line each."""
     marked = {step for edit in explanation["suggestions"][:1] for step in edit["steps"]}
     if failure := explanation["failure"]:
         marked.add(failure["step"])

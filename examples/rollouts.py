@@ -38,8 +38,8 @@ class Dice:
         return choices[self.below(len(choices))]
 
     def few(self, choices: Sequence[T], count: int) -> list[T]:
-        rest = list(choices)
-        return [rest.pop(self.below(len(rest))) for _ in range(min(count, len(rest)))]
+        remaining = list(choices)
+        return [remaining.pop(self.below(len(remaining))) for _ in range(min(count, len(remaining)))]
 
     def chance(self, share: float) -> bool:
         return self.random() < share
@@ -53,15 +53,15 @@ class Part(NamedTuple):
 
     text: str
     is_object: bool
-    others: list[str]
-    """What wrong answers have instead."""
+    wrong: list[str]
+    """Texts that wrong answers have instead."""
     in_key: bool = True
 
 
 class Step(NamedTuple):
     action: str
     sentence: list[str | Part]
-    """What follows the action."""
+    """The text after the action."""
     aside: str
 
     @property
@@ -109,18 +109,18 @@ def new_part(dice: Dice, marked: str, vary: dict[str, list[str]], values: dict[s
     right, _, wrong = marked[1:-1].partition("!")
     choices = right.split("|")
     text = dice.pick(choices)
-    others = [other for other in [*choices, *filter(None, wrong.split("|"))] if other != text]
+    alternatives = [choice for choice in [*choices, *filter(None, wrong.split("|"))] if choice != text]
     for name in re.findall(r"\{(\w+)\}", text):
-        others += [text.format_map({**values, name: value}) for value in vary[name] if value != values[name]]
-    return Part(text.format_map(values), marked[0] == "<", [other.format_map(values) for other in others])
+        alternatives += [text.format_map({**values, name: value}) for value in vary[name] if value != values[name]]
+    return Part(text.format_map(values), marked[0] == "<", [choice.format_map(values) for choice in alternatives])
 
 
 def new_step(dice: Dice, line: str, vary: dict[str, list[str]], values: dict[str, str]) -> Step:
     instruction, _, aside = line.removeprefix("? ").partition("; ")
-    action, _, rest = instruction.partition(" ")
+    action, _, details = instruction.partition(" ")
     sentence = [
         new_part(dice, piece, vary, values) if MARKED.match(piece) else piece.format_map(values)
-        for piece in MARKED.split(f" {rest}")
+        for piece in MARKED.split(f" {details}")
     ]
     return Step(action.lower(), sentence, aside.format_map(values))
 
@@ -181,16 +181,16 @@ def change_action(dice: Dice, protocol: Protocol, step: Step) -> Step:
 
 def change_object(dice: Dice, protocol: Protocol, step: Step) -> Step:
     part = dice.pick([part for part in step.parts if part.is_object])
-    others = part.others or [name for name in protocol.materials if name not in step.objects]
-    return step.with_part(part, part._replace(text=dice.pick(others)))
+    wrong = part.wrong or [name for name in protocol.materials if name not in step.objects]
+    return step.with_part(part, part._replace(text=dice.pick(wrong)))
 
 
 def change_parameter(dice: Dice, protocol: Protocol, step: Step) -> Step:
-    changeable = [part for part in step.parts if not part.is_object and part.others]
+    changeable = [part for part in step.parts if not part.is_object and part.wrong]
     if not changeable:
         return change_action(dice, protocol, step)
     part = dice.pick(changeable)
-    return step.with_part(part, part._replace(text=dice.pick(part.others)))
+    return step.with_part(part, part._replace(text=dice.pick(part.wrong)))
 
 
 def drop_parameter(dice: Dice, protocol: Protocol, step: Step) -> Step:

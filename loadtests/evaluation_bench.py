@@ -74,8 +74,8 @@ def checked(work: Callable[[], Mapping[str, Any]], expected: Mapping[str, Any]) 
     """Time one side of a comparison; raises WrongAnswerError if its first values are not the expected ones."""
     columns, run = clocked(work, time.process_time)
     for name, values in expected.items():
-        found = np.asarray(columns[name], np.float64)[: len(values)]
-        if not np.allclose(found, values, rtol=0, atol=TOLERANCE, equal_nan=True):
+        computed = np.asarray(columns[name], np.float64)[: len(values)]
+        if not np.allclose(computed, values, rtol=0, atol=TOLERANCE, equal_nan=True):
             raise WrongAnswerError(f"{name} differs from the reference")
     return run
 
@@ -88,18 +88,15 @@ def benchmarks_of(comparison: Comparison, records: Sequence[Record]) -> tuple[Be
         return evaluate(comparison.task, records, **comparison.options).per_record
 
     def plain() -> Mapping[str, Any]:
-        found = [comparison.plain(record) for record in few]
-        return {metric: np.array([values[metric] for values in found], np.float64) for metric in found[0]}
+        rows = [comparison.plain(record) for record in few]
+        return {metric: np.array([values[metric] for values in rows], np.float64) for metric in rows[0]}
 
     expected = plain()
 
     def benchmark(name: str, title: str, count: int, work: Callable[[], Mapping[str, Any]]) -> Benchmark:
         return Benchmark(name, title, count, without_setup(partial(checked, work, expected)))
 
-    return (
-        benchmark(name, title, len(records), ours),
-        benchmark(f"{name}_plain", f"{title}, plain", len(few), plain),
-    )
+    return (benchmark(name, title, len(records), ours), benchmark(f"{name}_plain", f"{title}, plain", len(few), plain))
 
 
 def measured(count: int, repeats: int, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -114,9 +111,9 @@ def measured(count: int, repeats: int, seed: int) -> tuple[dict[str, dict[str, A
             skipped[comparison.title] = f"{error.name} is not installed (assay[dev])"
     timings = {timing.name: timing for timing in measure(benchmarks, repeats, seed)}
     figures = {
-        one.name: figures_of(one, timings[one.name], timings[f"{one.name}_plain"])
-        for one in COMPARISONS
-        if one.name in timings
+        comparison.name: figures_of(comparison, timings[comparison.name], timings[f"{comparison.name}_plain"])
+        for comparison in COMPARISONS
+        if comparison.name in timings
     }
     return figures, skipped
 
@@ -144,13 +141,13 @@ def table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
     for head in ("evaluation", "records", "µs each", "plain µs", "times", "range", "CPU", "script µs", "times"):
         shown.add_column(head, justify="left" if head == "evaluation" else "right", no_wrap=True)
     titles = {comparison.name: comparison.title for comparison in COMPARISONS}
-    for name, one in figures.items():
+    for name, values in figures.items():
         numbers = [
-            "" if one[key] is None else f"{one[key]:,.1f}"
+            "" if values[key] is None else f"{values[key]:,.1f}"
             for key in ("microseconds", "plain_microseconds", "median", "cpu", "script_microseconds", "script_ratio")
         ]
-        span = f"{one['low']:.1f} to {one['high']:.1f}"
-        shown.add_row(titles[name], f"{one['records']:,}", *numbers[:3], span, *numbers[3:])
+        span = f"{values['low']:.1f} to {values['high']:.1f}"
+        shown.add_row(titles[name], f"{values['records']:,}", *numbers[:3], span, *numbers[3:])
     return shown
 
 

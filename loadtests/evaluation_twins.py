@@ -38,7 +38,7 @@ ROUGE = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
 """Metrics with the names of rouge-score."""
 NAN = math.nan
 MAX_REFERENCES = 4_096
-"""References that are parsed once, like those of one evaluation."""
+"""References that are parsed once, as many as in an evaluation."""
 
 Record = dict[str, Any]
 Values = dict[str, Any]
@@ -135,9 +135,9 @@ def plain_ord(record: Record) -> Values:
     read = bioprobench.order(record["generated_response"], len(right))
     if read is None:
         return {"exact_match": NAN}
-    given = [shown[k] for k in read]
-    bioprobench.pairs_in_order(given, right)
-    return {"exact_match": float(given == right)}
+    answer = [shown[k] for k in read]
+    bioprobench.pairs_in_order(answer, right)
+    return {"exact_match": float(answer == right)}
 
 
 def plain_err(record: Record) -> Values:
@@ -147,8 +147,8 @@ def plain_err(record: Record) -> Values:
 
 def plain_rouge(record: Record) -> Values:
     """Call the library that the script calls, in the same way."""
-    found = rouge_scorer().score(" ".join(record["output"]), bioprobench.generated(record["generated_response"]))
-    return {name: found[kind].fmeasure for name, kind in ROUGE.items()}
+    scores = rouge_scorer().score(" ".join(record["output"]), bioprobench.generated(record["generated_response"]))
+    return {name: scores[kind].fmeasure for name, kind in ROUGE.items()}
 
 
 @cache
@@ -170,7 +170,7 @@ def plain_steps(record: Record) -> Values:
 
 
 def plain_pseudocode(record: Record) -> Values:
-    """Compute all metrics but those of embeddings; BLEU with the library that the script calls."""
+    """Compute all metrics without embeddings; BLEU with the library that the script calls."""
     bleu = import_module("nltk.translate.bleu_score").sentence_bleu
     true, functions = record["ground_truth"], record["prediction_functions"]
     predicted = f"{functions}\n{record['prediction_code']}"

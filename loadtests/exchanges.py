@@ -72,22 +72,22 @@ class Exchange(NamedTuple):
             document = orjson.loads(content or b"")
         except orjson.JSONDecodeError:
             return WrongAnswer("the reply is not JSON")
-        given = document if status == 200 else problem_as_known(document, self.answer)
-        return None if given == self.answer else WrongAnswer(first_difference(self.answer, given))
+        actual = document if status == 200 else expected_fields(document, self.answer)
+        return None if actual == self.answer else WrongAnswer(first_difference(self.answer, actual))
 
 
-def problem_as_known(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def expected_fields(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """Reduce a problem document to the fields of `answer`."""
     places = sorted([error["path"], error["reason"]] for error in document.get("errors", ()))
     return {name: value for name, value in (document | {"places": places}).items() if name in answer}
 
 
-def first_difference(known: dict[str, Any], given: dict[str, Any]) -> str:
+def first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
     """Describe the first difference between two documents, which are not equal."""
-    if known.keys() != given.keys():
-        return f"the fields are {', '.join(given)}, not {', '.join(known)}"
-    name = next(name for name in known if known[name] != given[name])
-    old, new = known[name], given[name]
+    if expected.keys() != actual.keys():
+        return f"the fields are {', '.join(actual)}, not {', '.join(expected)}"
+    name = next(name for name in expected if expected[name] != actual[name])
+    old, new = expected[name], actual[name]
     if isinstance(old, dict) and isinstance(new, dict):
         return f"{name}: {first_difference(old, new)}"
     if not (isinstance(old, list) and isinstance(new, list)):

@@ -22,7 +22,7 @@ from locust.exception import StopUser
 __all__ = ["Ledger"]
 
 runners.CPU_MONITOR_INTERVAL = 2.0
-"""Locust checks its CPU usage every 10 s, and the first check has no result: too rarely for a run of 15 s."""
+"""Locust's default is 10 s, and the first check has no result: too rare for a run of 15 s."""
 
 FAULTS_SHOWN = 5
 

@@ -25,13 +25,9 @@ ROWS, EVERY, REPEATS = 5_120, 20, 15
 
 STEPS = [f"step {number}: incubate for {number} min" for number in range(10)]
 ORD = {"wrong_steps": STEPS, "correct_steps": STEPS[::-1]}
-OTHERS = [
+OTHER_TASKS = [
     ("bioprobench.pqa", {"answer": "5 µM"}, "[ANSWER_START]5 µM & 90[ANSWER_END]"),
-    (
-        "bioprobench.ord",
-        {"wrong_steps": STEPS, "correct_steps": STEPS[::-1]},
-        f"[ANSWER_START]{[*range(10)]}[ANSWER_END]",
-    ),
+    ("bioprobench.ord", ORD, f"[ANSWER_START]{[*range(10)]}[ANSWER_END]"),
     ("bioprobench.err", {"is_correct": False}, "[ANSWER_START]False[ANSWER_END]"),
 ]
 
@@ -39,27 +35,28 @@ OTHERS = [
 def requests() -> dict[str, dict[str, Any]]:
     """Return the mixed request and its two parts."""
     score = as_request(generate(ROWS // 5, 5, 0))
-    kept = [row for row in range(ROWS) if row % EVERY]
-    mixed: dict[str, Any] = {**score, "references": [*score["references"], *(other[1] for other in OTHERS)]}
+    mixed: dict[str, Any] = {**score}
+    mixed["references"] = [*score["references"], *(reference for _, reference, _ in OTHER_TASKS)]
     mixed["task"] = ["score"] * ROWS
     mixed["responses"] = list(score["responses"])
     mixed["reference_index"] = list(score["reference_index"])
-    others: dict[str, Any] = {"references": mixed["references"][-len(OTHERS) :]}
+    other_rows: dict[str, Any] = {"references": mixed["references"][-len(OTHER_TASKS) :]}
     for number, row in enumerate(range(0, ROWS, EVERY)):
-        which = number % len(OTHERS)
-        mixed["task"][row], mixed["responses"][row] = OTHERS[which][0], OTHERS[which][2]
+        which = number % len(OTHER_TASKS)
+        mixed["task"][row], mixed["responses"][row] = OTHER_TASKS[which][0], OTHER_TASKS[which][2]
         mixed["reference_index"][row] = len(score["references"]) + which
     for name in ("task", "responses"):
-        others[name] = mixed[name][::EVERY]
-    others["reference_index"] = [number % len(OTHERS) for number in range(len(others["task"]))]
-    alone = {name: [score[name][row] for row in kept] for name in ("responses", "reference_index")}
-    return {"mixed": mixed, "score": {**alone, "references": score["references"]}, "others": others}
+        other_rows[name] = mixed[name][::EVERY]
+    other_rows["reference_index"] = [number % len(OTHER_TASKS) for number in range(len(other_rows["task"]))]
+    rows = [row for row in range(ROWS) if row % EVERY]
+    alone = {name: [score[name][row] for row in rows] for name in ("responses", "reference_index")}
+    return {"mixed": mixed, "score": {**alone, "references": score["references"]}, "others": other_rows}
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process and of all below it."""
     service = psutil.Process(pid)
-    return sum(sum(one.cpu_times()[:2]) for one in [service, *service.children(recursive=True)])
+    return sum(sum(process.cpu_times()[:2]) for process in [service, *service.children(recursive=True)])
 
 
 def main() -> None:

@@ -134,10 +134,10 @@ class Payloads:
         signature = f"{scorer.signature.removesuffix(__version__)}{self._version}"
         answer = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist(), **scorer.identity}
         answer["signature"] = signature
-        wanted = request.get("include", ())
-        if "components" in wanted:
+        included = request.get("include", ())
+        if "components" in included:
             answer["components"] = {name: column.tolist() for name, column in scores.components.items()}
-        if "advantages" in wanted:
+        if "advantages" in included:
             answer["advantages"] = scores.advantages().tolist()
         return answer
 

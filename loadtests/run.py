@@ -139,7 +139,7 @@ def arguments() -> argparse.Namespace:
     if chosen.url:
         chosen.url = chosen.url.rstrip("/")
     else:
-        os.environ.pop(KEY, None)  # the service of its own has none
+        os.environ.pop(KEY, None)  # a service that this program starts has no key
     chosen.output = chosen.output.resolve()
     return chosen
 

@@ -99,8 +99,8 @@ def count_from(due: float, request: dict[str, Any]) -> None:
 class PacedUser(RolloutUser):
     """A user of a stream. Together, all send `--rate` requests a second, or as many as they can if it is 0.
 
-    Each has at most one request in flight (a closed loop): when replies are slow, fewer are sent. `Steady` measures the
-    waits that this hides.
+    Each has at most one request in flight (a closed loop): when replies are slow, it sends fewer requests. `Steady`
+    measures the waits that this hides.
     """
 
     abstract = True

@@ -102,7 +102,7 @@ def config_of(address: str) -> dict[str, Any]:
 
 
 def fetch(url: str) -> bytes:
-    """Return the body of a reply; raise OSError, and ValueError for what is no URL."""
+    """Return the body of a reply; raise OSError, and ValueError for an invalid URL."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # Locust uses no proxy either
     with opener.open(urllib.request.Request(url, headers=authorization()), timeout=ANSWERS_WITHIN) as reply:
         content: bytes = reply.read()
@@ -111,5 +111,5 @@ def fetch(url: str) -> bytes:
 
 def kilobytes(status: str, name: str) -> int:
     """Return a size from /proc/PID/status, in kB."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) if match else 0

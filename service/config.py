@@ -36,7 +36,6 @@ SECRETS = frozenset({"api_keys"})
 """Settings whose values are never shown."""
 
 MAX_QUOTED = 60
-"""Characters of an invalid value that a message quotes."""
 
 WORK_BYTES_PER_CORE = 32 << 20
 """Two batches of typical size for each thread: one is read while the other is scored."""
@@ -113,11 +112,11 @@ class ServerSettings(BaseModel):
 
     @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod
-    def split_list(cls, given: Any) -> Any:
+    def split_list(cls, value: Any) -> Any:
         """Accept comma-separated text, from an environment variable, or a list, from TOML."""
-        if isinstance(given, str):
-            given = [part.strip() for part in given.split(",") if part.strip()]
-        return tuple(given) if isinstance(given, list) else given
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("api_keys")
     @classmethod
@@ -138,7 +137,7 @@ class Config:
     score: ScoreSettings = field(default_factory=ScoreSettings)
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     keys_of_file: int = 0
-    """How many of `api_keys`, at their end, come from `api_keys_file`."""
+    """Number of keys at the end of `api_keys` that come from `api_keys_file`."""
 
     @property
     def fixed_keys(self) -> tuple[SecretStr, ...]:
@@ -152,17 +151,15 @@ class Config:
 
 
 class SettingSource(NamedTuple):
-    """One value of one source."""
-
     model: type[BaseModel]
-    """The model of the setting, which may have none of this name."""
+    """The model of the setting; it may lack the name."""
     name: str
     value: Any
     path: str
-    """The path of an issue with it, e.g. `ASSAY_PORT`."""
+    """The path of an issue with the value, e.g. `ASSAY_PORT`."""
     origin: str
     text: bool
-    """Whether the value is text to be parsed."""
+    """True for text that has to be parsed."""
 
 
 TABLES: dict[str, type[BaseModel]] = {"server": ServerSettings, "score": ScoreSettings}
@@ -172,7 +169,6 @@ TABLE_OF = {name: table for table, model in TABLES.items() for name in model.mod
 
 
 def model_of(name: str) -> type[BaseModel]:
-    """Return the model that has a setting of this name, or any model if none has."""
     return TABLES[TABLE_OF.get(name, "server")]
 
 
@@ -192,11 +188,7 @@ def load(
     issues: list[Issue] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for source in (
-        *from_file(path, issues),
-        *from_environment(environ, issues),
-        *from_flags(flags or {}),
-    ):
+    for source in (*from_file(path, issues), *from_environment(environ, issues), *from_flags(flags or {})):
         model, name, value, where, origin, text = source
         if name not in model.model_fields:
             issues.append(unknown_setting(source))
@@ -207,9 +199,8 @@ def load(
             origins[name] = origin
         except ValidationError as error:
             detail = setting_detail(error.errors(include_url=False, include_input=False)[0])
-            issues.append(
-                Issue(where, "invalid_setting", detail + ("" if name in SECRETS else f", got {quoted(value)}"))
-            )
+            detail += "" if name in SECRETS else f", got {quoted(value)}"
+            issues.append(Issue(where, "invalid_setting", detail))
     keys = keys_of_file(values, origins, issues)
     if issues:
         raise InvalidSetting(issues)
@@ -238,7 +229,6 @@ def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterato
 
 
 def is_foreign(variable: str) -> bool:
-    """Return whether a variable with the prefix is not a setting of the service."""
     return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 
@@ -265,7 +255,6 @@ def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Itera
 
 
 def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: list[Issue]) -> tuple[SecretStr, ...]:
-    """Return the keys of `api_keys_file`, if it is set."""
     path = values.get("api_keys_file")
     if path is None:
         return ()
@@ -286,15 +275,15 @@ def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: 
 def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
     """Read the keys of a file: one per line, without blank lines and lines that begin with `#`.
 
-    Raises OSError, and ValueError for an invalid key, for a file without any (the service would be open), and for what
-    is not a regular file (a pipe would block).
+    Raises OSError, and ValueError for an invalid key, for a file without keys (the service would be open), and for
+    anything but a regular file (a pipe would block).
     """
     with open(path, encoding="utf-8", opener=open_nonblocking) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not a regular file")
         lines = [line.strip() for line in file.read().splitlines()]
-    given = [line for line in lines if line and not line.startswith("#")]
-    keys = ServerSettings.model_validate({"api_keys": given}).api_keys
+    texts = [line for line in lines if line and not line.startswith("#")]
+    keys = ServerSettings.model_validate({"api_keys": texts}).api_keys
     if not keys:
         raise ValueError("the file contains no key")
     return keys
@@ -312,16 +301,15 @@ def quoted(value: Any) -> str:
 
 def unknown_setting(source: SettingSource) -> Issue:
     """Return the issue of a name that its model does not have, with the name or the table that may be meant."""
-    name, known = source.name, list(TABLE_OF)
+    name, names = source.name, list(TABLE_OF)
     if source.text:
-        name, known = source.path, [PREFIX + one.upper() for one in known]
+        name, names = source.path, [PREFIX + setting.upper() for setting in names]
     elif name in TABLE_OF:
         return Issue(source.path, "unknown_setting", f"put {name} under [{TABLE_OF[name]}]")
-    return Issue(source.path, "unknown_setting", "there is no setting of this name" + did_you_mean(name, known))
+    return Issue(source.path, "unknown_setting", "there is no setting of this name" + did_you_mean(name, names))
 
 
 def unknown_table(path: object, name: str) -> Issue:
-    """Return the issue of a name at the top level of a TOML file."""
     detail = "only the tables [server] and [score] are known" + did_you_mean(name, [*TABLES, *TABLE_OF])
     if name in TABLE_OF:
         detail = f"put {name} under [{TABLE_OF[name]}]"

@@ -42,7 +42,7 @@ EXAMPLE_COMPONENTS = {
     "anchors": 2.0,
     "score": 2.5,
 }
-"""Those of the example response."""
+"""Components of the example response."""
 
 
 class Contract(BaseModel):

@@ -33,7 +33,7 @@ __all__ = [
 
 
 MAX_MISSPELLED = 40
-"""Characters of a name for which a similar one is looked for: the time grows with the square of them."""
+"""Characters of a name for which a similar name is searched: the time grows with their square."""
 
 
 class Issue(NamedTuple):
@@ -53,19 +53,19 @@ def with_remedy(text: str, remedy: str) -> str:
     return f"{text}: {remedy}" if remedy else text
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return `; did you mean order?` if a known name is spelled like this one, else nothing."""
+def did_you_mean(name: object, valid: Iterable[str]) -> str:
+    """Return `; did you mean order?` if a valid name is spelled like this one, else nothing."""
     from difflib import get_close_matches  # only after a mistake
 
-    spelled = {one.lower().replace("-", "_"): one for one in known}
-    wanted = name.lower().replace("-", "_") if isinstance(name, str) and len(name) <= MAX_MISSPELLED else ""
-    return "".join(f"; did you mean {spelled[one]}?" for one in get_close_matches(wanted, spelled, 1))
+    spellings = {word.lower().replace("-", "_"): word for word in valid}
+    misspelled = name.lower().replace("-", "_") if isinstance(name, str) and len(name) <= MAX_MISSPELLED else ""
+    return "".join(f"; did you mean {spellings[match]}?" for match in get_close_matches(misspelled, spellings, 1))
 
 
-def one_of(name: object, known: Iterable[str]) -> str:
-    """Return a sentence about a name that is not one of the known ones."""
-    known = list(known)
-    return f"must be one of: {', '.join(known)}{did_you_mean(name, known)}"
+def one_of(name: object, valid: Iterable[str]) -> str:
+    """Return a sentence about a name that is not valid."""
+    valid = list(valid)
+    return f"must be one of: {', '.join(valid)}{did_you_mean(name, valid)}"
 
 
 def row_of(issue: Issue) -> int:
@@ -86,12 +86,11 @@ class ScoringError(AssayError, ValueError):
 
     @property
     def advice(self) -> tuple[Issue, ...]:
-        """The issues as the person who runs the program reads them: with what to type or set, if anything helps."""
+        """The issues with remedies, for the person who runs the program."""
         return self.issues
 
     @property
     def offences(self) -> tuple[Issue, ...]:
-        """The name of `issues` before version 0.2; to be removed in 0.3."""
         return self.issues
 
     def __str__(self) -> str:
@@ -115,8 +114,7 @@ class InvalidRequest(ScoringError):
 class NotInstalled(ScoringError):
     """An optional package, weights or a word list is missing.
 
-    remedies: what to install or set for each issue, or an empty text; without effect on replies over HTTP, whose
-    readers cannot.
+    remedies: advice for each issue on what to install or set, or an empty text; not in replies over HTTP.
     """
 
     def __init__(self, issues: Sequence[Issue], remedies: Sequence[str] = ()) -> None:

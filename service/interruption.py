@@ -6,18 +6,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["INTERRUPTED", "WRITTEN", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
+__all__ = ["INTERRUPTED", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-WRITTEN = "assay.written"
-"""Key of `click.Context.meta`: what an interrupted command says about its outputs."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RETRY_SECONDS = 0.05
@@ -47,8 +45,8 @@ def _exit_now(_number: int, _frame: FrameType | None) -> None:
 def ended_by_signals() -> Iterator[None]:
     """Raise `Ended` at the signals that end a command, unless they are ignored (`nohup`, a job in the background).
 
-    Libraries may turn the exception into one of their own, which is turned back, or swallow it where Python can only
-    report it (`__del__`, callbacks from C): then the signal is sent again.
+    Libraries may replace the exception, which is undone, or swallow it where Python can only report it (`__del__`,
+    callbacks from C): then the signal is sent again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -69,26 +67,30 @@ def ended_by_signals() -> Iterator[None]:
         else:
             report(arguments)
 
-    before = _handlers()
     sys.unraisablehook = unraisable
     try:
-        for number in before:
-            signal.signal(number, end)
-        yield
+        with _handling(end):
+            yield
     except Exception:
         if received:
             raise Ended(received[0]) from None
         raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         sys.unraisablehook = report
 
 
-def _handlers() -> dict[int, Any]:
-    """Return the handlers of the signals that end a command, without those that are ignored or not Python's."""
+@contextmanager
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that end a command, unless they are ignored or their handlers are not Python's."""
     handlers = {number: signal.getsignal(number) for number in ENDING}
-    return {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for number in handlers:
+            signal.signal(number, handle)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -102,14 +104,10 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = _handlers()
     try:
-        for number in before:
-            signal.signal(number, lambda number, _frame: received.append(number))
-        yield
+        with _handling(lambda number, _frame: received.append(number)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if received:
             signal.raise_signal(received[0])
 

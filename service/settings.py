@@ -24,10 +24,9 @@ __all__ = [
 ]
 
 MAX_NAME = 100
-"""Characters of an unknown name that an error quotes."""
 
 MAX_SUGGESTIONS = 16
-"""Unknown names of one request for which a similar one is looked for, which takes 0.1 ms each."""
+"""Unknown names of one request for which a similar name is searched, which takes 0.1 ms each."""
 
 MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 """Largest r_scale, order and content, Obj + ½ Par."""
@@ -41,7 +40,7 @@ IN_EVERY_SIGNATURE = {
     "reward_scale": "reward",
     "min_coverage": "coverage",
 }
-"""Settings that every signature has, and their names there; the others are in it if they differ from the default."""
+"""Settings that every signature has, and their names there; it has other settings if they differ from the default."""
 
 RULES_VERSION = "2"
 """Version of the scoring rules; every change that may change a reward changes it."""
@@ -63,7 +62,7 @@ DETAILS = {
     "too_long": "must have at most {max_length} items",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Sentences about invalid values by pydantic's type of error; its own message for others."""
+"""Sentences about invalid values by pydantic's type of error; other errors have pydantic's message."""
 
 
 def normalize_zero(value: Any) -> Any:
@@ -116,9 +115,8 @@ class ScoreSettings(BaseModel):
     def checked(cls, overrides: Mapping[str, Any], defaults: ScoreSettings | None = None) -> ScoreSettings:
         """Apply `overrides` to `defaults`; raises InvalidSetting naming every issue as `config.NAME`."""
         base = defaults.model_dump() if defaults is not None else {}
-        named = {str(name): value for name, value in overrides.items()}
         try:
-            return cls.model_validate(base | named)
+            return cls.model_validate(base | {str(name): value for name, value in overrides.items()})
         except ValidationError as error:
             raise InvalidSetting(setting_issues(error)) from None
 
@@ -158,11 +156,10 @@ class ScoreSettings(BaseModel):
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:
-        """Return the signature with `further` values before the version."""
         values = self.model_dump()
-        known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
+        always = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
         changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
-        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed, **further})
+        return signature_of("SCORE", {"rules": RULES_VERSION, **always, **changed, **further})
 
 
 class SettingOverrides(TypedDict, total=False):
@@ -188,25 +185,25 @@ class SettingOverrides(TypedDict, total=False):
     max_steps: int
 
 
-def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:
-    """Convert pydantic's errors to issues, which never quote the invalid value; `known` are the names there are."""
+def setting_issues(error: ValidationError, names: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:
+    """Convert pydantic's errors to issues, which never quote the invalid value; `names` are the valid names."""
     issues: list[Issue] = []
-    for found in error.errors(include_url=False, include_input=False):
-        name = ".".join(str(part) for part in found["loc"])[:MAX_NAME]
-        if found["type"] == "extra_forbidden":
-            similar = did_you_mean(name, known) if len(issues) < MAX_SUGGESTIONS else ""
+    for details in error.errors(include_url=False, include_input=False):
+        name = ".".join(str(part) for part in details["loc"])[:MAX_NAME]
+        if details["type"] == "extra_forbidden":
+            similar = did_you_mean(name, names) if len(issues) < MAX_SUGGESTIONS else ""
             detail = "there is no setting of this name" + similar
             issues.append(Issue(f"config.{name}", "unknown_setting", detail))
         else:
-            issues.append(Issue(f"config.{name}", "invalid_setting", setting_detail(found)))
+            issues.append(Issue(f"config.{name}", "invalid_setting", setting_detail(details)))
     return issues
 
 
-def setting_detail(found: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value by one of pydantic's errors, without quoting it."""
-    context = {name: format_limit(value) for name, value in found.get("ctx", {}).items()}
-    detail = DETAILS.get(found["type"])
-    return detail.format(**context) if detail is not None else str(found["msg"])
+def setting_detail(error: Mapping[str, Any]) -> str:
+    """Return a sentence about one of pydantic's errors that does not quote the value."""
+    context = {name: format_limit(value) for name, value in error.get("ctx", {}).items()}
+    detail = DETAILS.get(error["type"])
+    return detail.format(**context) if detail is not None else str(error["msg"])
 
 
 def format_limit(value: Any) -> str:

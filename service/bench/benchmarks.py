@@ -27,11 +27,10 @@ __all__ = ["arrow_rewards", "build", "bursts", "in_process", "over_http", "singl
 Request = dict[str, Any]
 """The body of POST /v1/score, decoded."""
 
-Batch = tuple[list[str], list[Any], list[int]]
-"""Its responses, references and reference index."""
+Columns = tuple[list[str], list[Any], list[int]]
+"""Responses, references and reference index of a request."""
 
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
-"""Returns the rewards of a batch."""
 
 StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 
@@ -45,38 +44,38 @@ DISTINCT = 512
 """Maximum number of distinct requests with one response each, which are repeated."""
 
 MAX_SECONDS = 120.0
-"""Timeout of a burst."""
 
 
 def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) -> tuple[list[Benchmark], dict[str, str]]:
-    """Return the benchmarks with these names, and the skipped ones with the reason.
+    """Return the benchmarks with these names, and the reasons for skipping others.
 
     Computes the rewards that they are checked against; plain Python verifies these. Raises NotACheckoutError.
     sizes: `plain_responses` of plain Python, `singles` per run, and the `connections` that send them.
     """
     batch = request["responses"], request["references"], request["reference_index"]
     rewards = Scorer().score(*batch).rewards
-    known, count = rewards.tolist(), len(rewards)
+    expected, count = rewards.tolist(), len(rewards)
     plain_count, single_count = min(sizes["plain_responses"], count), sizes["singles"]
     body, rows = orjson.dumps(request), some_rows(count)
     send_singles = partial(singles, [single_body(request, row) for row in rows], single_count, sizes["connections"])
-    own, bare = [{"rewards": [known[row]]} for row in rows], [bare_reply(1)] * len(rows)
+    replies, bare_replies = [{"rewards": [expected[row]]} for row in rows], [bare_reply(1)] * len(rows)
 
     def arrow() -> Start:
-        return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, known)
+        return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, expected)
 
     def plain() -> Start:
-        few = first_responses(batch, plain_count)
-        return without_setup(in_process(plain_scorer(), few, rewards[:plain_count], PLAIN_TOLERANCE))
+        index = request["reference_index"][:plain_count]
+        first = request["responses"][:plain_count], request["references"][: max(index) + 1], index
+        return without_setup(in_process(plain_scorer(), first, rewards[:plain_count], PLAIN_TOLERANCE))
 
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
         "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
         "in_process_all_cores": (count, lambda: without_setup(in_process(scorer(None), batch, rewards))),
-        "http_json": (count, lambda: partial(over_http, service, body, JSON, json_rewards, known)),
+        "http_json": (count, lambda: partial(over_http, service, body, JSON, json_rewards, expected)),
         "http_arrow": (count, arrow),
         "floor": (count, lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count))),
-        "singles": (single_count, lambda: partial(send_singles, service, own)),
-        "singles_bare": (single_count, lambda: partial(send_singles, bare_server, bare)),
+        "singles": (single_count, lambda: partial(send_singles, service, replies)),
+        "singles_bare": (single_count, lambda: partial(send_singles, bare_server, bare_replies)),
         "plain_python": (plain_count, plain),
     }
     benchmarks: list[Benchmark] = []
@@ -92,12 +91,12 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     return benchmarks, skipped
 
 
-def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float = 0.0) -> Callable[[], Run]:
+def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: float = 0.0) -> Callable[[], Run]:
     """Return a function that scores strings in this process; its rewards may differ by `tolerance`."""
 
     def run() -> Run:
-        found, run = clocked(lambda: score(*batch), time.process_time)
-        if not np.allclose(found, rewards, rtol=0, atol=tolerance):
+        computed, run = clocked(lambda: score(*batch), time.process_time)
+        if not np.allclose(computed, rewards, rtol=0, atol=tolerance):
             raise WrongAnswerError("the rewards differ between two runs of the kernels")
         return run
 
@@ -105,22 +104,15 @@ def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float
 
 
 def scorer(threads: int | None) -> Score:
-    """Return a function that scores with this number of threads; None for one per core."""
     scorer = Scorer(threads=threads)
     return lambda *batch: scorer.score(*batch).rewards
-
-
-def first_responses(batch: Batch, count: int) -> Batch:
-    """Return the first `count` responses, and the references that they need."""
-    responses, references, index = batch
-    return responses[:count], references[: max(index[:count]) + 1], index[:count]
 
 
 @contextmanager
 def over_http(
     start: StartServer, body: bytes, media_type: str, read: Callable[[bytes], Any], expected: Any
 ) -> Iterator[Callable[[], Run]]:
-    """Send a body to a server on a persistent connection; what `read` returns for the reply must be `expected`."""
+    """Send a body to a server on a persistent connection; `read` must return `expected` for each reply."""
     with start() as server:
 
         def run() -> Run:
@@ -164,7 +156,15 @@ def singles(
 ) -> Iterator[Callable[[], Run]]:
     """Send `count` bodies with one response each over persistent connections; fields of every reply are compared."""
     with start() as server:
-        plan = Plan(server.port, server.pid, connections, SCORE, bodies, expected, MAX_SECONDS)
+        plan = Plan(
+            port=server.port,
+            server_pid=server.pid,
+            connections=connections,
+            path=SCORE,
+            bodies=bodies,
+            expected=expected,
+            seconds=MAX_SECONDS,
+        )
         with bursts(plan) as send:
             yield lambda: send(count)
 
@@ -176,7 +176,6 @@ def some_rows(rows: int) -> list[int]:
 
 
 def single_body(request: Request, row: int) -> str:
-    """Return the body of a request for one row."""
     reference = request["references"][request["reference_index"][row]]
     return orjson.dumps({"references": [reference], "responses": [request["responses"][row]]}).decode()
 
@@ -210,7 +209,7 @@ def bursts(plan: Plan) -> Iterator[Callable[[int], Run]]:
         return Run(outcome["seconds"], outcome["cpu_seconds"], outcome["client_seconds"])
 
     try:
-        write_line(orjson.dumps(plan._asdict()))
+        write_line(orjson.dumps(plan))
         yield send
     finally:
         process.terminate()

@@ -12,8 +12,9 @@ import gc
 import re
 import sys
 import time
+from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import uvloop
@@ -26,8 +27,9 @@ CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE
 END_OF_HEAD = b"\r\n\r\n"
 
 
-class Plan(NamedTuple):
-    """What to send and what to expect."""
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The requests of bursts, the fields to expect in the reply to each body, and a time limit in seconds."""
 
     port: int
     server_pid: int
@@ -35,9 +37,7 @@ class Plan(NamedTuple):
     path: str
     bodies: list[str]
     expected: list[dict[str, Any]]
-    """Expected fields of the reply to each body."""
     seconds: float
-    """Timeout of a burst."""
 
 
 class Burst:
@@ -106,7 +106,7 @@ def as_request(plan: Plan, body: str) -> bytes:
 
 
 async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, Any]:
-    """Measure one burst; before, open the connections and send one request over each."""
+    """Open the connections, send a request over each, and measure one burst."""
     loop = asyncio.get_running_loop()
     connections = [
         (await loop.create_connection(Connection, "127.0.0.1", plan.port))[1] for _ in range(plan.connections)
@@ -140,7 +140,7 @@ async def run(burst: Burst, connections: list[Connection], seconds: float) -> No
 
 
 def fault_of(plan: Plan, number: int, reply: bytes) -> str | None:
-    """Return what is wrong with the reply to a request; None if it is correct."""
+    """Describe the fault in the reply to a request; return None if it is correct."""
     head, _, content = reply.partition(END_OF_HEAD)
     status = head.split(b"\r\n", 1)[0]
     if status.split(b" ")[1:2] != [b"200"]:

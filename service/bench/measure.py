@@ -38,7 +38,6 @@ Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
 
 
 def without_setup(run: Callable[[], Run]) -> Start:
-    """Return the start of a benchmark that needs none."""
     return lambda: nullcontext(run)
 
 
@@ -48,7 +47,6 @@ class Benchmark(NamedTuple):
     name: str
     title: str
     responses: int
-    """Responses per run."""
     start: Start
 
 
@@ -67,7 +65,6 @@ class Timing(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Median responses per second."""
         return 1 / statistics.median(self.seconds)
 
     @property
@@ -78,14 +75,14 @@ class Timing(NamedTuple):
     @property
     def cpu_seconds(self) -> float | None:
         """Mean CPU seconds per response; None if unknown."""
-        known = [run.cpu_seconds for run in self.runs if run.cpu_seconds is not None]
-        return sum(known) / (len(known) * self.responses) if known else None
+        seconds = [run.cpu_seconds for run in self.runs if run.cpu_seconds is not None]
+        return sum(seconds) / (len(seconds) * self.responses) if seconds else None
 
     @property
     def client_share(self) -> float | None:
         """CPU time of the load generator as a share of one core, over all runs; None without one."""
-        known = [(run.client_seconds, run.seconds) for run in self.runs if run.client_seconds is not None]
-        return sum(cpu for cpu, _ in known) / sum(seconds for _, seconds in known) if known else None
+        times = [(run.client_seconds, run.seconds) for run in self.runs if run.client_seconds is not None]
+        return sum(cpu for cpu, _ in times) / sum(seconds for _, seconds in times) if times else None
 
 
 def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, Run]:
@@ -98,7 +95,6 @@ def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, 
 
 
 def elapsed(before: float | None, after: float | None) -> float | None:
-    """Return the time between two readings of a clock; None if one is missing."""
     return None if before is None or after is None else after - before
 
 
@@ -118,7 +114,7 @@ def cpu_seconds(pid: int) -> float | None:
 def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:
     """Run every benchmark once untimed, then `repeats` times in turns, in a random order for each repeat.
 
-    So noise affects all benchmarks, and none always follows the same other one. Raises BenchmarkError.
+    So noise affects all benchmarks, and the order of two benchmarks varies. Raises BenchmarkError.
     """
     dice = random.Random(seed)
     work: dict[str, Callable[[], Run]] = {}
@@ -137,4 +133,4 @@ def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> lis
         for _ in range(repeats):
             for benchmark in dice.sample(benchmarks, len(benchmarks)):
                 runs[benchmark.name].append(run(benchmark))
-    return [Timing(one.name, one.title, one.responses, tuple(runs[one.name])) for one in benchmarks]
+    return [Timing(name, title, responses, tuple(runs[name])) for name, title, responses, _ in benchmarks]

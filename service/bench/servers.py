@@ -26,7 +26,7 @@ SETTLING = 0.02
 
 SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
 
-KEPT = ("ASSAY_CACHE_DIR",)
+INHERITED = ("ASSAY_CACHE_DIR",)
 
 
 class ServerProcess:
@@ -43,7 +43,7 @@ class ServerProcess:
     def __enter__(self) -> Self:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        environment = {name: v for name, v in os.environ.items() if name in KEPT or not name.startswith(PREFIX)}
+        environment = {name: v for name, v in os.environ.items() if name in INHERITED or not name.startswith(PREFIX)}
         command = [sys.executable, *self._arguments, "--port", str(self.port)]
         with nullcontext() if self._log is None else self._log.open("wb") as sink:
             self._process = subprocess.Popen(command, env=environment, stdout=sink, stderr=sink)
@@ -62,7 +62,6 @@ class ServerProcess:
         self._process.wait()
 
     def alive(self) -> bool:
-        """Return whether the process has not ended."""
         return self._process.poll() is None
 
     def cpu_seconds(self) -> float | None:
@@ -71,10 +70,7 @@ class ServerProcess:
         return cpu_seconds(self.pid)
 
     def timed_post(self, path: str, body: bytes, media_type: str) -> tuple[bytes, Run]:
-        """Return the body of the reply, its time and the CPU time of the server.
-
-        Raises BenchmarkError unless the status is 200.
-        """
+        """Return the body of the reply, its time and the server's CPU time; raises BenchmarkError unless it is 200."""
         return clocked(lambda: self._post(path, body, media_type), self.cpu_seconds)
 
     def _post(self, path: str, body: bytes, media_type: str) -> bytes:
@@ -116,7 +112,6 @@ def bare_server() -> ServerProcess:
 
 
 def free_port() -> int:
-    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

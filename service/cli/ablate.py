@@ -38,7 +38,7 @@ from .file_options import (
 from .options import (
     SOME_FAILED,
     Command,
-    Failure,
+    CommandError,
     command_line,
     config_option,
     json_or_text,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-class Source(NamedTuple):
-    """The file to read, and how."""
+class RolloutFile(NamedTuple):
+    """A file of rollouts, with its format and the names of its fields."""
 
     path: str
     format: str
@@ -66,7 +66,6 @@ class Source(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file in messages."""
         return source_name(self.path)
 
 
@@ -136,19 +135,19 @@ def command(
     from ..files.row_tasks import RowTasks
 
     fields = fields_given(layout, response_field, reference_field, group_field)
-    read = Source(source, format_of(source, input_format, "--input-format"), fields, max_line_bytes)
+    file = RolloutFile(source, format_of(source, input_format, "--input-format"), fields, max_line_bytes)
     targets = document_targets(flags)
     outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
     inputs = [("ROLLOUTS", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG")), ("--grid", grid_name)]
     if target is not None:
-        special = read.format if is_special(target) and not Path(target).suffix else None
+        special = file.format if is_special(target) and not Path(target).suffix else None
         output_format = format_of(target, output_format or special, "--output-format")
     claim_outputs(inputs, outputs, append, output_format or "jsonl")
     settings = load_config(flags, config_file).score
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
-    with file_errors(target or read.name, read.name, read.format):
+    with file_errors(target or file.name, file.name, file.format):
         tasks = RowTasks(settings, field=task_field)
-        ablation = ablate(read, grid, tasks, target, output_format or "jsonl", quiet)
+        ablation = ablate(file, grid, tasks, target, output_format or "jsonl", quiet)
     write_documents(targets, contents_of(ablation))
     if all(path != "-" for _, path in outputs):
         show(*ablation.parts())
@@ -164,13 +163,13 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
         return grid_named(name, settings, options)
     except ScoringError as error:
         lines = (f"{name}: {f'{issue.path}: ' if issue.path else ''}{issue.detail}" for issue in error.issues)
-        raise Failure("\n       ".join(lines)) from None
+        raise CommandError("\n       ".join(lines)) from None
     except OSError as error:
-        known = f"--grid must be a file or one of: {', '.join(GRIDS)}"
-        raise click.UsageError(f"{name}: {error.strerror}; {known}") from None
+        expected = f"--grid must be a file or one of: {', '.join(GRIDS)}"
+        raise click.UsageError(f"{name}: {error.strerror}; {expected}") from None
 
 
-def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
+def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
     """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
     from ..ablate.ablation import Ablation
     from ..ablate.rewards import Rewards, score_pieces
@@ -197,9 +196,9 @@ def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt:
 
 
 def fields_of(
-    source: Source, tasks: RowTasks, records: Iterator[FileRecord], quiet: bool
+    source: RolloutFile, tasks: RowTasks, records: Iterator[FileRecord], quiet: bool
 ) -> tuple[Fields, Iterator[FileRecord]]:
-    """Return the names of the fields that the first rows have, and all records; raises FieldError if they lack one."""
+    """Return the names of the fields in the first rows, and all records; raises FieldError if a field is missing."""
     first, records = peek(records)
     rows = objects_among([(record.value, record.fault) for record in first])
     kind = "column" if is_columnar(source.format) else "field"
@@ -207,7 +206,7 @@ def fields_of(
 
 
 @contextmanager
-def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
+def output_of(source: RolloutFile, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
     """Yield a function that writes the rewards of a piece; it does nothing without a target."""
     if target is None:
         yield lambda piece: None
@@ -220,7 +219,6 @@ def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Itera
 
 
 def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
-    """Print what was read to standard error."""
     count = plural(len(grid.configurations), "configuration")
     say(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
     if rewards.faults:
@@ -232,7 +230,6 @@ def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:
-    """Return the content of each kind of document."""
     from ..ablate.page import page
 
     return {

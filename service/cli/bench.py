@@ -8,7 +8,7 @@ import click
 import orjson
 
 from ..bench import TITLES
-from .options import Command, Failure, Function, echo_json, names_in
+from .options import Command, CommandError, Function, echo_json, names_in
 
 __all__ = ["command"]
 
@@ -17,13 +17,7 @@ def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
-@click.command(
-    cls=Command,
-    examples=(
-        "assay bench",
-        "assay bench --lanes in_process,plain_python --json",
-    ),
-)
+@click.command(cls=Command, examples=("assay bench", "assay bench --lanes in_process,plain_python --json"))
 @count("--prompts", 1024, "References in the batch.")
 @count("--samples", 5, "Responses per reference.")
 @click.option(
@@ -61,7 +55,7 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
         benchmarks, skipped = build(lanes, request, sizes)
         timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     except (NotACheckoutError, BenchmarkError) as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     responses = request["responses"]
     batch = {
         "responses": len(responses),

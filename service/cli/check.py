@@ -1,4 +1,4 @@
-"""`assay check`: what a data set is worth before training."""
+"""`assay check`: checks data sets before training."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ from .file_options import (
 from .options import SOME_FAILED, Command, command_line, config_option, load_config, settings_options
 
 if TYPE_CHECKING:
-    from ..check.data_set import DataSet
     from ..check.findings import Finding
-    from ..check.rows import FieldNames
-    from ..files.row_tasks import RowTasks
 
 __all__ = ["command"]
 
@@ -99,7 +96,7 @@ def command(
     from ..check.data_set import DataSet
     from ..check.findings import Rules
     from ..check.page import page
-    from ..check.rows import FieldNames
+    from ..check.rows import FieldNames, open_checked_rows
     from ..check.tables import terminal_parts
     from ..files.row_tasks import RowTasks
 
@@ -115,12 +112,24 @@ def command(
     data = DataSet(tasks.scorer, Rules(scirecipe, reference_field, response_field), sources, similarity)
     listing = FindingListing(silent="-" in targets.values(), keep=targets["json"] is not None)
     for source, fmt in zip(sources, formats, strict=True):
-        _add(data, source, fmt, tasks, fields, max_line_bytes, listing, quiet)
+        name, before = source_name(source), data.counts["checked"]
+        with (
+            file_errors("", name, fmt),
+            open_checked_rows(source, fmt, tasks, fields, max_line_bytes) as (pieces, size),
+            Progress(size, quiet) as listing.bar,
+        ):
+            for rows in pieces:
+                for finding in data.add(rows):
+                    listing.add_finding(finding)
+                listing.bar.advance(len(rows), sum(row.size for row in rows))
+        listing.bar = None
+        if data.counts["checked"] == before:
+            say(f"warning: {name} has no rows", err=True)
     for finding in data.finish():
         listing.add_finding(finding)
     listing.close()
     contents = {
-        "json": lambda: orjson.dumps(data.document(listing.kept), option=orjson.OPT_INDENT_2),
+        "json": lambda: orjson.dumps(data.document(listing.findings), option=orjson.OPT_INDENT_2),
         "html": lambda: page(data, command_line()).encode(),
     }
     write_documents(targets, contents)
@@ -140,15 +149,13 @@ class FindingListing(Listing):
 
     def __init__(self, silent: bool, keep: bool) -> None:
         super().__init__(self._print, "--json")
-        self.kept: list[Finding] = []
+        self.findings: list[Finding] = []
         self.bar: Progress | None = None
-        """The bar that findings are printed above."""
         self._silent, self._keep = silent, keep
 
     def add_finding(self, finding: Finding) -> None:
-        """Print a finding, if it is among the first of its reason."""
         if self._keep:
-            self.kept.append(finding)
+            self.findings.append(finding)
         self.add(str(finding), finding.reason, finding.place.location.kind)
 
     def _print(self, text: str) -> None:
@@ -158,31 +165,3 @@ class FindingListing(Listing):
             self.bar.message(text)
         else:
             say(text)
-
-
-def _add(
-    data: DataSet,
-    source: str,
-    fmt: str,
-    tasks: RowTasks,
-    fields: FieldNames,
-    max_line_bytes: int,
-    listing: FindingListing,
-    quiet: bool,
-) -> None:
-    """Read one file, and list the findings on its rows."""
-    from ..check.rows import open_checked_rows
-
-    name, before = source_name(source), data.counts["checked"]
-    with (
-        file_errors("", name, fmt),
-        open_checked_rows(source, fmt, tasks, fields, max_line_bytes) as (pieces, size),
-        Progress(size, quiet) as listing.bar,
-    ):
-        for rows in pieces:
-            for finding in data.add(rows):
-                listing.add_finding(finding)
-            listing.bar.advance(len(rows), sum(row.size for row in rows))
-    listing.bar = None
-    if data.counts["checked"] == before:
-        say(f"warning: {name} has no rows", err=True)

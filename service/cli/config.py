@@ -16,13 +16,7 @@ from .options import Command, config_option, echo_json, load_config, settings_op
 __all__ = ["command"]
 
 
-@click.command(
-    cls=Command,
-    examples=(
-        "assay config --order lcs --min-coverage 0.9",
-        "assay config > assay.toml",
-    ),
-)
+@click.command(cls=Command, examples=("assay config --order lcs --min-coverage 0.9", "assay config > assay.toml"))
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the settings instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option

@@ -13,7 +13,7 @@ from ..conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
 from ..terminal import say, show, table
 from ..version import VERSION
-from .options import Command, Failure, echo_json, names_in
+from .options import Command, CommandError, echo_json, names_in
 
 if TYPE_CHECKING:
     from ..conformance.comparison import Comparison, Mismatch
@@ -25,15 +25,10 @@ DIFFERENT = 1
 
 MAX_SHOWN = 20
 MAX_VALUE = 60
-"""Characters of a value that a line shows."""
 
 
 @click.command(
-    cls=Command,
-    examples=(
-        "assay conformance",
-        'assay conformance --engine "python my_reward.py" --vectors score',
-    ),
+    cls=Command, examples=("assay conformance", 'assay conformance --engine "python my_reward.py" --vectors score')
 )
 @click.option("--engine", metavar="COMMAND", help="The implementation to test  [default: Assay, in this process]")
 @click.option(
@@ -78,31 +73,33 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     try:
         cases = read_vectors(kinds)
     except VectorsNotFound as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     answers, problems = _answers(engine, cases, timeout)
-    found = compare(cases, answers, exact)
+    comparison = compare(cases, answers, exact)
     if as_json:
         echo_json(
             {
                 "engine": engine or f"assay {VERSION}",
                 "rules_version": RULES_VERSION,
                 "tolerance": 0.0 if exact else TOLERANCE,
-                "cases": found.cases.total(),
-                "passed": found.passed.total(),
-                "groups": {group: {"cases": n, "passed": found.passed[group]} for group, n in found.cases.items()},
-                "left_out": found.left_out,
+                "cases": comparison.cases.total(),
+                "passed": comparison.passed.total(),
+                "groups": {
+                    group: {"cases": count, "passed": comparison.passed[group]}
+                    for group, count in comparison.cases.items()
+                },
+                "left_out": comparison.left_out,
                 "problems": problems,
-                "differences": [_encodable(difference) for difference in found.differences],
+                "differences": [_encodable(difference) for difference in comparison.differences],
             }
         )
     else:
-        _print(found, problems, f"{engine or f'Assay {VERSION}'}, rules {RULES_VERSION}", exact)
-    if problems or found.differences:
+        _print(comparison, problems, f"{engine or f'Assay {VERSION}'}, rules {RULES_VERSION}", exact)
+    if problems or comparison.differences:
         raise click.exceptions.Exit(DIFFERENT)
 
 
 def _answers(engine: str | None, cases: list[Vector], timeout: float) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the answers by id, and what was wrong with the engine."""
     if engine is None:
         from ..conformance.own_answers import own_answer
 
@@ -117,26 +114,26 @@ def _answers(engine: str | None, cases: list[Vector], timeout: float) -> tuple[M
     except ValueError as error:
         raise click.UsageError(f"--engine: {error}") from None
     except OSError as error:
-        raise Failure(f"--engine: {error.strerror}: {words[0]}") from None
+        raise CommandError(f"--engine: {error.strerror}: {words[0]}") from None
 
 
-def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> None:
-    rows = [(group, f"{found.passed[group]:,}", f"{count:,}") for group, count in found.cases.items()]
-    rows.append(("all", f"{found.passed.total():,}", f"{found.cases.total():,}"))
+def _print(comparison: Comparison, problems: list[str], engine: str, exact: bool) -> None:
+    rows = [(group, f"{comparison.passed[group]:,}", f"{count:,}") for group, count in comparison.cases.items()]
+    rows.append(("all", f"{comparison.passed.total():,}", f"{comparison.cases.total():,}"))
     show(table(["vectors", "passed", "of"], rows))
     lines = ["", f"{engine}, {'bit by bit' if exact else 'within 1e-9'}"]
     lines += [f"the engine: {problem}" for problem in problems]
-    if found.left_out:
-        lines.append(f"not fully compared, because some answers lack them: {', '.join(sorted(found.left_out))}")
-    for name, field, expected, got in found.differences[:MAX_SHOWN]:
+    if comparison.left_out:
+        lines.append(f"not fully compared, because some answers lack them: {', '.join(sorted(comparison.left_out))}")
+    for name, field, expected, got in comparison.differences[:MAX_SHOWN]:
         lines.append(f"{name}: {field}: expected {_shown(expected)}, got {_shown(got)}")
-    if len(found.differences) > MAX_SHOWN:
-        lines.append(f"and {len(found.differences) - MAX_SHOWN:,} more differences (--json lists all)")
+    if len(comparison.differences) > MAX_SHOWN:
+        lines.append(f"and {len(comparison.differences) - MAX_SHOWN:,} more differences (--json lists all)")
     say("\n".join(lines))
 
 
 def _encodable(difference: Mismatch) -> dict[str, Any]:
-    """Return a difference as JSON; what JSON cannot hold (a lone surrogate, a number of 400 digits) as Python text."""
+    """Return a difference as JSON; a value that JSON cannot hold (a lone surrogate, 400 digits) becomes Python text."""
     try:
         orjson.dumps(difference.got)
     except orjson.JSONEncodeError:

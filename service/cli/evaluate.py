@@ -1,4 +1,4 @@
-"""`assay evaluate`: metrics of files of answers, as tables like those of the papers, JSON, CSV and HTML."""
+"""`assay evaluate`: metrics of files of answers, as the tables of the papers, JSON, CSV and HTML."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ from .file_options import (
     max_line_bytes_option,
     write_documents,
 )
-from .options import (
-    SOME_FAILED,
-    Command,
-    Failure,
-    command_line,
-    json_or_text,
-    names_in,
-    pair_option,
-)
+from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
     from ..report.comparison.agreement import Agreement
@@ -63,12 +55,7 @@ USUAL_GROUPS = ("level", "type")
 @click.option(
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
 )
-@click.option(
-    "--by",
-    multiple=True,
-    metavar="FIELDS",
-    help="Fields of the records to group by  [default: level, type]",
-)
+@click.option("--by", multiple=True, metavar="FIELDS", help="Fields of the records to group by  [default: level, type]")
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -153,39 +140,41 @@ def command(
     chosen = list(names_in(metrics)), list(names_in(by))
     formats = [format_of(source, input_format, "--input-format") for source in sources]
     try:
-        found = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
-        agreement = _agreement(found, models, list(names_in(labels)))
+        evaluated = _evaluate(
+            sources, formats, name, options, chosen, mapping=dict(fields), max_line_bytes=max_line_bytes, quiet=quiet
+        )
+        agreement = _agreement(evaluated, models, list(names_in(labels)))
     except ScoringError as error:
-        raise Failure.of(error.advice) from None
-    output: EvaluatedFile | ComparedFiles = replace(found[0], agreement=agreement)
-    if len(found) > 1:
+        raise CommandError.of(error.advice) from None
+    output: EvaluatedFile | ComparedFiles = replace(evaluated[0], agreement=agreement)
+    if len(evaluated) > 1:
         first = models.index(baseline or models[0])
-        output = ComparedFiles(models, found, first, resamples, seed, drawn, agreement)
-    for evaluated in found:
-        print_warnings(evaluated)
+        output = ComparedFiles(models, evaluated, first, resamples, seed, drawn, agreement=agreement)
+    for file in evaluated:
+        print_warnings(file)
     write_documents(targets, contents_of(output))
     with_table = "-" not in targets.values()
     if with_table:
         show(*output.parts())
-        say(f"\n{found[0].result.signature}")
-    for evaluated in found:
-        print_notes(evaluated, quiet, with_table, len(found) > 1)
-    left_out = list_left_out(output, found)
-    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in found):
+        say(f"\n{evaluated[0].result.signature}")
+    for file in evaluated:
+        print_notes(file, quiet, with_table, len(evaluated) > 1)
+    left_out = list_left_out(output, evaluated)
+    if left_out or any(file.invalid_rows() or file.result.unavailable for file in evaluated):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
 def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the names of the models: those given, or those of their files."""
+    """Return the names of the models, by default the names of their files."""
     from ..report.comparison.compared_files import distinct_names
 
     if names and len(names) != len(sources):
         raise click.UsageError(f"--name is needed for each file: {len(names)} for {len(sources)}")
-    found = list(names) or distinct_names(sources)
-    repeated = [name for name, count in Counter(found).items() if count > 1]
+    models = list(names) or distinct_names(sources)
+    repeated = [name for name, count in Counter(models).items() if count > 1]
     if repeated:
         raise click.UsageError(f"several models are called {', '.join(repeated)}; name each with --name")
-    return found
+    return models
 
 
 def _evaluate(
@@ -194,11 +183,12 @@ def _evaluate(
     name: str,
     options: dict[str, Any],
     chosen: tuple[list[str], list[str]],
+    *,
     mapping: Mapping[str, str],
     max_line_bytes: int,
     quiet: bool,
 ) -> list[EvaluatedFile]:
-    """Read and evaluate the files, with the same metrics and groups; raises ScoringError, and Failure for bad files."""
+    """Read and evaluate the files, with the same metrics and groups; raises ScoringError and CommandError."""
     from ..evaluate.evaluation import result_of, task_named
     from ..files.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
@@ -216,7 +206,7 @@ def _evaluate(
         except DocumentError as error:
             failures.append(document_failure(source_name(source), fmt, error).message)
     if failures:
-        raise Failure("\n       ".join(failures))
+        raise CommandError("\n       ".join(failures))
     records = [record for answers in read for record in answers.records]
     options.setdefault("by", by or usual_groups(records, task))
     if "metrics" not in options:
@@ -226,9 +216,9 @@ def _evaluate(
     evaluated = []
     with Progress(len(records), quiet) as progress:
         for source, answers in zip(sources, read, strict=True):
-            found = task.evaluate(answers.records, checked, _advance_of(progress))
-            result = result_of(task, answers.records, checked, found)
-            evaluated.append(EvaluatedFile(source, task, shown, answers, found, result, command_line()))
+            evaluation = task.evaluate(answers.records, checked, _advance_of(progress))
+            result = result_of(task, answers.records, checked, evaluation)
+            evaluated.append(EvaluatedFile(source, task, shown, answers, evaluation, result, command=command_line()))
     if not quiet:
         seconds = time.perf_counter() - started
         say(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)
@@ -250,22 +240,22 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
     return advance
 
 
-def _agreement(found: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
-    """Return how the metrics agree with labels, if any are named; raises ScoringError if no record has one."""
+def _agreement(evaluated: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
     from ..report.comparison.agreement import Labelled, agreement_of
 
-    labelled = [Labelled(name, one.answers.records, one.result) for name, one in zip(models, found, strict=True)]
+    pairs = zip(models, evaluated, strict=True)
+    labelled = [Labelled(name, file.answers.records, file.result) for name, file in pairs]
     return agreement_of(labelled, labels) if labels else None
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return `level` and `type` if the records have them or the task derives them."""
-    found = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
-    return [name for name in USUAL_GROUPS if name in found or name in task.derived_fields]
+    present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
+    return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Return the task's usual metrics and those whose requirements the records satisfy."""
+    """Return the task's usual metrics and the metrics whose requirements the records satisfy."""
     from ..evaluate.task import USUAL
 
     return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]

@@ -16,26 +16,19 @@ from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
 from .file_options import SOURCE
-from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
+from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
 
 __all__ = ["command"]
 
 
-@click.command(
-    cls=Command,
-    examples=(
-        "assay explain rollouts.jsonl --number 12",
-        "assay explain request.json --json",
-    ),
-)
+@click.command(cls=Command, examples=("assay explain rollouts.jsonl --number 12", "assay explain request.json --json"))
 @click.argument("source", metavar="INPUT", type=SOURCE)
 @click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
 @click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
 @click.option(
-    "--task-field",
-    help="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]",
+    "--task-field", help="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]"
 )
 @click.option(
     "--input-format",
@@ -88,7 +81,7 @@ def command(
     try:
         rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number, task_field)
     except DocumentError as error:
-        raise Failure(f"{name}: {error}") from None
+        raise CommandError(f"{name}: {error}") from None
     where = rollout.location.within(name)
     if rollout.fault is not None:
         raise _failed(where, [rollout.fault])

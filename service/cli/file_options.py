@@ -18,7 +18,7 @@ from ..files.output_file import claim, write_document
 from ..files.rows.rows import DocumentError, Fields
 from ..files.rows.wrong_files import WrongFile
 from ..terminal import say
-from .options import Failure
+from .options import CommandError
 
 if TYPE_CHECKING:
     from ..evaluate.task import Task
@@ -154,7 +154,7 @@ def document_targets(flags: dict[str, Any]) -> dict[str, str | None]:
 
 
 def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write the requested documents, each completely or not at all; raises Failure."""
+    """Write the requested documents, each completely or not at all; raises CommandError."""
     for kind, target in targets.items():
         if target is not None:
             with file_errors(target):
@@ -163,7 +163,7 @@ def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Ca
 
 @contextmanager
 def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[None]:
-    """Turn errors of reading and writing files into a Failure.
+    """Turn errors of reading and writing files into a CommandError.
 
     output: the name of the output, for an error that names no file. source, fmt: of the file that is read.
     """
@@ -172,18 +172,18 @@ def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[N
     except DocumentError as error:
         raise document_failure(source, fmt, error) from None
     except ScoringError as error:
-        raise Failure.of(error.advice) from None
+        raise CommandError.of(error.advice) from None
     except BrokenPipeError:
         raise
     except OSError as error:
         where = error.filename or ("standard output" if output == "-" else output)
-        raise Failure(f"{where}: {error.strerror or error}") from None
+        raise CommandError(f"{where}: {error.strerror or error}") from None
 
 
-def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
+def document_failure(name: str, fmt: str, error: DocumentError) -> CommandError:
     """Return the error about a file that is malformed as a whole."""
     kind = "" if is_columnar(fmt) or isinstance(error, FieldError | WrongFile) else "not JSON: "
-    return Failure(f"{name}: {kind}{error}")
+    return CommandError(f"{name}: {kind}{error}")
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]
@@ -195,8 +195,8 @@ def claim_outputs(
 ) -> None:
     """Keep other commands from writing the outputs until this one ends; raises UsageError as `require_different_files`.
 
-    append: add rows to the first output, whose format is fmt. Raises Failure for an output that another command writes,
-    or that cannot be written.
+    append: add rows to the first output, whose format is fmt. Raises CommandError for an output that another command
+    writes, or that cannot be written.
     """
     require_different_files(inputs, outputs)
     if append and (fmt != "jsonl" or outputs[0][1] in (None, "-")):

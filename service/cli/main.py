@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..errors import did_you_mean
-from ..interruption import INTERRUPTED, WRITTEN, Ended, end_by_signal
+from ..interruption import INTERRUPTED, Ended, end_by_signal
 from ..terminal import say, visible, watched_start
 
 __all__ = ["main"]
@@ -42,7 +42,7 @@ QUIET = {"-q", "--quiet"}
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 BROKEN_PIPE = 141
-"""Exit code if the reader of standard output has gone, like that of a process killed by SIGPIPE."""
+"""Exit code if the reader of standard output has gone, as for a process killed by SIGPIPE."""
 
 
 class Commands(click.Group):
@@ -90,7 +90,7 @@ class Commands(click.Group):
             number = error.number if isinstance(error, Ended) else signal.SIGINT
             with suppress(OSError):  # after SIGHUP, the terminal has gone
                 how = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
-                say(f"\n{how}{ctx.meta.get(WRITTEN, '')}.", err=True)
+                say(f"\n{how}{''.join(getattr(error, '__notes__', ()))}.", err=True)
             if number != signal.SIGINT:
                 end_by_signal(number)
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -1,4 +1,4 @@
-"""What commands share: flags generated from the settings models, so that every setting has one, and errors."""
+"""Shared by commands: flags generated from the settings models, so that every setting has one, and errors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
 from ..extras import in_this_shell
 from ..files.output_file import release_claims, what_was_written
-from ..interruption import WRITTEN, ended_by_signals
+from ..interruption import ended_by_signals
 from ..terminal import MAX_LISTED, say
 
 __all__ = [
     "SOME_FAILED",
     "USAGE",
     "Command",
-    "Failure",
+    "CommandError",
     "command_line",
     "config_option",
     "echo_json",
@@ -63,9 +63,9 @@ config_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose help has a section for each table of settings, and one with examples.
+    """A command whose help has a section for each table of settings, and a section with examples.
 
-    serves: it handles signals itself; others end at a signal, and leave no file half written.
+    serves: True for a command that handles signals itself; others end at a signal and leave no file half written.
     """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:
@@ -74,7 +74,7 @@ class Command(click.Command):
         self.serves = serves
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a signal ends it as Ctrl-C does, so that what it has begun is cleaned up."""
+        """Run the command; a signal ends it as Ctrl-C does, so that its outputs are cleaned up."""
         if self.serves:
             return super().invoke(ctx)
         with claimed_outputs(), ended_by_signals():
@@ -93,10 +93,11 @@ class Command(click.Command):
         for title, options in sections.items():
             if options[0].described:
                 with formatter.section(title):
-                    formatter.write_dl([record for one in options if (record := one.get_help_record(ctx)) is not None])
+                    records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
+                    formatter.write_dl(records)
             else:
                 with formatter.section(f"{title} (described by `assay config --help`)"):
-                    names = ", ".join(one.opts[0] for one in options)
+                    names = ", ".join(option.opts[0] for option in options)
                     for line in wrap(names, formatter.width - formatter.current_indent, break_on_hyphens=False):
                         formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
@@ -109,13 +110,13 @@ class Command(click.Command):
 
 @contextmanager
 def claimed_outputs() -> Iterator[None]:
-    """Release the outputs that are claimed within the context; say after an interruption which were written."""
+    """Release the outputs that are claimed within the context; note the written outputs on an interruption."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         written = what_was_written()
         if written is not None:
-            click.get_current_context().meta[WRITTEN] = f": {', '.join(written) or 'nothing was written'}"
+            interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
         raise
     finally:
         release_claims()
@@ -131,7 +132,7 @@ class SettingOption(click.Option):
 
 
 def settings_options(*models: type[BaseModel], described: bool = True) -> Callable[[Function], Function]:
-    """Add a flag for every field of the models; its value is None if it is not given."""
+    """Add a flag for every field of the models; without the flag, its value is None."""
 
     def add(function: Function) -> Function:
         for model in reversed(models):
@@ -183,12 +184,12 @@ def pair_option(flag: str, name: str, text: str) -> Callable[[Function], Functio
     return click.option(flag, name, multiple=True, type=pair, metavar="NAME=VALUE", help=text)
 
 
-def names_in(values: str | Iterable[str], known: Collection[str] | None = None) -> tuple[str, ...]:
-    """Return comma-separated names; raises BadParameter for one that is not `known`."""
+def names_in(values: str | Iterable[str], valid: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return comma-separated names; raises BadParameter for a name that is not `valid`."""
     parts = (values if isinstance(values, str) else ",".join(values)).split(",")
     names = tuple(filter(None, map(str.strip, parts)))
-    if known is not None and (unknown := sorted(set(names).difference(known))):
-        raise click.BadParameter(f"unknown: {', '.join(unknown)}; {one_of(unknown[0], known)}")
+    if valid is not None and (unknown := sorted(set(names).difference(valid))):
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; {one_of(unknown[0], valid)}")
     return names
 
 
@@ -206,18 +207,17 @@ def command_line() -> str:
 
 
 def echo_json(value: Any) -> None:
-    """Print a value as indented JSON."""
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """An error that ends the command: a message on standard error, exit code 2."""
 
     exit_code = USAGE
 
     @classmethod
-    def of(cls, issues: Iterable[Issue]) -> Failure:
-        """Return the error that lists these issues, with the flags by which their values were given."""
+    def of(cls, issues: Iterable[Issue]) -> CommandError:
+        """Return the error that lists these issues, with the flags of their values."""
         sentences = [sentence_of(issue) for issue in issues]
         more = len(sentences) - MAX_LISTED
         shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
@@ -232,7 +232,7 @@ def sentence_of(issue: Issue) -> str:
 
 
 def flag_of(path: str) -> str:
-    """Return the flag that gives what an issue is about: `--metrics` for `options.metrics[0]`; others unchanged."""
+    """Return the flag for the path of an issue: `--metrics` for `options.metrics[0]`; other paths unchanged."""
     table, _, name = path.partition(".")
     if table in ("options", "config"):
         name = name.partition("[")[0]

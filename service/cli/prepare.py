@@ -13,7 +13,7 @@ from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
 from ..terminal import say, show
 from .file_options import document_failure, file_errors
-from .options import SOME_FAILED, Command, Failure
+from .options import SOME_FAILED, Command, CommandError
 
 __all__ = ["command"]
 
@@ -133,7 +133,7 @@ def command(
     except MalformedSource as error:
         raise document_failure(error.name, error.format, error.cause) from None
     except NothingLeft as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     if not quiet:
         show(*summary.parts())
     for split in summary.empty_splits:

@@ -158,7 +158,7 @@ def command(
 def _check_task_flags(
     name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
 ) -> None:
-    """Raise UsageError for flags that do not fit together; settings: the flags of SCORE, None if not given."""
+    """Raise UsageError for flags that exclude each other; settings: the flags of SCORE."""
     if name == SCORE:
         if options and field is None:
             raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
@@ -179,8 +179,12 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     from ..files.score_rows import score_rows
     from ..files.summary import Summary
 
-    report = _start_report(target, job, tasks)
-    observe = report.add if report is not None else None
+    report = observe = None
+    if target is not None:
+        from ..report.report import Report
+
+        report = Report(tasks.scorer, source_title(job.source), command_line())
+        observe = report.add
     tasks.prepare()
     started, summary, request = time.perf_counter(), None, None
     if is_columnar(job.source_format):
@@ -188,8 +192,8 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
         from ..files.score_columns import score_columns
 
         with open_columns(job.source) as source:
-            found = found_fields(job.fields, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
-            job = job._replace(fields=found)
+            fields = found_fields(job.fields, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
+            job = job._replace(fields=fields)
             with Progress(source.rows, quiet) as progress:
                 summary = score_columns(job, tasks, source, progress, observe)
     else:
@@ -202,14 +206,14 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
             else:
                 first, rows = peek(rows)
                 named = objects_in(first, job.max_line_bytes)
-                found = found_fields(job.fields, tasks, named, tasks.others_in(named), "field", quiet)
-                job = job._replace(fields=found)
+                fields = found_fields(job.fields, tasks, named, tasks.others_in(named), "field", quiet)
+                job = job._replace(fields=fields)
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, tasks, rows, progress, observe)
-    if report is not None:
+    if report is not None and target is not None:
         counts = summary or request or Summary()
-        others = {name: count for name, count in counts.scored.items() if name != SCORE}
-        report.write(target, counts.faults, others)
+        other_tasks = {name: count for name, count in counts.scored.items() if name != SCORE}
+        report.write(target, counts.faults, other_tasks)
     if summary is None:
         return request is None
     return _show(job, summary, tasks.identity["signature"], started, quiet, target)
@@ -226,29 +230,19 @@ def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[s
             continue
         task, _, name = flag.rpartition(".")
         if task not in REWARD_TASKS[1:]:
-            known = one_of(task or name, REWARD_TASKS[1:])
-            raise click.UsageError(f"--option {flag}: with --task-field, its form is TASK.NAME=VALUE; TASK {known}")
+            advice = f"with --task-field, its form is TASK.NAME=VALUE; TASK {one_of(task or name, REWARD_TASKS[1:])}"
+            raise click.UsageError(f"--option {flag}: {advice}")
         options.setdefault(task, {})[name] = json_or_text(text)
     return options
-
-
-def _start_report(target: str | None, job: Job, tasks: RowTasks) -> Any:
-    """Return a report that observes the job, None without `target`."""
-    if target is None:
-        return None
-    from ..report.report import Report
-
-    name = source_title(job.source)
-    return Report(tasks.scorer, name, command_line())
 
 
 def _show(job: Job, summary: Summary, signature: str, started: float, quiet: bool, report: str | None = None) -> bool:
     """Print the summary, the files written and the signature; return whether some rows could not be scored."""
     if not quiet:
-        scored, *rest = summary.parts(time.perf_counter() - started)
+        scored, *details = summary.parts(time.perf_counter() - started)
         files = [f"output       {job.target}"] if job.target != "-" else []
         files += [f"report       {report}"] if report is not None else []
-        show(scored, *files, *rest, error=True)
+        show(scored, *files, *details, error=True)
         say(f"\n{signature}", err=True)
     if not summary.rows:
         say(f"warning: {job.source_name} has no rows", err=True)

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
@@ -31,9 +31,6 @@ from .file_options import (
 )
 from .options import SOME_FAILED, Command
 
-if TYPE_CHECKING:
-    from ..select.selection import Job
-
 __all__ = ["command"]
 
 COUNT = re.compile(r"[1-9]\d*|all")
@@ -42,7 +39,7 @@ COUNTED = ("--best", "--pairs")
 
 
 class CountedModes(Command):
-    """A command whose modes may do without their number: `--best` is `--best=1`, also if INPUT follows."""
+    """A command whose modes need no number: `--best` is `--best=1`, also if INPUT follows."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         following = [*args[1:], ""]
@@ -53,7 +50,7 @@ class CountedModes(Command):
 
 
 def is_value(text: str) -> bool:
-    """Return whether a text is the number of a mode, if perhaps an invalid one, and not INPUT."""
+    """Return whether a text is the number of a mode, perhaps an invalid number, and not INPUT."""
     return text == "all" or NUMBER.fullmatch(text) is not None
 
 
@@ -162,7 +159,9 @@ def command(
         max_line_bytes=max_line_bytes,
     )
     outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
-    _check_format(options, job)
+    if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
+        rows = "responses" if options.mode == "best" else "pairs"
+        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
     claim_outputs([("INPUT", source)], outputs, append, job.target_format)
     roles = ("reward", "response", "prompt", "reference", "group")
     fields = ScoredFields(**{role: flags[f"{role}_field"] for role in roles})
@@ -172,8 +171,8 @@ def command(
     if not quiet:
         files = [f"output       {target}"] if target != "-" else []
         files += [f"dropped      {dropped}"] if dropped is not None else []
-        first, *rest = summary.parts()
-        show(first, *files, *rest, error=True)
+        first, *details = summary.parts()
+        show(first, *files, *details, error=True)
     if not summary.written:
         why = "no rows" if not summary.reader.read else "nothing that is selected"
         say(f"warning: {job.source_name} has {why}; the output is empty", err=True)
@@ -187,34 +186,24 @@ FOR_MODES: dict[str, tuple[Mode, ...]] = {
     "min_pass_rate": ("curriculum",),
     "max_pass_rate": ("curriculum",),
 }
-"""The modes that flags are for; the others are for all."""
-
+"""The modes of flags; other flags are for all modes."""
 
 FOR_TRAINERS: dict[Mode, Iterable[str]] = {"best": SUPERVISED, "pairs": PAIR_TRAINERS, "curriculum": TRAINERS}
-"""The trainers whose rows each mode can write."""
 
 
 def flag_of(name: str) -> str:
-    """Return the flag with this name."""
     return "--" + name.replace("_", "-")
 
 
-def _check_format(options: Options, job: Job) -> None:
-    """Raise UsageError for a format that the trainer cannot read."""
-    if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
-        rows = "responses" if options.mode == "best" else "pairs"
-        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
-
-
 def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
-    """Return what to select; raises UsageError unless one mode is given, with flags that are for it."""
-    given = [mode for mode, count in modes.items() if count is not None]
-    if len(given) != 1:
+    """Return the options of the selection; raises UsageError unless there is one mode, with flags of that mode."""
+    named = [mode for mode, count in modes.items() if count is not None]
+    if len(named) != 1:
         raise click.UsageError("exactly one of --best, --pairs and --curriculum is needed")
-    (mode,) = given
+    (mode,) = named
     for name, usable in FOR_MODES.items():
         if flags[name] not in (None, False) and mode not in usable:
-            listed = " and ".join(f"--{one}" for one in usable)
+            listed = " and ".join(map(flag_of, usable))
             raise click.UsageError(f"{flag_of(name)} is for {listed}")
     chosen = {name: flags[name] for name in (*FOR_MODES, "min_reward", "trainer") if flags[name] is not None}
     if infinite := [name for name, value in chosen.items() if isinstance(value, float) and not math.isfinite(value)]:

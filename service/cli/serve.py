@@ -12,7 +12,7 @@ from ..extras import in_this_shell
 from ..http.process.log_format import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
-from .options import Command, Failure, config_option, load_config, settings_options
+from .options import Command, CommandError, config_option, load_config, settings_options
 
 __all__ = ["command"]
 
@@ -20,10 +20,7 @@ __all__ = ["command"]
 @click.command(
     cls=Command,
     serves=True,
-    examples=(
-        "assay serve",
-        "assay serve --host 0.0.0.0 --port 8080 --workers 4 --config assay.toml",
-    ),
+    examples=("assay serve", "assay serve --host 0.0.0.0 --port 8080 --workers 4 --config assay.toml"),
 )
 @config_option
 @click.option(
@@ -55,14 +52,14 @@ def command(config_file: Path | None, lease: Path | None, lease_linger: float, *
         try:
             require_opentelemetry()
         except TracingUnavailable as error:
-            raise Failure(in_this_shell(str(error))) from None
+            raise CommandError(in_this_shell(str(error))) from None
     if lease is not None:
         from ..http.process.lease import exit_with_lease
 
         try:
             exit_with_lease(lease, lease_linger)
         except OSError as error:
-            raise Failure(f"--exit-with-lease {lease}: {error.strerror}") from None
+            raise CommandError(f"--exit-with-lease {lease}: {error.strerror}") from None
     if config.server.workers > 1:
         from ..http.process.supervisor import supervise
 

@@ -10,13 +10,7 @@ from .options import Command
 __all__ = ["command"]
 
 
-@click.command(
-    cls=Command,
-    examples=(
-        "assay warmup",
-        "ASSAY_CACHE_DIR=/cache assay warmup",
-    ),
-)
+@click.command(cls=Command, examples=("assay warmup", "ASSAY_CACHE_DIR=/cache assay warmup"))
 def command() -> None:
     """Compile every kernel into the cache (ASSAY_CACHE_DIR, or the cache directory of the user)."""
     from ...kernels.warmup import warmup

@@ -41,7 +41,6 @@ class Application(FastAPI):
         return app
 
     def openapi(self) -> dict[str, Any]:
-        """Return the complete OpenAPI document, built once."""
         if not self.openapi_schema:
             self.openapi_schema = complete(self, is_guarded)
         return self.openapi_schema
@@ -56,7 +55,6 @@ def create_app(
     """
     config = config or Config()
     state = state or ServiceState(config, warmup)
-
     about = About(config)
 
     def prepare() -> None:

@@ -1,4 +1,4 @@
-"""The fork server of jobs: loads what they need once, gives up its rights, and has the table of jobs."""
+"""The fork server of jobs: loads their modules once, gives up its rights, and has the table of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..evaluate.evaluation import every_task
 from .endpoints.evaluate import answer as evaluate
 from .endpoints.explain import answer as explain
 from .endpoints.trainers.nemo_gym import aggregate
-from .request.jobs import Call, Jobs, serve
+from .request.jobs import JobCall, Jobs, serve
 from .sandbox import drop_rights
 from .wire.frames import Buffer
 from .wire.other_tasks import score_frames
@@ -18,9 +18,8 @@ from .wire.stage_times import StageTimes
 __all__ = ["JOBS", "main"]
 
 
-def reward(body: bytes, call: Call, times: StageTimes) -> Iterator[list[Buffer]]:
-    """Compute the rewards of tasks other than SCORE."""
-    return score_frames(body, call.request_limits, times)
+def reward(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[Buffer]]:
+    return score_frames(body, call.limits, times)
 
 
 JOBS: Jobs = {"aggregate": aggregate, "evaluate": evaluate, "explain": explain, "reward": reward}

@@ -52,7 +52,7 @@ class RequestMiddleware:
         route = scope["route"] = self.routes.get((path, scope["method"]))
         span = None
         if self.tracing is not None and (route is None or route.traced):
-            span = self.tracing.begin(exchange, "" if route is None else path, known=path in self.paths)
+            span = self.tracing.begin(exchange, "" if route is None else path, has_path=path in self.paths)
         cut_off = False
         try:
             if self.state.origin is not None:
@@ -62,12 +62,11 @@ class RequestMiddleware:
             await self.answer(exchange, error)
             forget_frames(error)
         except CancelledError:  # by the server, which stops before the request is done: answer while there is time
-            problem = Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
             self.state.aborted_requests += 1
             cut_off = True
             connection = scope.get(CONNECTION)
             if connection is None or not connection.write_paused:  # do not wait for a client that does not read
-                await self.answer(exchange, problem)
+                await self.answer(exchange, Problem("not-ready", "The service is shutting down."))
         finally:
             if exchange.permit is not None:
                 exchange.permit.release()
@@ -94,15 +93,11 @@ class RequestMiddleware:
                 self.count_gone(exchange)
 
     def count_gone(self, exchange: Exchange) -> None:
-        """Count a request whose client has disconnected before its reply."""
         self.state.metrics.disconnects.inc()
         exchange.status = CLIENT_GONE
 
     def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
-        """Log why a request was refused, at a limited rate.
-
-        Failed probes and unknown paths are not logged.
-        """
+        """Log why a request was refused, at a limited rate, but no failed probes and unknown paths."""
         method, path = exchange.scope["method"], exchange.scope["path"]
         route = self.routes.get((path, method))
         if method != "POST" and (route is None or route.keys is None):
@@ -117,17 +112,14 @@ class RequestMiddleware:
             return Problem("not-found", "There is no such path.")
         if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             path = exchange.scope["path"]
-            allowed = ", ".join(sorted(method for known, method in self.routes if known == path))
-            return Problem(
-                "method-not-allowed",
-                f"This path allows {allowed}.",
-                headers=[(b"allow", allowed.encode("ascii"))],
-            )
+            allowed = ", ".join(sorted(method for routed, method in self.routes if routed == path))
+            headers = [(b"allow", allowed.encode("ascii"))]
+            return Problem("method-not-allowed", f"This path allows {allowed}.", headers=headers)
         request_id = exchange.request_id.decode()
         log.error("request %s failed\n%s", request_id, format_traceback(error), extra=log_ids(exchange))
         if isinstance(error, MemoryError):
             detail = "The service could not allocate enough memory for this request; nothing was scored."
-            return Problem("out-of-memory", detail, headers=[(b"retry-after", b"1")])
+            return Problem("out-of-memory", detail)
         return Problem("internal", "The request failed inside the service; nothing was scored.")
 
     def count(self, exchange: Exchange) -> None:

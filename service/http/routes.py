@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 from fastapi import FastAPI
@@ -61,13 +62,10 @@ SCORING_KINDS = (
 
 
 class RouteTable:
-    """Registers the routes of one application."""
-
     def __init__(self, app: FastAPI, state: ServiceState) -> None:
         self._app = app
         self._keys = state.keys
         self.by_address: dict[tuple[str, str], DirectRoute] = {}
-        """All routes by path and method."""
         self.intake = partial(Intake, state.config.server, state.readiness, state.admission)
 
     def add(
@@ -76,16 +74,17 @@ class RouteTable:
         path: str,
         endpoint: Any,
         kinds: tuple[str, ...] = (),
+        *,
         intake: Intake | None = None,
         models: tuple[type[BaseModel], ...] = (),
         traced: bool = True,
+        reply: Mapping[str, Any] | None = None,
         **description: Any,
     ) -> None:
         """Register one route with its kinds of errors; POST routes get a default `intake`."""
-        if is_guarded(path):
-            kinds = ("unauthorized", *kinds)
-        responses = problems_of(kinds)
-        responses[200] = description.pop("reply", {})
+        guarded = is_guarded(path)
+        responses = problems_of(("unauthorized", *kinds) if guarded else kinds)
+        responses[200] = dict(reply or {})
         self._app.router.add_api_route(
             path,
             endpoint,
@@ -100,7 +99,7 @@ class RouteTable:
         self.by_address[path, method] = route
         route.models = (*models, description.get("response_model"))
         route.traced = traced
-        if is_guarded(path):
+        if guarded:
             route.keys = self._keys
         if method == "POST":
             route.intake = intake or self.intake()
@@ -109,45 +108,38 @@ class RouteTable:
         self,
         path: str,
         endpoint: Any,
-        models: tuple[type[BaseModel], ...],
+        *models: type[BaseModel],
         example: tuple[Any, Any],
         kinds: tuple[str, ...] = SCORING_KINDS,
-        intake: Intake | None = None,
         parameters: Iterable[dict[str, Any]] = (),
-        content: Mapping[str, Any] | None = None,
+        content: Mapping[str, Any] = MappingProxyType({}),
         **description: Any,
     ) -> None:
-        """Register a route whose body is one of `models`; `example` is a request and its reply, None without one.
+        """Register a route whose body is one of `models`; `example` is a request and its reply, which may be None.
 
         content: other media types that requests and replies may have.
         """
         request, reply = example
         extra = body_of(*models, example=request)
         extra["parameters"] = [*parameters, *extra["parameters"]]
-        extra["requestBody"]["content"].update(content or {})
+        extra["requestBody"]["content"].update(content)
         if reply is not None:
-            description["reply"] = {"content": {"application/json": {"example": reply}, **(content or {})}}
-        self.add("POST", path, endpoint, kinds, intake, models, openapi_extra=extra, **description)
+            description["reply"] = {"content": {"application/json": {"example": reply}, **content}}
+        self.add("POST", path, endpoint, kinds, models=models, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
-        """Register HEAD for every GET route."""
         for (path, method), route in list(self.by_address.items()):
             if method == "GET":
                 self.add("HEAD", path, route.endpoint, traced=route.traced, include_in_schema=False)
 
 
 def add_routes(app: FastAPI, state: ServiceState, about: About) -> dict[tuple[str, str], DirectRoute]:
-    """Register all routes; return them by path and method."""
     table = RouteTable(app, state)
     add_scoring(table, state)
     add_evaluation(table, state, about)
     add_trainers(table, state)
-    table.add(
-        *("GET", "/v1/config", about.config),
-        response_model=ConfigReply,
-        summary="Configuration",
-        tags=["description"],
-    )
+    description: dict[str, Any] = {"response_model": ConfigReply, "summary": "Configuration", "tags": ["description"]}
+    table.add("GET", "/v1/config", about.config, **description)
     add_index(table, about, with_playground=state.config.server.playground)
     add_probes(table, state, about)
     if state.config.server.docs:
@@ -161,12 +153,12 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
     table.add_post(
         "/v1/score",
         endpoint.score,
-        (ScoreRequest, TaskRewardRequest),
-        (EXAMPLE_REQUEST, EXAMPLE_REPLY),
-        ("not-arrow", *SCORING_KINDS),
-        table.intake(media_types=(JSON, ARROW), check_query=endpoint.check_query, named_runs=True),
-        [*RUN_PARAMETERS, *SCORE_PARAMETERS],
-        STREAMS,
+        *(ScoreRequest, TaskRewardRequest),
+        example=(EXAMPLE_REQUEST, EXAMPLE_REPLY),
+        kinds=("not-arrow", *SCORING_KINDS),
+        intake=table.intake(media_types=(JSON, ARROW), check_query=endpoint.check_query, named_runs=True),
+        parameters=[*RUN_PARAMETERS, *SCORE_PARAMETERS],
+        content=STREAMS,
         response_model=ScoreReply,
         summary="Score responses",
         tags=["scoring"],
@@ -174,8 +166,8 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
     table.add_post(
         "/v1/explain",
         explain_endpoint(state.paths, state.evaluators),
-        (ExplainRequest,),
-        (EXAMPLE_EXPLAIN_REQUEST, None),
+        ExplainRequest,
+        example=(EXAMPLE_EXPLAIN_REQUEST, None),
         intake=table.intake(max_bytes=MAX_BODY_BYTES),
         response_model=Explanation,
         summary="Explain one reward",
@@ -187,8 +179,8 @@ def add_evaluation(table: RouteTable, state: ServiceState, about: About) -> None
     table.add_post(
         "/v1/evaluate",
         evaluate_endpoint(state.paths.limits, state.evaluators),
-        (EvaluateRequest,),
-        (EXAMPLE_EVALUATION, None),
+        EvaluateRequest,
+        example=(EXAMPLE_EVALUATION, None),
         response_model=EvaluateReply,
         summary="Evaluate records",
         tags=["evaluation"],
@@ -200,17 +192,16 @@ def add_evaluation(table: RouteTable, state: ServiceState, about: About) -> None
 def add_trainers(table: RouteTable, state: ServiceState) -> None:
     gym = "/compat/nemo-gym"
 
-    def add_post(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, **given: Any) -> None:
-        description = {"response_model": reply, "summary": summary, "tags": ["trainers"]}
-        table.add_post(path, endpoint, (request,), trainers.EXAMPLES[path], **given, **description)
+    def add_post(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, **options: Any) -> None:
+        options |= {"response_model": reply, "summary": summary, "tags": ["trainers"]}
+        table.add_post(path, endpoint, request, example=trainers.EXAMPLES[path], **options)
 
     def add_rewards(path: str, dialect: Dialect, trainer: str, request: type[BaseModel], reply: Any) -> None:
         endpoint = TrainerEndpoint(dialect, state.paths, state.rewarders, state.metrics, state.refusals)
-        given = {
-            "parameters": [*RUN_PARAMETERS, *query_parameters(dialect.options)],
-            "intake": table.intake(check_query=endpoint.check_query, named_runs=True),
-        }
-        add_post(path, endpoint.answer, f"{trainer}: rewards", request, reply, **given)
+        parameters = [*RUN_PARAMETERS, *query_parameters(dialect.options)]
+        intake = table.intake(check_query=endpoint.check_query, named_runs=True)
+        summary = f"{trainer}: rewards"
+        add_post(path, endpoint.answer, summary, request, reply, parameters=parameters, intake=intake)
 
     add_rewards("/compat/openrlhf", OpenRlhf(), "OpenRLHF", trainers.OpenRlhfRequest, trainers.OpenRlhfReply)
     add_rewards("/compat/slime", Slime(), "slime", trainers.SlimeRequest, trainers.SlimeReply | float)

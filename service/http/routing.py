@@ -1,4 +1,4 @@
-"""The class of all routes: API keys, queue times, and the call of the endpoint."""
+"""The class of all routes, which checks the key, reads the body and calls the endpoint."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ class DirectRoute(APIRoute):
     """The accepted keys; None for routes that need no key."""
 
     traced = True
-    """False for probes and metrics: they are called every few seconds, and most spans would be theirs."""
+    """False for probes and metrics, which are called every few seconds: most spans would come from them."""
 
     models: tuple[Any, ...] = ()
     """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
 
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
-        self.methods: set[str]
         limits = (seconds for base, seconds in MAX_QUEUE_SECONDS.items() if is_below(path, base))
         self.max_queue_seconds = next(limits, None)
         self.app = self.serve

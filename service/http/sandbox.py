@@ -1,7 +1,7 @@
 """Fewer rights for the fork server of jobs and its processes: no new privileges, no network, no other programs.
 
 The system calls are refused by a filter that the kernel runs before each one (seccomp), which needs no privileges and
-cannot be removed. Where the kernel has no such filters, or on another processor than those below, jobs run without it.
+cannot be removed. Where the kernel has no such filters, or on a processor that is not in REFUSED, jobs run without it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ __all__ = ["ServiceState"]
 
 
 FORK_SERVER = ForkServer()
-"""The fork server of all applications of this process."""
 
 
 class Fleet(Protocol):
@@ -63,16 +62,13 @@ class ServiceState:
         self.metrics = Metrics(build, self._gauges(), RunNames(server.max_runs))
         self.refusals = RefusalLog()
         self.fleet: Fleet | None = None
-        """The channel to the supervisor, in a worker process."""
         self.tracing = otlp_tracing() if server.traces else None
         self.origin: OriginCheck | None = None
         """Set by `process/server.py`: another ASGI server has to check `Host` and `Origin` itself."""
         self.aborted_requests = 0
-        """Requests that were aborted when the process stopped."""
         self._warm_up = warm_up
 
     def prepare(self) -> None:
-        """Prepare for the first request; raise if that fails."""
         self._warm_up()
         run_self_test()
         server = self.config.server

@@ -132,8 +132,9 @@ def test_singles_are_spread_over_the_batch() -> None:
 
 
 def plan(port: int, pid: int, **changes: Any) -> Plan:
-    known = Plan(port, pid, 4, "/v1/score", ['{"responses": ["é"]}'], [dict(bare_reply(1))], 10.0)
-    return known._replace(**changes)
+    fields = {"port": port, "server_pid": pid, "connections": 4, "path": "/v1/score", "seconds": 10.0}
+    fields |= {"bodies": ['{"responses": ["é"]}'], "expected": [dict(bare_reply(1))]}
+    return Plan(**fields | changes)
 
 
 def test_a_burst_sends_its_requests(bare: ServerProcess) -> None:

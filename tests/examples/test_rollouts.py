@@ -107,7 +107,7 @@ def test_all_steps_of_a_protocol_can_be_written_and_answered_wrongly(template):
     assert len(protocol.think) == 8
     steps = protocol.steps + protocol.extra
     assert all(step.objects and step.aside for step in steps)
-    assert all(part.text not in part.others for step in steps for part in step.parts)
+    assert all(part.text not in part.wrong for step in steps for part in step.parts)
     assert {step.action for step in protocol.steps} <= rollouts.ANSWERS["synonyms"].keys()
     text = rollouts.written(rollouts.draft(dice, protocol, steps))
     assert "{" not in text.split("<orc>")[1]

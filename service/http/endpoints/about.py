@@ -99,7 +99,6 @@ def config_of(settings: Config) -> dict[str, Any]:
 
 
 def task_of(task: Task) -> dict[str, Any]:
-    """Return the description of one task."""
     return {
         "name": task.name,
         "description": task.description,
@@ -112,7 +111,6 @@ def task_of(task: Task) -> dict[str, Any]:
 
 
 def reward_of(task: Task) -> dict[str, Any]:
-    """Return the description of a task's reward."""
     is_score = task.name == SCORE
     reasons = SCORE_REASONS if is_score else reasons_of(task.name)
     return {

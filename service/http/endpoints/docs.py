@@ -25,7 +25,7 @@ SCRIPT, STYLE, ICON = FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favico
 
 
 def marked_up(text: str) -> str:
-    """Return the text as HTML, with what is between backticks as code."""
+    """Return the text as HTML, with code for text in backticks."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
@@ -40,7 +40,7 @@ POLICY = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""`scripts` are the digests of the inline ones. Swagger UI draws its icons from `data:` addresses."""
+"""`scripts` are the digests of inline scripts. Swagger UI draws its icons from `data:` addresses."""
 
 
 async def openapi(exchange: Exchange) -> None:
@@ -75,7 +75,7 @@ def render(title: str, folder: str) -> str:
         swagger_css_url=folder + STYLE,
         swagger_favicon_url=folder + ICON,
         swagger_ui_parameters={
-            "deepLinking": False,  # it would take the fragments of problem types for its own
+            "deepLinking": False,  # else it would interpret the fragments of problem types
             "validatorUrl": None,  # by default, another host draws a badge
         },
     )

@@ -11,7 +11,7 @@ from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.evaluation import evaluate_checked, record_issues, task_named
 from ...evaluate.task import Task
 from ..request.exchange import Exchange
-from ..request.jobs import Call
+from ..request.jobs import JobCall
 from ..request.processes import Processes
 from ..wire.compression import decompress
 from ..wire.contract import EvaluateRequest
@@ -24,8 +24,6 @@ __all__ = ["answer", "evaluate_endpoint"]
 
 
 def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint, which evaluates records in separate processes."""
-
     async def evaluate(exchange: Exchange) -> None:
         """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
         await processes.answer("evaluate", exchange, limits)
@@ -33,10 +31,10 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
     return evaluate
 
 
-def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
-    limits, deadline = call.request_limits, call.deadline
+    limits, deadline = call.limits, call.deadline
     document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))
     try:
         task, records, options = decode_evaluate_request(document, limits)
@@ -60,12 +58,12 @@ def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[d
     wrong = {issue.path for issue in issues}
     task, options = None, None
     if "task" not in wrong:
-        task, found = issues_of(task_named, document.get("task", "score"))
-        issues += found
+        task, task_issues = issues_of(task_named, document.get("task", "score"))
+        issues += task_issues
     if task is not None:
-        given = document.get("options", {}) if "options" not in wrong else {}
-        options, found = issues_of(task.checked, given)
-        issues += task.local_issues(given) + found
+        raw_options = document.get("options", {}) if "options" not in wrong else {}
+        options, option_issues = issues_of(task.checked, raw_options)
+        issues += task.local_issues(raw_options) + option_issues
     if task is not None and type(records) is list:
         issues += record_issues(task, records)
     if issues or task is None or type(records) is not list:

@@ -15,7 +15,7 @@ from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ...settings import ScoreSettings
 from ..request.exchange import Exchange
-from ..request.jobs import Call
+from ..request.jobs import JobCall
 from ..request.paths import Paths
 from ..request.processes import Processes
 from ..wire.compression import decompress
@@ -30,14 +30,11 @@ MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
 MAX_SCORERS = 4
-"""Scorers that a process keeps: a service has one."""
 
 OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
 
 def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint, which explains single rewards in separate processes."""
-
     async def explain(exchange: Exchange) -> None:
         """Explain one reward: how each number was derived, and which edits would raise it."""
         settings = paths.scorer.settings.model_dump(mode="json")
@@ -46,10 +43,10 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
     return explain
 
 
-def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
-    limits = call.request_limits
+    limits = call.limits
     document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
     scorer = scorer_of(json.dumps(call.arguments["settings"]))
     try:
@@ -76,12 +73,12 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Sco
     """Return the scorer with the request's settings; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
-    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference are those of that task
+    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task
         raise InvalidRequest([*issues, Issue("task", "unknown_task", OTHER_TASK)])
     if "config" not in wrong:
-        overridden, found = issues_of(scorer.with_overrides, document.get("config", {}))
+        overridden, setting_issues = issues_of(scorer.with_overrides, document.get("config", {}))
         scorer = overridden or scorer
-        issues += found
+        issues += setting_issues
     if "reference" not in wrong:
         limit = scorer.settings.max_steps, limits.max_reference_bytes
         issues += issues_of(parsed_reference, document["reference"], *limit)[1]

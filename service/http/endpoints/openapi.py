@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, plus what it cannot infer from an endpoint's signature."""
+"""The OpenAPI document of FastAPI, with the parts that it cannot infer from an endpoint's signature."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
+from ...errors import Issue
 from ...evaluate.task_rewards import REWARD_TASKS
 from ..wire.compression import ARROW, ENCODINGS
 from ..wire.contract import ProblemDocument
@@ -18,18 +19,15 @@ from ..wire.problems import KINDS
 
 __all__ = ["RUN_PARAMETERS", "SCORE_PARAMETERS", "STREAMS", "body_of", "complete", "problems_of", "text_of"]
 
+
+def parameter(name: str, place: str, description: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, "description": description, "schema": schema, **more}
+
+
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
-ANY_KIND = (
-    "cross-site",
-    "wrong-host",
-    "method-not-allowed",
-    "internal",
-    "out-of-memory",
-    "too-slow",
-    "head-too-large",
-)
+ANY_KIND = ("cross-site", "wrong-host", "method-not-allowed", "internal", "out-of-memory", "too-slow", "head-too-large")
 """Errors that every route can return."""
 
 REPLY_HEADERS: dict[str, Any] = {
@@ -49,55 +47,46 @@ STATUS_HEADERS = {
     429: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
     503: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
 }
-REQUEST_ID_PARAMETER = {
-    "name": "X-Request-ID",
-    "in": "header",
-    "description": "Returned with the reply if it is up to 128 visible ASCII characters; otherwise generated.",
-    "schema": {"type": "string"},
-}
-TIMEOUT_PARAMETER = {
-    "name": "X-Request-Timeout",
-    "in": "header",
-    "description": "Seconds until the request's deadline; can only shorten the service's own. Less than a millisecond "
+REQUEST_ID_PARAMETER = parameter(
+    *("X-Request-ID", "header"),
+    "Returned with the reply if it is up to 128 visible ASCII characters; otherwise generated.",
+    {"type": "string"},
+)
+TIMEOUT_PARAMETER = parameter(
+    *("X-Request-Timeout", "header"),
+    "Seconds until the request's deadline; can only shorten the service's own. Less than a millisecond "
     "is over before the request is read (504).",
-    "schema": {"type": "number", "minimum": 0.001},
-    "example": 30,
-}
-ENCODING_PARAMETER = {
-    "name": "Content-Encoding",
-    "in": "header",
-    "description": "Compression of the body. Other services may differ: `zstd` needs the extra `zstd`.",
-    "schema": {"type": "string", "enum": list(ENCODINGS)},
-}
+    {"type": "number", "minimum": 0.001},
+    example=30,
+)
+ENCODING_PARAMETER = parameter(
+    *("Content-Encoding", "header"),
+    "Compression of the body. Other services may differ: `zstd` needs the extra `zstd`.",
+    {"type": "string", "enum": list(ENCODINGS)},
+)
+RUN_DESCRIPTION = "Name of the training run, a label of the metrics: 1 to 100 printable ASCII characters."
+RUN_SCHEMA = {"type": "string", "pattern": "^[ -~]{1,100}$"}
 RUN_PARAMETERS = [
-    {
-        "name": name,
-        "in": place,
-        "description": "Name of the training run, a label of the metrics: 1 to 100 printable ASCII characters.",
-        "schema": {"type": "string", "pattern": "^[ -~]{1,100}$"},
-    }
-    for name, place in (("X-Assay-Run", "header"), ("run", "query"))
+    parameter("X-Assay-Run", "header", RUN_DESCRIPTION, RUN_SCHEMA),
+    parameter("run", "query", RUN_DESCRIPTION, RUN_SCHEMA),
 ]
 SCORE_PARAMETERS = [
-    {
-        "name": "config",
-        "in": "query",
-        "description": 'The field `config`, as JSON such as `{"order":"lcs"}`: of an Arrow stream, or instead of the '
+    parameter(
+        *("config", "query"),
+        'The field `config`, as JSON such as `{"order":"lcs"}`: of an Arrow stream, or instead of the '
         "field in a JSON body.",
-        "schema": {"type": "string", "contentMediaType": "application/json"},
-    },
-    {
-        "name": "include",
-        "in": "query",
-        "description": "The field `include`, likewise: `components`, `advantages`, or both with a comma.",
-        "schema": {"type": "string", "pattern": "^((components|advantages)?(,|$))*$"},
-    },
-    {
-        "name": "task",
-        "in": "query",
-        "description": "The field `task`, likewise: the task of every response. A stream may have a column instead.",
-        "schema": {"type": "string", "enum": list(REWARD_TASKS)},
-    },
+        {"type": "string", "contentMediaType": "application/json"},
+    ),
+    parameter(
+        *("include", "query"),
+        "The field `include`, likewise: `components`, `advantages`, or both with a comma.",
+        {"type": "string", "pattern": "^((components|advantages)?(,|$))*$"},
+    ),
+    parameter(
+        *("task", "query"),
+        "The field `task`, likewise: the task of every response. A stream may have a column instead.",
+        {"type": "string", "enum": list(REWARD_TASKS)},
+    ),
 ]
 STREAMS = {
     ARROW.decode(): {
@@ -124,8 +113,14 @@ EXAMPLE_REPLY = {
 }
 
 
+EXAMPLE_ISSUES = (
+    Issue("references[3]", "bad_step_json", "the braces of line 2 do not hold one valid JSON object"),
+    Issue("config.ordr", "unknown_setting", "there is no setting of this name; did you mean order?"),
+)
+
+
 def problems_of(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """Return FastAPI's `responses` for these kinds of error and those of every route."""
+    """Return FastAPI's `responses` for these kinds of error and the kinds of every route."""
     responses: dict[int | str, dict[str, Any]] = {}
     for name in (*kinds, *ANY_KIND):
         kind = KINDS[name]
@@ -144,20 +139,7 @@ def problem_response() -> dict[str, Any]:
 
 def example_of(name: str) -> dict[str, Any]:
     kind = KINDS[name]
-    errors = []
-    if name == "invalid-request":
-        errors = [
-            {
-                "path": "references[3]",
-                "reason": "bad_step_json",
-                "detail": "the braces of line 2 do not hold one valid JSON object",
-            },
-            {
-                "path": "config.ordr",
-                "reason": "unknown_setting",
-                "detail": "there is no setting of this name; did you mean order?",
-            },
-        ]
+    errors = [issue._asdict() for issue in EXAMPLE_ISSUES] if name == "invalid-request" else []
     return {
         "type": f"/docs#problem-{name}",
         "title": kind.title,
@@ -188,8 +170,8 @@ def text_of(*media_types: str) -> dict[str, Any]:
 def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    given = [kind for route in app.routes for kind in getattr(route, "models", ())]
-    kinds = [kind for one in given for kind in (one, *get_args(one))]
+    declared = [kind for route in app.routes for kind in getattr(route, "models", ())]
+    kinds = [member for kind in declared for member in (kind, *get_args(kind))]
     models = {ProblemDocument, *filter(lambda kind: isinstance(kind, type(BaseModel)), kinds)}
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))

@@ -16,7 +16,7 @@ __all__ = ["Playground", "StaticFile", "prefers_html", "quality_values"]
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"
 ADDRESS = "/playground/"
-"""Prefix of the paths of everything that the page loads."""
+"""Prefix of the paths of the files that the page loads."""
 
 MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -61,7 +61,6 @@ class StaticFile:
             await exchange.reply(self.plain, self.media_type, headers=self.headers)
 
     async def reply_not_modified(self, exchange: Exchange) -> None:
-        """Send 304 without a body or its length (RFC 9110 section 15.4.5)."""
         exchange.status = 304
         lines = [(b"x-request-id", exchange.request_id), *self.headers]
         await exchange.send_message({"type": "http.response.start", "status": 304, "headers": lines})
@@ -88,21 +87,21 @@ class Playground:
 
 def prefers_html(accept: bytes) -> bool:
     """Return True if an Accept header prefers HTML to JSON; JSON wins a tie if it is named."""
-    given = quality_values(accept)
-    html = given.get(b"text/html", 0.0)
-    json_name = next((name for name in JSON_NAMES if name in given), b"")
-    json = given.get(json_name, 0.0)
+    qualities = quality_values(accept)
+    html = qualities.get(b"text/html", 0.0)
+    json_name = next((name for name in JSON_NAMES if name in qualities), b"")
+    json = qualities.get(json_name, 0.0)
     return html > json or (html == json > 0 and json_name != JSON_NAMES[0])
 
 
 def quality_values(header: bytes) -> dict[bytes, float]:
     """Parse a header such as Accept into names with their quality values (RFC 9110 section 12.4.2); 0 if malformed."""
-    found = {}
+    qualities = {}
     for entry in header.lower().split(b","):
         name, *parameters = (part.strip() for part in entry.split(b";"))
-        given = next((part[2:] for part in parameters if part.startswith(b"q=")), b"1")
+        value = next((part[2:] for part in parameters if part.startswith(b"q=")), b"1")
         try:
-            found[name] = min(1.0, max(0.0, float(given)))
+            qualities[name] = min(1.0, max(0.0, float(value)))
         except ValueError:
-            found[name] = 0.0
-    return found
+            qualities[name] = 0.0
+    return qualities

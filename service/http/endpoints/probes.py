@@ -17,7 +17,6 @@ LIVE = b'{"status":"live"}'
 READY = b'{"status":"ready"}'
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-"""The media type of Prometheus' text format."""
 
 OPENMETRICS_TEXT = CONTENT_TYPE_LATEST.encode("ascii")
 
@@ -38,7 +37,7 @@ class Probes:
         """Return 200 once the kernels are compiled and have passed the self-test; 503 before, and after SIGTERM."""
         self._readiness.check()
         if self._readiness.draining:
-            raise Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
+            raise Problem("not-ready", "The service is shutting down.")
         await exchange.reply(READY)
 
     async def metrics(self, exchange: Exchange) -> None:
@@ -52,8 +51,8 @@ class Probes:
 
 def asks_for_openmetrics(accept: bytes) -> bool:
     """Return True if an Accept header names OpenMetrics, in its version 1.0.0 or in any."""
-    for given in accept.lower().split(b","):
-        media_type, *parameters = (part.strip() for part in given.split(b";"))
+    for entry in accept.lower().split(b","):
+        media_type, *parameters = (part.strip() for part in entry.split(b";"))
         pairs = (parameter.partition(b"=") for parameter in parameters)
         versions = {value.strip(b' "') for name, _, value in pairs if name.strip() == b"version"}
         if media_type == b"application/openmetrics-text" and versions <= {b"1.0.0"}:

@@ -22,7 +22,7 @@ SHUTDOWN_LINGER_SECONDS = 2.0
 """Remaining time of a lingering connection once the server has stopped listening."""
 
 IDLE, HEAD, BODY = range(3)
-"""What a connection is receiving."""
+"""The part of a request that a connection is receiving."""
 
 
 class ClosingProtocol(UvicornProtocol):
@@ -33,20 +33,18 @@ class ClosingProtocol(UvicornProtocol):
     messages = 0
     """Requests started on this connection."""
     on_disconnect: Callable[[], None] | None = None
-    """Called once when the client disconnects."""
     unsent_since = 0.0
     """When the last reply did not fit into the kernel's buffers."""
     unsent_bytes = 0
-    """How many of its bytes did not fit."""
     discarding = False
-    """Whether input is dropped: after a refusal, and after the last reply."""
+    """True while input is dropped: after a refusal, and after the last reply."""
     discarded = 0
     last_reply: bytes | None = None
     """Sent before the connection is closed, once all earlier requests are answered."""
     lingering = False
     linger_deadline = 0.0
     reply_lost = False
-    """Whether the connection ended before the last reply was sent."""
+    """True if the connection ended before the last reply was sent."""
     probed = False
     last_state = (-1, IDLE, False)
     last_change = 0.0
@@ -149,7 +147,6 @@ class ClosingProtocol(UvicornProtocol):
         return bool(self.events() & select.POLLIN)
 
     def events(self) -> int:
-        """Return the state of the connection in the kernel (see `events_of`)."""
         return events_of(self.transport.get_extra_info("socket").fileno())
 
     def shutdown(self) -> None:
@@ -191,7 +188,7 @@ class ClosingProtocol(UvicornProtocol):
             if waited > self.guard.settings.head_seconds:
                 self.refuse(problem_refusal(Problem("too-slow", "The request head did not arrive in time.")))
         elif self.receiving == BODY:
-            # Before the reply the endpoint enforces its own timeout; this is for the rest of a body after it.
+            # Until it replies, the endpoint enforces its own timeout.
             if waited > self.guard.settings.body_seconds and answered:
                 self.guard.rejected("too-slow")
                 self.transport.close()
@@ -211,7 +208,7 @@ class ClosingProtocol(UvicornProtocol):
     def probe(self) -> None:
         """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection.
 
-        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none, so there a gone client is
+        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none: a client that has gone is
         noticed only when it is answered.
         """
         self.probed = True

@@ -31,16 +31,16 @@ EXTRA_BYTES = 1 << 20
 
 SIZE = re.compile(rb"[0-9A-Fa-f]+")
 MAX_SIZE_BYTES = 64
-"""Bytes of a piece of data that are kept, in case that the size of a chunk begins there."""
+"""Bytes to remember from the end of a piece of data, where the size of a chunk may begin."""
 
 
 class GuardedProtocol(ClosingProtocol):
     """uvicorn's protocol with the limits of its class attribute `guard`."""
 
     message_started = False
-    """Whether the current message started in the last piece of data."""
+    """True if the current message started in the last piece of data."""
     chunk_size = 0
-    """Bytes of that piece."""
+    """Bytes in the last piece of data."""
     head_bytes = 0
     """Bytes of an incomplete head, without the piece that it started in."""
     body_bytes = 0
@@ -164,5 +164,4 @@ def check_host(version: str, headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def protocol_class(guard: Guard) -> type[GuardedProtocol]:
-    """Return the protocol class with these limits, for uvicorn."""
     return type("Guarded", (GuardedProtocol,), {"guard": guard})

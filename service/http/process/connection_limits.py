@@ -12,33 +12,24 @@ from ...config import ServerSettings
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
 
-__all__ = [
-    "Guard",
-    "Refused",
-    "head_too_large",
-    "no_descriptors",
-    "not_http",
-    "problem_refusal",
-    "too_many_ahead",
-]
+__all__ = ["Guard", "Refused", "head_too_large", "no_descriptors", "not_http", "problem_refusal", "too_many_ahead"]
 
 log = logging.getLogger("assay")
 
 LOG_SECONDS = 10.0
 """Minimum time between two log lines about the same kind of refusal."""
 
-RETRY = (b"retry-after", b"1")
 
 MAX_LINGERING = 1024
-"""Maximum number of lingering connections."""
 
 CONGESTED_SECONDS = 2.0
 CONGESTED_RATE = 4 << 20
-"""While too many replies are unread: minimum bytes per second of a client, and seconds on top."""
+"""Seconds and minimum bytes per second in which a client must read its reply while too many replies are unread."""
 
 LINGER_BYTES = 1 << 24
 LINGER_BODIES = 4
-"""Limit of the input dropped from one of them: in bytes, or in multiples of `max_body_bytes` if that is more."""
+"""Limits of the input dropped from a lingering connection: in bytes, and in multiples of `max_body_bytes`; the larger
+applies."""
 
 
 @dataclass
@@ -50,9 +41,8 @@ class Guard:
     """Connections with this descriptor number or a higher one are refused."""
     rejected: Callable[[str], None]
     replies_full: Callable[[], bool] = lambda: False
-    """Whether too many bytes of replies are unread."""
+    """Tells if too many bytes of replies are unread."""
     lingering: int = 0
-    """Number of lingering connections."""
     _logged: dict[str, float] = field(default_factory=dict)
 
     def reply_seconds(self, nbytes: int) -> float:
@@ -85,7 +75,7 @@ class Refused(Exception):
 
 
 def problem_refusal(problem: Problem, reason: str = "", log: str = "") -> Refused:
-    """Return a refusal with a problem document, counted as `reason` or else as the problem's kind."""
+    """Return a refusal with a problem document, counted as `reason`, by default the problem's kind."""
     identity = request_id(None)
     headers = ((b"content-type", MEDIA_TYPE), (b"x-request-id", identity), *problem.headers)
     reply = last_reply(problem.status, headers, problem.document(identity.decode("ascii")))
@@ -104,13 +94,13 @@ def not_http(detail: str) -> Refused:
 
 
 def too_many_ahead() -> Refused:
-    problem = Problem("over-capacity", "Too many pipelined requests.", headers=[RETRY])
+    problem = Problem("over-capacity", "Too many pipelined requests.")
     log = "a connection was closed: its client pipelined too many requests"
     return problem_refusal(problem, "pipelined", log)
 
 
 def no_descriptors(limit: int) -> Refused:
-    problem = Problem("over-capacity", "The service has too many connections.", headers=[RETRY])
+    problem = Problem("over-capacity", "The service has too many connections.")
     log = f"connections are refused: {limit} file descriptors are in use; raise the limit (ulimit -n, LimitNOFILE)"
     return problem_refusal(problem, "descriptors", log)
 

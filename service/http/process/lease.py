@@ -27,11 +27,10 @@ def exit_with_lease(path: Path, linger: float) -> None:
     SIGKILL. Once there has been none for `linger` seconds, this process gets SIGTERM.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    threading.Thread(target=watch, args=(descriptor, path, linger), name="assay-lease", daemon=True).start()
+    threading.Thread(target=end_without_lease, args=(descriptor, path, linger), name="assay-lease", daemon=True).start()
 
 
-def watch(descriptor: int, path: Path, linger: float) -> None:
-    """Wait until there is no lease, then end this process."""
+def end_without_lease(descriptor: int, path: Path, linger: float) -> None:
     used = touched = time.monotonic()
     while True:
         time.sleep(POLL_SECONDS)

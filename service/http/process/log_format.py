@@ -26,8 +26,6 @@ FIELDS = (
 
 
 class JsonLines(logging.Formatter):
-    """Formats each record as one line of JSON."""
-
     def format(self, record: logging.LogRecord) -> str:
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

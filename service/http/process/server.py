@@ -21,7 +21,6 @@ from ..request.origin import OriginCheck
 from ..state import ServiceState
 from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
-from .log_format import start_logging
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
 from .startup_log import StartupLog, announce, announce_drain, announce_ready, announce_stop
@@ -85,18 +84,16 @@ class DrainingServer(uvicorn.Server):
         self.state = state
         self.stop_at: float | None = None
         self.signalled_at = 0.0
-        """When the first signal to end came."""
+        """Time of the first signal to end."""
         self.signal: signal.Signals | None = None
-        """That signal, until the log has it."""
+        """The first signal to end, until it is logged."""
         self.reload_keys = False
         self.startup_log = StartupLog(state.readiness, self.announce_ready)
 
     def announce_ready(self) -> None:
-        """Log that the service is ready; of several processes, the supervisor does."""
-        settings = self.state.config.server
+        """Log that the service is ready, unless a supervisor does."""
         if self.state.fleet is None:
-            url = address(settings, None if settings.uds else self.listener.socket.getsockname()[1])
-            announce_ready(self.state.config, url)
+            announce_ready(self.state.config, self.listener.address(self.state.config.server))
 
     def handle_signals(self) -> None:
         """Handle signals from now on, not only while uvicorn serves."""
@@ -137,11 +134,9 @@ class DrainingServer(uvicorn.Server):
         return time.monotonic() - self.signalled_at < REPEAT_SECONDS
 
     def handle_reload(self, sig: int, frame: FrameType | None = None) -> None:
-        """Reload the API keys; the handler of SIGHUP."""
         self.reload_keys = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Prepare, then listen."""
         await super().startup(sockets)
         if self.started and self.state.fleet is not None:
             self.state.fleet.listens()
@@ -160,14 +155,13 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def log_drain(self) -> None:
-        """Log the first signal, outside of its handler, which may interrupt another line; of workers, nothing."""
+        """Log the first signal unless a supervisor does; not in its handler, which may interrupt another line."""
         number, self.signal = self.signal, None
         if number is not None and self.state.fleet is None:
             seconds = self.state.config.server.drain_seconds if number == signal.SIGTERM else 0.0
             announce_drain(number.name, seconds, f"in flight: {len(self.server_state.tasks)}")
 
     def periodic_checks(self) -> None:
-        """Check timeouts of connections, waiting batches and changed keys."""
         now = time.monotonic()
         for connection in self.open_connections():
             connection.check_timeouts(now)
@@ -208,14 +202,14 @@ class DrainingServer(uvicorn.Server):
             await asyncio.sleep(POLL_SECONDS)
 
     def open_connections(self) -> list[GuardedProtocol]:
-        """Return the open connections."""
-        return [c for c in self.server_state.connections if isinstance(c, GuardedProtocol)]
+        connections = self.server_state.connections
+        return [connection for connection in connections if isinstance(connection, GuardedProtocol)]
 
     async def keep_checking(self) -> None:
         while True:
             self.periodic_checks()
             if not any(server.is_serving() for server in self.servers):
-                for connection in self.open_connections():  # also those with an incomplete request
+                for connection in self.open_connections():  # also with an incomplete request
                     connection.shutdown()
             await asyncio.sleep(1)
 
@@ -231,14 +225,12 @@ class DrainingServer(uvicorn.Server):
 
 def serve(config: Config) -> int:
     """Run the service in this process until a signal ends it; return the exit code."""
-    settings = config.server
-    start_logging(settings.log_level, settings.log_format)
     if not raise_descriptor_limit():
         return FAILED
 
     def listening() -> Listener:
-        listener = listen(settings)
-        announce(config, address(settings, None if settings.uds else listener.socket.getsockname()[1]))
+        listener = listen(config.server)
+        announce(config, listener.address(config.server))
         return listener
 
     return run_server(config, ServiceState(config), listening)
@@ -283,7 +275,7 @@ def uvicorn_config(
 ) -> uvicorn.Config:
     """Return the uvicorn configuration for `app`.
 
-    `rejected` counts refusals before there is a request; `replies_full` tells that clients have to read quickly.
+    `rejected` counts refusals before there is a request; while `replies_full` returns True, clients must read quickly.
     """
     return uvicorn.Config(
         app,  # type: ignore[arg-type]

@@ -33,12 +33,15 @@ DROP_SYN = (
 
 
 class Listener:
-    """A bound socket that can reject new clients while those already connected are still accepted."""
+    """A bound socket that can reject new clients and still accept the clients that are already connected."""
 
     def __init__(self, bound: socket.socket, path: str | None = None) -> None:
         self.socket = bound
         self._path = path
         self._file = None if path is None else os.stat(path)
+
+    def address(self, settings: ServerSettings) -> str:
+        return address(settings, None if settings.uds else self.socket.getsockname()[1])
 
     def stop_accepting(self) -> None:
         """Start no new connections, if the system supports that; pending handshakes are completed.
@@ -55,7 +58,6 @@ class Listener:
                 self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filtering)
 
     def has_waiting(self) -> bool:
-        """Return whether connections wait to be accepted."""
         return bool(events_of(self.socket.fileno()) & select.POLLIN)
 
     def close(self) -> None:
@@ -75,7 +77,7 @@ def events_of(descriptor: int) -> int:
     """Return the state of a socket in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
 
     POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
-    kernel's buffers hold, it shows only once the rest has been read.)
+    kernel's buffers hold, it shows only once enough have been read.)
     """
     poller = select.poll()
     poller.register(descriptor, select.POLLIN | select.POLLRDHUP)
@@ -83,7 +85,6 @@ def events_of(descriptor: int) -> int:
 
 
 def listen(settings: ServerSettings) -> Listener:
-    """Open the listening socket; raises OSError."""
     if settings.uds:
         return listen_on_path(settings.uds, settings.backlog)
     endpoint = (settings.host, settings.port)
@@ -91,7 +92,7 @@ def listen(settings: ServerSettings) -> Listener:
 
 
 def listen_on_path(path: str, backlog: int) -> Listener:
-    """Open a Unix socket, replacing one without a listener; raises OSError.
+    """Open a Unix socket, replacing a socket without a listener; raises OSError.
 
     It is bound under a temporary name and then renamed, so that the path never leads to a socket without a server.
     """

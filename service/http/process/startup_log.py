@@ -1,4 +1,4 @@
-"""What the log says about the start, where the service listens and when it is ready, and about the end."""
+"""Log lines about the start, the address, readiness and the end of the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StartupLog:
         self._ended = False
 
     def check(self) -> None:
-        """Log what has changed; cheap, to be called often."""
+        """Log progress; cheap, to be called often."""
         if self._ended:
             return
         if not self._readiness.starting:
@@ -50,7 +50,6 @@ def announce(config: Config, url: str) -> None:
 
 
 def announce_ready(config: Config, url: str) -> None:
-    """Log that the service is ready, with the addresses for people."""
     pages = []
     if not config.server.uds:
         pages += [f"{url}/ (playground)"] if config.server.playground else []
@@ -59,7 +58,7 @@ def announce_ready(config: Config, url: str) -> None:
 
 
 def announce_drain(name: str, seconds: float, in_flight: str) -> None:
-    """Log that the signal `name` ends the service; `seconds`: for which new requests are still answered."""
+    """Log that the signal `name` ends the service, which answers new requests for `seconds`."""
     if seconds:
         log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
     else:

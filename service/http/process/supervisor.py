@@ -1,8 +1,8 @@
 """Starts, watches and replaces several server processes on one port, and merges their metrics.
 
-Each worker has its own listening socket (SO_REUSEPORT), so that the kernel distributes connections, and those of a
-worker that ends go to the others at once. The first worker listens from the start and answers probes while it
-compiles; the others, and all replacements, listen once they are ready.
+Each worker has its own listening socket (SO_REUSEPORT): the kernel distributes connections, at once without a worker
+that has ended. The first worker listens from the start and answers probes while it compiles; all later ones listen
+once they are ready.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from ..request.runs import RunNames
 from ..request.telemetry.exposition import paced_rendering
 from ..request.telemetry.merged_metrics import MergedMetrics, WorkerMetrics
 from ..request.telemetry.series import SeriesTable
-from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
@@ -51,7 +50,6 @@ START_SECONDS = 120.0
 """Time before the first heartbeat of a worker, which imports its modules on a possibly busy machine."""
 
 WATCH_SECONDS = 0.5
-"""Time between two checks for silent workers."""
 
 ASK_SECONDS = 1.0
 LAST_SECONDS = 1.0
@@ -69,11 +67,11 @@ class Worker:
         self.process = process
         self.ready = False
         self.last_message = now + START_SECONDS
-        """When the last message came; before the first one, when it is due."""
+        """Time of the last message; before the first message, the time when it is due."""
         self.cause = ""
-        """Why it was killed, if it was."""
+        """The reason for killing it, if it was killed."""
         self.stopping = False
-        """Whether it was still alive when it was told to end."""
+        """True if it was alive when it was told to end."""
         self.metrics = WorkerMetrics()
         self.answered = 0
         self.cut_off = 0
@@ -97,15 +95,14 @@ class Supervisor:
         self.port = port
         self.workers: dict[int, Worker] = {}
         self.exits: list[float] = []
-        """When workers ended unexpectedly."""
+        """Times at which workers ended unexpectedly."""
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
         self.runs = RunNames(self.config.server.max_runs)
-        """The names of runs that label the merged metrics."""
         self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
         self.answered = 0
         self.cut_off = 0
-        """Requests that were answered and cut off by workers that have ended."""
+        """Requests that workers answered and cut off before they ended."""
         self._signalled_at = 0.0
         self._announced = False
         self._asked = 0
@@ -152,7 +149,6 @@ class Supervisor:
         self.signal_workers(number)
 
     def signal_workers(self, number: signal.Signals) -> None:
-        """Send a signal to every worker."""
         for worker in self.workers.values():
             if worker.process.poll() is None:
                 worker.process.send_signal(number)
@@ -203,13 +199,12 @@ class Supervisor:
         self.stop(signal.SIGTERM)
 
     def start(self, slot: int) -> Worker:
-        """Start a worker and send it its configuration."""
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as opened:
             opened.enter_context(ours)
             process = self.spawn(theirs.fileno())
             worker = self.workers[slot] = Worker(slot, process, time.monotonic())
-            listen_when_ready = any(other.ready for other in self.workers.values())
+            listen_when_ready = any(sibling.ready for sibling in self.workers.values())
             ours.sendall(startup_message(self.config, self.port, listen_when_ready))
             opened.pop_all()
         worker.listening = asyncio.create_task(self.listen(worker, ours))
@@ -217,7 +212,6 @@ class Supervisor:
 
     @staticmethod
     def spawn(descriptor: int) -> subprocess.Popen[bytes]:
-        """Start the process of a worker, whose end of the channel is `descriptor`."""
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({descriptor})"
         # In a separate process group: Ctrl-C reaches only this process, which forwards it.
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
@@ -227,7 +221,6 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
     async def wait_for_exit(self, worker: Worker) -> int:
-        """Wait for the process to end; return its exit code."""
         while (code := worker.process.poll()) is None:  # polling is enough: a replacement takes seconds
             await asyncio.sleep(0.05)
         if worker.listening is not None:
@@ -270,12 +263,11 @@ class Supervisor:
             scrape.add_done_callback(self._scrapes.discard)
 
     async def answer_scrape(self, worker: Worker, number: int, openmetrics: bool) -> None:
-        """Send a worker the metrics of all workers."""
         body = (await self._rendering()).bytes_in(openmetrics)
         worker.send({"scraped": number, "bytes": len(body)}, body)
 
     async def merge(self) -> SeriesTable:
-        """Ask every worker for what has changed, and add it up; a silent worker counts with its last message."""
+        """Ask every worker for its changes and add them up; a silent worker counts with its last message."""
         self._asked += 1
         reporting = [worker for worker in self.workers.values() if worker.metrics.numbers]
         waiting = {worker: asyncio.get_running_loop().create_future() for worker in reporting}
@@ -287,7 +279,6 @@ class Supervisor:
         return self.merged.merge({worker.slot: worker.metrics for worker in self.workers.values()}, self.metrics())
 
     def metrics(self) -> list[Metric]:
-        """Return the supervisor's own metrics."""
         ready = sum(worker.ready for worker in self.workers.values())
         restarts = CounterMetricFamily(
             "assay_worker_restarts", "Worker processes that were replaced.", labels=["cause"]
@@ -303,8 +294,8 @@ class Supervisor:
     async def watch(self) -> None:
         """Kill silent workers: a stopped process keeps its share of the connections waiting.
 
-        Time in which this process was stuck itself does not count: their messages are still unread. Only one worker is
-        killed at a time, and the messages of the others are read in between.
+        Time in which this process was stuck itself does not count: messages are still unread. Only one worker is killed
+        at a time, and messages of other workers are read in between.
         """
         now = time.monotonic()
         while True:
@@ -317,8 +308,8 @@ class Supervisor:
 
     def kill_silent(self, now: float) -> None:
         """Kill the worker that has been silent longest, if that is too long."""
-        candidates = (one for one in self.workers.values() if not one.cause)
-        worker = min(candidates, key=lambda one: one.last_message, default=None)
+        candidates = (worker for worker in self.workers.values() if not worker.cause)
+        worker = min(candidates, key=lambda candidate: candidate.last_message, default=None)
         if worker is not None and now - worker.last_message > self.config.server.worker_timeout_seconds:
             log.error("worker %d (pid %d) does not respond: killing it", worker.slot, worker.process.pid)
             worker.cause = "silence"
@@ -337,7 +328,6 @@ def worker_config(config: Config) -> Config:
 def supervise(config: Config) -> int:
     """Run the service in several processes until a signal ends it; return the exit code."""
     settings = config.server
-    start_logging(settings.log_level, settings.log_format)
     if not raise_descriptor_limit():
         return FAILED
     if settings.uds or not hasattr(socket, "SO_REUSEPORT"):

@@ -1,7 +1,7 @@
-"""The private names of uvicorn's HTTP protocol that the service uses, under names of its own.
+"""The private names of uvicorn's HTTP protocol that the service uses, under public names.
 
-No other module uses them. `tests/http/process/test_uvicorn_names.py` names those that a version of uvicorn lacks or has
-changed, and pyproject.toml excludes versions that have not been tested.
+No other module uses private names of uvicorn. `tests/http/process/test_uvicorn_names.py` lists the names that a version
+of uvicorn lacks or has changed, and pyproject.toml excludes versions that have not been tested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UvicornProtocol(HttpToolsProtocol):
         raise NotImplementedError
 
     half_closed = False
-    """Whether the client has closed its sending side and waits for a reply."""
+    """True if the client has closed its sending side and waits for a reply."""
 
     def has_disconnected(self) -> bool:
         """Return whether the client has disconnected, not only closed its sending side."""
@@ -40,12 +40,11 @@ class UvicornProtocol(HttpToolsProtocol):
     # Parsing
 
     def feed(self, data: bytes) -> None:
-        """Feed the parser; raises its errors, and those of callbacks."""
+        """Feed the parser; raises its errors and errors of callbacks."""
         self.parser.feed_data(data)
 
     @property
     def http_version(self) -> str:
-        """The version of the request that is being read."""
         return self.parser.get_http_version()
 
     @property
@@ -55,7 +54,6 @@ class UvicornProtocol(HttpToolsProtocol):
 
     @property
     def request_target(self) -> bytes:
-        """Path and query of the request that is being read."""
         return self.url
 
     # The latest request
@@ -133,10 +131,10 @@ class UvicornProtocol(HttpToolsProtocol):
     ) -> bool:
         """Write a reply with one call instead of two messages; return False if the client has disconnected.
 
-        The kernel is asked for that, which takes some microseconds, if the request has `waited`, or half-closed.
+        Only if the request has `waited`, or the client has half-closed, the kernel is asked, which takes microseconds.
 
-        `send` is that of the request's cycle, which is left as its own `send` would leave it. Two messages, and the two
-        small writes that follow from them, make a request with one response a sixth slower
+        `send` belongs to the request's cycle, which afterwards is in the same state as after a call of `send`. Two
+        messages, and the two small writes that follow from them, make a request with one response a sixth slower
         (docs/decisions/uvicorn-protocol-extended.md).
         """
         cycle = send.__self__  # type: ignore[attr-defined]

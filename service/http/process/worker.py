@@ -1,10 +1,9 @@
 """A worker process, started by `supervisor.py`, and its end of the channel to it (a private socket pair).
 
 Messages are JSON objects, one per line, after a first one with the configuration. Every second, and when the supervisor
-asks, the worker sends what has changed in its metrics since the last time, in messages of bounded length, and a
-heartbeat. The supervisor answers `scrape` with the metrics of all workers, as bytes that follow a line with their
-number, and sends the names of runs that label them. When the socket closes, the supervisor has ended and the worker
-drains as after SIGTERM.
+asks, the worker sends the changes of its metrics, in messages of bounded length, and a heartbeat. The supervisor
+answers `scrape` with the metrics of all workers, as bytes that follow a line with their number, and sends the names of
+runs that label them. When the socket closes, the supervisor has ended and the worker drains as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ SEND_SECONDS = 0.01
 
 
 def encode_message(message: dict[str, Any]) -> bytes:
-    """Encode a message as one line of JSON."""
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
 
@@ -86,7 +84,6 @@ class WorkerChannel:
             readiness.check()  # a worker that failed to become ready must not listen
 
     def listens(self) -> None:
-        """Report that this worker accepts connections from now on."""
         self._send({"listening": True})
 
     async def ends(self, cut_off: int) -> None:
@@ -98,8 +95,7 @@ class WorkerChannel:
         """Return the metrics of all workers; raises Problem `not-ready` if the supervisor does not answer."""
         body = await self._scrapes[openmetrics]()
         if body is None:
-            detail = "The supervisor of this process does not answer."
-            raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+            raise Problem("not-ready", "The supervisor of this process does not answer.")
         return body
 
     async def _scrape(self, openmetrics: bool) -> bytes | None:
@@ -121,7 +117,7 @@ class WorkerChannel:
         self._writer.write(encode_message(message))
 
     async def _report(self) -> None:
-        """Send what has changed and a heartbeat, every second and when asked, while the supervisor reads."""
+        """Send changes of the metrics and a heartbeat, every second and when asked, while the supervisor reads."""
         differences = Differences(self._metrics.table)
         with suppress(OSError):
             while not self._writer.is_closing():
@@ -189,7 +185,7 @@ def startup_message(config: Config, port: int, listen_when_ready: bool) -> bytes
 
 
 def read_startup_message(channel: socket.socket) -> tuple[Config, int, bool]:
-    """Return the settings with their keys, the port, and whether to listen only once ready."""
+    """Return the settings with their keys, the port, and True if the worker listens only once it is ready."""
     (length,) = LENGTH.unpack(channel.recv(LENGTH.size, socket.MSG_WAITALL))
     message = json.loads(channel.recv(length, socket.MSG_WAITALL))
     server = ServerSettings.model_validate(message["server"])

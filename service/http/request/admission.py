@@ -2,9 +2,9 @@
 
 Bodies are charged for the bytes that have arrived, so a client that only announces bytes uses no budget. Short bodies
 have a separate budget, and no batch delays them. A long body, which the threads score, waits in a queue, before its
-first byte and between any two messages, while the budget is needed for what bodies before it are about to send; a body
-that waits is not read, so the client keeps the rest. A body without a declared length counts as short until it has
-become long; then it joins the queue.
+first byte and between any two messages, while earlier bodies need the budget for bytes that they are about to send. A
+body that waits is not read. A body without a declared length counts as short until it has become long; then it joins
+the queue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ MESSAGE_BYTES = 1 << 18
 
 TICK_SECONDS = 0.05
 TICKS_A_SECOND = 20
-"""How often the rates of fast bodies are measured."""
 
 FAST_BYTES = 1 << 18
 """Bodies from which fewer bytes are expected within a second do not delay others."""
@@ -51,7 +50,6 @@ MAX_PER_TURN = 64
 """Maximum short requests scored per turn of the event loop, which takes some milliseconds."""
 
 MAX_RETRY_SECONDS = 30
-"""Maximum of `Retry-After`."""
 
 
 class Permit:
@@ -70,12 +68,10 @@ class Permit:
         self._holders = 1
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
-        """Charge more bytes without waiting (see `ByteBudget.charge`)."""
         self.budget.charge(nbytes, before=self.nbytes, patient=patient)
         self.nbytes += nbytes
 
     def hold(self) -> None:
-        """Add a holder."""
         self._holders += 1
 
     def release(self) -> None:
@@ -91,10 +87,9 @@ class ByteBudget:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.in_use = 0
-        """Charged bytes."""
 
     def charge(self, nbytes: int, *, before: int = 0, patient: bool = False) -> None:
-        """Charge bytes of a body, after `before` of the same one; raise Problem `over-capacity` if they do not fit.
+        """Charge bytes of a body that has been charged `before`; raise Problem `over-capacity` if they do not fit.
 
         A `patient` request may exceed the budget, and so may the only body in work.
         """
@@ -103,11 +98,9 @@ class ByteBudget:
         self.in_use += nbytes
 
     def give_back(self, permit: Permit) -> None:
-        """Return the bytes of a permit."""
         self.in_use -= permit.nbytes
 
     def over_capacity(self) -> Problem:
-        """Return the problem `over-capacity`."""
         return over_capacity(1)
 
 
@@ -127,9 +120,8 @@ class BatchPermit(Permit):
         """Create the permit of a body that will have `nbytes` at most."""
         super().__init__(budget, 0)
         self.place = self.since + nbytes / RANK_RATE
-        """Its place in the queue: before bodies of a greater number."""
+        """The queue is in ascending order of this number."""
         self.to_come = nbytes
-        """Bytes that have not arrived."""
         self.complete = False
         self.queued = 0
         """Bytes of the body while it waits for its first turn; 0 afterwards."""
@@ -151,9 +143,9 @@ class BatchPermit(Permit):
 class BatchBudget(ByteBudget):
     """A budget for long bodies, with a queue in the order of their arrival and length. For the event loop only.
 
-    A body is read on if the budget has room for its next message and for what is expected of the bodies before it. So a
+    A body is read on if the budget has room for its next message and for the bytes expected of earlier bodies. So a
     burst of fast clients is read a few bodies at a time, each to its end, and a client that is slow or has stopped
-    delays nobody. If half-read bodies fill the budget, no body would ever be complete: then the first one in the queue
+    delays nobody. If half-read bodies fill the budget, no body would ever be complete: then the first body in the queue
     is the leader, which may exceed the budget until it is complete.
     """
 
@@ -170,7 +162,7 @@ class BatchBudget(ByteBudget):
         self.queued_bytes = 0
         """Bytes of bodies that wait for their first turn."""
         self.waiting = 0
-        """Number of these bodies."""
+        """Number of bodies that wait for their first turn."""
         self._max_waiting = max_waiting
         self._memory_full = memory_full
         self._queue: list[BatchPermit] = []
@@ -178,9 +170,9 @@ class BatchBudget(ByteBudget):
         self._reading: dict[BatchPermit, None] = {}
         """The bodies that are not complete."""
         self._to_come = 0
-        """Sum of their bytes to come."""
+        """Sum of the bytes to come of all bodies that are not complete."""
         self._fast: dict[BatchPermit, None] = {}
-        """Those from which much is expected."""
+        """The bodies from which at least `FAST_BYTES` are expected."""
         self._leader: BatchPermit | None = None
         self._complete = 0
         """Number of bodies that are complete and hold bytes."""
@@ -201,7 +193,7 @@ class BatchBudget(ByteBudget):
         full = self._memory_full()
         if full and not patient:
             detail = "The service's memory is close to its ceiling."
-            raise Problem("memory-full", detail, headers=[(b"retry-after", b"1")])
+            raise Problem("memory-full", detail)
         permit = BatchPermit(self, nbytes)
         waits = full or bool(self._queue) or not self._fits(permit)
         queue_full = self.queued_bytes + queued > self.max_queued_bytes or self.waiting >= self._max_waiting
@@ -223,8 +215,8 @@ class BatchBudget(ByteBudget):
 
     async def take_turn(self, permit: BatchPermit, exchange: Exchange) -> None:
         """Wait until the next message of a body may be read; raise Problem `deadline` and ClientGone."""
-        others_first = self._queue and self._queue[0].place < permit.place
-        if permit is not self._leader and (others_first or not self._fits(permit)):
+        must_queue = self._queue and self._queue[0].place < permit.place
+        if permit is not self._leader and (must_queue or not self._fits(permit)):
             await self._wait(permit, exchange)
 
     def _fits(self, permit: BatchPermit, granted: int = 0) -> bool:
@@ -236,8 +228,7 @@ class BatchBudget(ByteBudget):
         return used <= self.capacity and used + self._expected_before(permit) <= self.capacity
 
     def _expected_before(self, permit: BatchPermit) -> int:
-        """Return the bytes expected of bodies with an earlier place."""
-        return sum(other.expected for other in self._fast if other.place < permit.place)
+        return sum(earlier.expected for earlier in self._fast if earlier.place < permit.place)
 
     def _may_lead(self, permit: BatchPermit) -> bool:
         """Return whether a body may exceed the budget, as nothing in work will make room for it."""
@@ -307,7 +298,6 @@ class BatchBudget(ByteBudget):
         self.serve_queue()
 
     def give_back(self, permit: Permit) -> None:
-        """Return the bytes of a permit."""
         assert isinstance(permit, BatchPermit)
         super().give_back(permit)
         if permit.complete:
@@ -318,7 +308,6 @@ class BatchBudget(ByteBudget):
         self.serve_queue()
 
     def _forget(self, permit: BatchPermit) -> None:
-        """Expect no more bytes of a body."""
         self._to_come -= permit.to_come
         permit.to_come = 0
         del self._reading[permit]
@@ -332,10 +321,10 @@ class BatchBudget(ByteBudget):
             asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
-        """Measure the rates of bodies, so that those that have stopped delay nobody."""
+        """Measure the rates of bodies, so that bodies that have stopped delay nobody."""
         self._ticking = False
         for permit in list(self._fast):
-            if permit.turn is None:  # not the budget delays it
+            if permit.turn is None:  # else the budget delays it
                 permit.last_tick, permit.this_tick = permit.this_tick, 0
                 if permit.expected < FAST_BYTES:
                     del self._fast[permit]
@@ -398,11 +387,10 @@ class LoopBudget:
 
 
 class Admission:
-    """The budgets of one service: one with a queue for batches, and a separate one for short bodies."""
+    """The budgets of one service: a budget with a queue for batches, and a separate one for short bodies."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.short = settings.inline_bytes
-        """Bodies below this many bytes are short."""
         self.resident = ResidentGuard(settings.max_work_bytes)
         self.batches = BatchBudget(
             settings.max_work_bytes, settings.max_queued_bytes, settings.max_queued, lambda: self.resident.exceeded
@@ -414,7 +402,6 @@ class Admission:
 
     @property
     def in_use(self) -> int:
-        """Bytes in work, in both budgets."""
         return self.batches.in_use + self.singles.in_use
 
     @property
@@ -423,7 +410,6 @@ class Admission:
         return self.unread > self.batches.capacity
 
     def over_capacity(self) -> Problem:
-        """Return the problem `over-capacity` of batches."""
         return self.batches.over_capacity()
 
     async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None:
@@ -470,6 +456,6 @@ class Admission:
             self.batches.complete(permit)
 
     def check(self) -> None:
-        """Refuse bodies that are too slow, and read on those that fit; called every second."""
+        """Refuse bodies that are too slow, and read on bodies that fit; called every second."""
         self.batches.check_rates()
         self.batches.serve_queue()

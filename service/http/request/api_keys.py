@@ -9,6 +9,7 @@ import hmac
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from threading import Event, Thread
 
 from pydantic import SecretStr
@@ -25,19 +26,16 @@ CHALLENGES = ((b"www-authenticate", b'Bearer realm="assay"'), (b"www-authenticat
 
 
 class Keys:
-    """The configured keys; without any, every request is accepted.
-
-    A key file is read again when it changes, or on request.
-    """
+    """The configured keys; without any, every request is accepted. A key file is read again when it changes."""
 
     def __init__(self, keys: Iterable[SecretStr], path: str | None = None) -> None:
         self._fixed = digests(keys)
         self._path = path
-        self._known = self._fixed
+        self._digests = self._fixed
         self._signature: tuple[int, int, int] | None = None
         if path is not None:
             self._signature = file_signature(path)
-            self._known += digests(read_keys(path))
+            self._digests += digests(read_keys(path))
         self._reader: Thread | None = None
         self._due = Event()
 
@@ -63,28 +61,28 @@ class Keys:
     def refresh(self) -> None:
         """Read the file again if it has changed; if it is unreadable or has no key, log that and keep the keys."""
         assert self._path is not None
-        found = file_signature(self._path)
-        if found == self._signature:
+        signature = file_signature(self._path)
+        if signature == self._signature:
             return
-        self._signature = found
+        self._signature = signature
         try:
-            self._known = self._fixed + digests(read_keys(self._path))
+            self._digests = self._fixed + digests(read_keys(self._path))
         except (OSError, ValueError) as error:
             log.error("keeping the current keys: %s cannot be used (%s)", self._path, type(error).__name__)
         else:
-            log.info("keys reloaded from %s: now %d", self._path, len(self._known))
+            log.info("keys reloaded from %s: now %d", self._path, len(self._digests))
 
     def check(self, exchange: Exchange) -> None:
         """Raise Problem `unauthorized` unless the request has one of the keys."""
-        if self._known and not self._knows(presented_key(exchange.header(b"authorization"))):
+        if self._digests and not self._accepts(presented_key(exchange.header(b"authorization"))):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
 
-    def _knows(self, presented: bytes) -> bool:
+    def _accepts(self, presented: bytes) -> bool:
         """Compare with the digest of every key, in a time that is independent of the keys."""
         digest = hashlib.sha256(presented).digest()
-        known = [hmac.compare_digest(digest, key) for key in self._known]
-        return any(known)
+        matches = [hmac.compare_digest(digest, accepted) for accepted in self._digests]
+        return any(matches)
 
 
 def digests(keys: Iterable[SecretStr]) -> tuple[bytes, ...]:
@@ -94,10 +92,10 @@ def digests(keys: Iterable[SecretStr]) -> tuple[bytes, ...]:
 def file_signature(path: str) -> tuple[int, int, int]:
     """Return a value that changes with the file's content or a symlink's target; zeros if there is no file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return 0, 0, 0
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def presented_key(authorization: bytes) -> bytes:
@@ -107,8 +105,6 @@ def presented_key(authorization: bytes) -> bytes:
     if scheme.lower() == b"bearer":
         return credentials
     if scheme.lower() == b"basic":
-        try:
+        with suppress(binascii.Error):
             return base64.b64decode(credentials, validate=True).partition(b":")[2]
-        except binascii.Error:
-            return b""
     return b""

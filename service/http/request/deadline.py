@@ -25,7 +25,6 @@ class Deadline:
         return max(0.0, self._moment - perf_counter())
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return the deadline this much earlier."""
         return Deadline(self._moment - seconds)
 
     def check(self) -> None:
@@ -37,25 +36,19 @@ class Deadline:
 def deadline_of(started: float, timeout: bytes | None, max_seconds: float) -> Deadline:
     """Return the deadline `max_seconds` after `started`, or earlier if the header `X-Request-Timeout` says so.
 
-    Raise Problem `invalid-request` if the header is not a number of seconds.
+    Raise Problem `invalid-request` unless the header is a finite number above 0; an empty header is not a number.
     """
-    if timeout is not None:  # an empty header is not a number
-        max_seconds = min(seconds(timeout), max_seconds)
-    return Deadline(started + max_seconds)
-
-
-def seconds(timeout: bytes) -> float:
-    """Parse the header `X-Request-Timeout`; raise Problem unless it is a finite number above 0."""
+    if timeout is None:
+        return Deadline(started + max_seconds)
     try:
-        value = float(timeout)
+        seconds = float(timeout)
     except ValueError:
-        value = math.nan
-    if not (0 < value < math.inf):
+        seconds = math.nan
+    if not (0 < seconds < math.inf):
         issue = Issue("X-Request-Timeout", "invalid_header", "a number of seconds above 0")
         raise Problem("invalid-request", "The header X-Request-Timeout is not a number of seconds.", [issue])
-    return value
+    return Deadline(started + min(seconds, max_seconds))
 
 
 def deadline_exceeded() -> Problem:
-    """Return the problem of a request whose deadline has passed."""
     return Problem("deadline", "The deadline passed before the request was scored; no result was kept.")

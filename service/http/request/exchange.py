@@ -38,7 +38,6 @@ LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
 
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
-"""A valid X-Request-ID: visible ASCII, no spaces."""
 
 _process = secrets.token_hex(8)
 _numbers = count(1)
@@ -48,7 +47,7 @@ class ClientGone(Exception):
     """The client disconnected before its reply was ready."""
 
 
-class Permit(Protocol):
+class HeldBytes(Protocol):
     """Bytes of a budget that a request holds (see `admission.py`)."""
 
     nbytes: int
@@ -60,7 +59,7 @@ class Permit(Protocol):
     def release(self) -> None: ...
 
 
-class Replies(Protocol):
+class ReplyBytes(Protocol):
     """Accounting of replies that clients have not read yet (see `admission.py`)."""
 
     @property
@@ -72,11 +71,10 @@ class Replies(Protocol):
 class Exchange(Request):
     """A request with its id, times and reply.
 
-    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint: `header` reads one
-    dictionary, `reply` sends two messages.
+    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint.
     """
 
-    permit: Permit | None = None
+    permit: HeldBytes | None = None
     """The request's share of the byte budget; the middleware releases it."""
 
     max_queue_seconds: float | None = None
@@ -97,7 +95,7 @@ class Exchange(Request):
     request_body: Body
     """Set by routes that take a body (see `routing.py`)."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: Replies) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: ReplyBytes) -> None:
         super().__init__(scope, receive, send)
         self.receive_message = receive
         self.send_message = send
@@ -117,11 +115,7 @@ class Exchange(Request):
         return self.raw_headers.get(name, b"")
 
     async def reply(
-        self,
-        body: bytes,
-        media_type: bytes = JSON,
-        status: int = 200,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        self, body: bytes, media_type: bytes = JSON, status: int = OK, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> None:
         """Send the complete reply, with the headers of every reply.
 
@@ -160,13 +154,12 @@ class Exchange(Request):
                 raise ClientGone
 
     async def reply_problem(self, problem: Problem) -> None:
-        """Send an error in the form of RFC 9457."""
         document = problem.document(self.request_id.decode("ascii"))
         await self.reply(document, PROBLEM, problem.status, problem.headers)
 
     @property
     def has_message(self) -> bool:
-        """True if `receive_message` returns at once; False also if that is unknown."""
+        """True if `receive_message` is known to return at once."""
         connection = self.scope.get(CONNECTION)
         return connection is not None and connection.has_message(self.receive_message)
 

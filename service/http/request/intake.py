@@ -1,14 +1,15 @@
 """Checks of every request with a body, before its endpoint is called.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
-`admission.py`). Every route that takes a body has an `Intake`, and stores the body as
-`exchange.request_body`.
+`admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 
 from starlette.types import Message
@@ -38,56 +39,46 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
         raise Problem("invalid-request", "JSON requests take no query parameters.", [issue])
 
 
+@dataclass
 class Intake:
-    """Reads the bodies of one route.
+    """Reads the bodies of one route."""
 
-    `max_bytes` is a limit below the server's `max_body_bytes`. `check_query` is called with the media type before the
-    body is read, and raises Problem. With `named_runs`, requests may name their run (see `runs.py`); the
-    query that `check_query` and the endpoint see does not have the name.
-    """
+    settings: ServerSettings
+    readiness: Readiness
+    admission: Admission
+    _: KW_ONLY
+    media_types: tuple[bytes, ...] = (JSON,)
+    max_bytes: int = sys.maxsize
+    """The limit of this route, besides the server's `max_body_bytes`."""
+    check_query: Callable[[Exchange, bytes], None] = refuse_query
+    """Called with the media type before the body is read; raises Problem."""
+    named_runs: bool = False
+    """True if requests may name their run (see `runs.py`), which `check_query` and the endpoint do not see."""
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        readiness: Readiness,
-        admission: Admission,
-        media_types: tuple[bytes, ...] = (JSON,),
-        max_bytes: int | None = None,
-        check_query: Callable[[Exchange, bytes], None] = refuse_query,
-        named_runs: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._readiness = readiness
-        self._admission = admission
-        self._media_types = media_types
-        self._check_query = check_query
-        self._named_runs = named_runs
-        self._max_bytes = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
+    def __post_init__(self) -> None:
+        self.max_bytes = min(self.max_bytes, self.settings.max_body_bytes)
 
     async def take(self, exchange: Exchange) -> Body:
-        """Read the body of a request once the service is ready and the body is admitted.
-
-        Raise Problem for every error except in the content of the body, and ClientGone.
-        """
-        max_seconds = exchange.max_queue_seconds or self._settings.deadline_seconds
+        """Read the body of a request once the service is ready and admits it; raise Problem and ClientGone."""
+        max_seconds = exchange.max_queue_seconds or self.settings.deadline_seconds
         timeout = exchange.raw_headers.get(b"x-request-timeout")
         deadline = exchange.deadline = deadline_of(exchange.started, timeout, max_seconds)
-        if self._readiness.starting and exchange.max_queue_seconds is not None:
-            await self._readiness.wait_until_started(deadline.left)
-        self._readiness.check()
-        media_type = media_type_of(exchange.header(b"content-type"), self._media_types)
-        if self._named_runs:
+        if self.readiness.starting and exchange.max_queue_seconds is not None:
+            await self.readiness.wait_until_started(deadline.left)
+        self.readiness.check()
+        media_type = media_type_of(exchange.header(b"content-type"), self.media_types)
+        if self.named_runs:
             self._take_run(exchange, media_type)
-        self._check_query(exchange, media_type)
+        self.check_query(exchange, media_type)
         encoding = check_encoding(exchange.header(b"content-encoding"))
         data = await self._read(exchange, compressed=bool(encoding))
-        inline = not encoding and media_type == JSON and len(data) < self._settings.inline_bytes
+        inline = not encoding and media_type == JSON and len(data) < self.settings.inline_bytes
         if inline:
             deadline.check()
         return Body(data, encoding, media_type, inline)
 
     def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
-        """Set the run of the exchange, and remove it from the query; raise Problem, also with other errors of it."""
+        """Set the run of the exchange, and remove it from the query; raise Problem with every error of the query."""
         scope = exchange.scope
         header, query = exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
         if header is None and not query:
@@ -96,7 +87,7 @@ class Intake:
         if issues:
             exchange.run = ""
             try:
-                self._check_query(exchange, media_type)
+                self.check_query(exchange, media_type)
             except Problem as problem:
                 issues += problem.issues
             raise invalid_request(issues)
@@ -109,9 +100,9 @@ class Intake:
         """
         length = exchange.header(b"content-length")
         declared = int(length) if length.isdigit() else 0
-        if declared > self._max_bytes:
-            raise too_large(self._max_bytes)
-        admission, left = self._admission, self._settings.body_seconds
+        if declared > self.max_bytes:
+            raise too_large(self.max_bytes)
+        admission, left = self.admission, self.settings.body_seconds
         weight = COMPRESSED if compressed else 1
         if declared >= admission.short:
             exchange.short = False
@@ -128,7 +119,7 @@ class Intake:
             more = message.get("more_body", False)
             total = len(body) + len(part)
             if more or body or total >= admission.short:  # not one message that is scored at once
-                await admission.charge(exchange, len(part), total, declared or self._max_bytes, more, weight)
+                await admission.charge(exchange, len(part), total, declared or self.max_bytes, more, weight)
             if not more:
                 break
             body += part
@@ -140,20 +131,16 @@ class Intake:
         return body
 
     def _part(self, message: Message, before: int) -> bytes:
-        """Return the part of the body in a message, which follows `before` bytes."""
         if message["type"] == "http.disconnect":
             raise ClientGone
         part: bytes = message.get("body", b"")
-        if before + len(part) > self._max_bytes:
-            raise too_large(self._max_bytes)
+        if before + len(part) > self.max_bytes:
+            raise too_large(self.max_bytes)
         return part
 
 
 async def receive(exchange: Exchange, seconds: float) -> Message:
-    """Return the next message.
-
-    Raise Problem `too-slow` after `seconds`, or once its permit says so, and `deadline` at the deadline of the request.
-    """
+    """Return the next message; raise Problem `too-slow` after `seconds` or if the permit says so, and `deadline`."""
     permit, until_deadline = exchange.permit, exchange.deadline.left
     try:
         async with asyncio.timeout(min(seconds, until_deadline)) as timer:

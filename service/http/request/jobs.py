@@ -1,4 +1,4 @@
-"""The fork server of jobs, and what runs in the process of a job; `processes` has the service's end.
+"""The fork server of jobs, and the loop of a job's process; `processes` has the service's end.
 
 The service passes the fork server one end of a socket pair for each process. The server forks, tells the service the
 process's id, passes it a descriptor of the process, and reports how the process ended. Through the same socket the
@@ -40,7 +40,7 @@ __all__ = [
     "OUTCOME",
     "STATUS",
     "TAKEN",
-    "Call",
+    "JobCall",
     "Jobs",
     "Outcome",
     "serve",
@@ -66,30 +66,23 @@ GRACE_SECONDS = 2
 """CPU time beyond a job's deadline: a fallback, as the service kills the process at the deadline."""
 
 CHANNEL = 3
-"""The descriptor of the channel in the process of a job, the only one besides the standard ones."""
+"""The descriptor of the channel in the process of a job, which has no others besides the standard ones."""
 
 PR_SET_PDEATHSIG = 1
 
 
-class Call(BaseModel):
-    """What a job is asked, besides the body."""
+class JobCall(BaseModel):
+    """The name, limits and arguments of a job; its body is passed separately."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     job: str
-    """Its name in the table of jobs."""
+    """Name in the table of jobs."""
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
-    limits: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """The fields of `Limits`."""
+    limits: Limits = Limits(0, 0, 0, 0)
     encoding: str = ""
-    """The Content-Encoding of the body."""
     arguments: dict[str, Any] = {}
-    """What this job needs besides."""
-
-    @property
-    def request_limits(self) -> Limits:
-        return Limits(*self.limits)
 
     @property
     def deadline(self) -> Deadline:
@@ -115,9 +108,9 @@ class Outcome(BaseModel):
         return times
 
 
-Job = Callable[[bytes, Call, StageTimes], bytes | Iterable[list[Buffer]]]
-"""Takes a body, the call and the times, which it sets. Returns the result, or yields the parts of each frame of it:
-what it has yielded is not lost if its process is killed."""
+Job = Callable[[bytes, JobCall, StageTimes], bytes | Iterable[list[Buffer]]]
+"""Takes a body, the call and the times, which it sets. Returns the result, or yields the parts of each frame of the
+result: frames that it has yielded are not lost if its process is killed."""
 
 Jobs = Mapping[str, Job]
 
@@ -126,7 +119,7 @@ Jobs = Mapping[str, Job]
 
 
 def serve(descriptor: int, jobs: Jobs) -> None:
-    """Fork a process for each socket that arrives on the one of this descriptor, until the service closes it."""
+    """Fork a process for each socket that arrives through the socket `descriptor`, until the service closes it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the service ends jobs itself, once it has drained
     gc.collect()
@@ -156,7 +149,6 @@ def serve(descriptor: int, jobs: Jobs) -> None:
 
 
 def report_end(process: int, pid: int, channel: socket.socket) -> None:
-    """Tell the service how a process has ended."""
     os.close(process)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with channel, suppress(OSError):
@@ -188,7 +180,7 @@ def isolate(channel: socket.socket) -> socket.socket:
     os.dup2(channel.detach(), CHANNEL)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > CHANNEL:
-            with suppress(OSError):  # the list's own
+            with suppress(OSError):  # the descriptor of the listing
                 os.close(int(name))
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_NOFILE, MAX_DESCRIPTORS)
@@ -208,7 +200,6 @@ def die_with(parent: int) -> None:
 
 
 def limit(kind: int, value: int) -> None:
-    """Lower a limit for good if the system permits it."""
     with suppress(OSError, ValueError):
         resource.setrlimit(kind, (value, value))
 
@@ -227,16 +218,15 @@ def work(channel: socket.socket, jobs: Jobs) -> bool:
     return True
 
 
-def take(request: BinaryIO) -> tuple[Call, bytes]:
+def take(request: BinaryIO) -> tuple[JobCall, bytes]:
     """Return the call and the body of a job, and free their memory in the file."""
     request.seek(0)
     head, body = request.readline(), request.read()
     request.truncate(0)
-    return Call.model_validate_json(head), body
+    return JobCall.model_validate_json(head), body
 
 
-def perform(call: Call, body: bytes, jobs: Jobs, reply: BinaryIO) -> Outcome:
-    """Run one job and write its result."""
+def perform(call: JobCall, body: bytes, jobs: Jobs, reply: BinaryIO) -> Outcome:
     times = StageTimes()
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + call.deadline.left) + GRACE_SECONDS

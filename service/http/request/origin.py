@@ -23,7 +23,6 @@ OWN_SITES = frozenset({b"same-origin", b"none"})
 
 MAX_CACHED_HOSTS = 64
 
-
 WRONG_HOST = (
     "This service listens on loopback, where `Host` must be localhost, an IP address, or one of `allowed_hosts`."
 )

@@ -31,7 +31,7 @@ from ..wire.stage_times import StageTimes
 from ..wire.task_batch import Rest
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
-from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, Call, Outcome
+from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
 from .worker_threads import WorkerThreads
 
 __all__ = ["JOB_SERVER", "ForkServer", "Processes", "Reply", "joined", "memory_of", "new_call"]
@@ -50,7 +50,6 @@ MAX_KEPT_BYTES = 256 << 20
 """Maximum memory of a process that is kept for the next job."""
 
 POLL_SECONDS = 0.05
-"""Time between two checks of a running job."""
 
 START_SECONDS = 60.0
 """Maximum time until a new process reports: the fork server may still be loading."""
@@ -59,11 +58,12 @@ END_SECONDS = 10.0
 """Maximum time that the kernel takes to end a killed process."""
 
 ATTEMPTS = 3
-"""Processes that a job is given to before it counts as impossible: one that was killed while idle took nothing."""
+"""Processes to which a job is given before it fails: a process that was killed while idle took nothing."""
 
 RESERVE = 0.1
 MAX_RESERVE_SECONDS = 1.0
-"""Part of the time of a request, and maximum, that is left for the reply when its job is killed, and then again."""
+"""Share of a request's time, and its maximum, between the end of the job and of the wait for its reply, and between
+the end of that wait and the deadline."""
 
 JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
 """The module of the fork server, with everything that a job needs."""
@@ -82,20 +82,17 @@ class NotTaken(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """What a job has left: the complete frames of its result, and its error, if any."""
+    """The complete frames of a job's result, and its error, if any."""
 
     frames: Sequence[bytes]
     error: Problem | None
 
 
 class ForkServer:
-    """The fork server of this process, a separate interpreter that has loaded what jobs need.
-
-    It is started once, by `start` or by the first job, and ends with this process.
-    """
+    """The fork server of this process, which the first job starts: a separate interpreter with the modules of jobs."""
 
     def __init__(self, module: str = JOB_SERVER) -> None:
-        """Run `main` of this module in it, with the number of a descriptor."""
+        """Run `main` of this module in the fork server, with the number of a descriptor."""
         self._module = module
         self._lock = Lock()
         self._control: socket.socket | None = None
@@ -103,12 +100,10 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs; raise OSError."""
         with self._lock:
             self._started()
 
     def fork(self) -> JobProcess:
-        """Return a new process; raise OSError."""
         for _ in range(ATTEMPTS):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs, self._lock:
@@ -148,7 +143,6 @@ class ForkServer:
         return ours
 
     def close(self) -> None:
-        """End it and its processes."""
         with self._lock:
             if self._owner == os.getpid():
                 self._stop()
@@ -181,7 +175,7 @@ class JobProcess:
         self._poller.register(channel, select.POLLIN)
         self._poller.register(self._process, select.POLLIN)
         self.exit_code: int | None = None
-        """How it ended, if that is known."""
+        """None if the process has not ended, or its exit code is unknown."""
 
     def begin(self, request: BinaryIO, reply: BinaryIO) -> None:
         """Give it a job; raise NotTaken if it has ended."""
@@ -191,7 +185,7 @@ class JobProcess:
             raise NotTaken from None
 
     def next_event(self, seconds: float) -> bytes:
-        """Return TAKEN, DONE or ENDED; empty if nothing happens in this time."""
+        """Return TAKEN, DONE or ENDED; nothing if none of them happens in this time."""
         events = {descriptor for descriptor, _ in self._poller.poll(1e3 * seconds)}
         if not events:
             return b""
@@ -208,7 +202,6 @@ class JobProcess:
         return message
 
     def kill(self) -> None:
-        """Kill it and return once it is dead."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
         poller = select.poll()
@@ -233,7 +226,6 @@ class Processes:
 
     @property
     def unfinished(self) -> int:
-        """Jobs that run or wait."""
         return self._threads.unfinished
 
     async def answer(self, job: str, exchange: Exchange, limits: Limits, **arguments: object) -> None:
@@ -245,22 +237,22 @@ class Processes:
     async def complete(self, rest: Rest, exchange: Exchange, limits: Limits, *, partial: bool = False) -> Answer:
         """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
 
-        The few of a short request are scored here at once. partial: if there is no time for all others, those that are
-        left get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without any is over
-        its deadline then.
+        The few rows of a short request are scored here at once. partial: if there is not enough time, rows that are not
+        scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
+        SCORE is then over its deadline.
         """
         partial = partial and rest.has_score
-        others = rest.others
-        if exchange.request_body.inline and others.is_quick:
+        other_rows = rest.others
+        if exchange.request_body.inline and other_rows.is_quick:
             times = StageTimes()
-            outcomes = score_others(others, limits, times)
+            outcomes = score_others(other_rows, limits, times)
             exchange.times.add(times)
             return rest.complete(outcomes)
 
         def completed(reply: Reply) -> Answer:
             if reply.error is not None and not (partial and reply.error.kind == "deadline"):
                 raise reply.error
-            outcomes = assemble(others, read_pieces(others, reply.frames))
+            outcomes = assemble(other_rows, read_pieces(other_rows, reply.frames))
             left_out = any(isinstance(outcome, TaskScores) and outcome.unscored is not None for outcome in outcomes)
             if left_out and reply.error is None:
                 raise RuntimeError("a job has left out rows")
@@ -268,19 +260,19 @@ class Processes:
 
         deadline = exchange.deadline
         if not partial:
-            return await self.run(new_call("reward", deadline, limits), others.pack, exchange, completed)
+            return await self.run(new_call("reward", deadline, limits), other_rows.pack, exchange, completed)
         reserve = min(MAX_RESERVE_SECONDS, RESERVE * deadline.left)
         call = new_call("reward", deadline.earlier(2 * reserve), limits)
         try:
-            return await self.run(call, others.pack, exchange, completed, deadline.earlier(reserve))
+            return await self.run(call, other_rows.pack, exchange, completed, deadline.earlier(reserve))
         except Problem as problem:
             if problem.kind != "deadline":
                 raise
-        return rest.complete(assemble(others, []))
+        return rest.complete(assemble(other_rows, []))
 
     async def run(
         self,
-        call: Call,
+        call: JobCall,
         pack: Callable[[], Sequence[Buffer]],
         exchange: Exchange,
         complete: Callable[[Reply], T],
@@ -316,9 +308,9 @@ class Processes:
         return result
 
     def _watch(
-        self, call: Call, body: Sequence[Buffer], max_bytes: int, abandoned: Event
+        self, call: JobCall, body: Sequence[Buffer], max_bytes: int, abandoned: Event
     ) -> tuple[Reply, Outcome | None]:
-        """Run the job in a process, in another one if the first ended before it took the job; raise ClientGone."""
+        """Run the job in a process; take another process if the first ended before it took the job."""
         for _ in range(ATTEMPTS):
             try:
                 with memory_file("assay-request") as request, memory_file("assay-reply") as reply:
@@ -333,11 +325,10 @@ class Processes:
             except OSError as error:
                 log.error("a process for a job cannot be started: %s", error.strerror or error)
                 break
-        detail = "The service cannot start a process for this request now."
-        raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+        raise Problem("not-ready", "The service cannot start a process for this request now.")
 
     def _run_once(
-        self, call: Call, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
+        self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
     ) -> Problem | None:
         """Run the job in a process, which is dead before this returns or waits for the next job; return its error.
 
@@ -370,8 +361,7 @@ class Processes:
         return None
 
     def _acquire(self) -> JobProcess:
-        """Return an idle process or a new one; raise OSError."""
-        with suppress(IndexError):  # another thread may take the last one at the same time
+        with suppress(IndexError):  # another thread may take the last process at the same time
             return self._idle.pop()
         return self._server.fork()
 
@@ -386,20 +376,17 @@ class Processes:
 
 def new_call(
     job: str, deadline: Deadline, limits: Limits, encoding: bytes = b"", arguments: Mapping[str, object] | None = None
-) -> Call:
-    """Return the call of a job."""
-    numbers = limits.max_body_bytes, limits.max_responses, limits.max_reference_bytes, limits.max_compared_bytes
+) -> JobCall:
     moment = perf_counter() + deadline.left
-    return Call(job=job, moment=moment, limits=numbers, encoding=encoding.decode(), arguments=dict(arguments or {}))
+    return JobCall(job=job, moment=moment, limits=limits, encoding=encoding.decode(), arguments=dict(arguments or {}))
 
 
 def memory_file(name: str) -> BinaryIO:
-    """Return a new file in memory."""
     return open(os.memfd_create(name), "w+b")
 
 
 def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[Reply, Outcome | None]:
-    """Return what a job has left, and its outcome unless it was killed; raise RuntimeError if it failed."""
+    """Return the reply of a job, and its outcome unless it was killed; raise RuntimeError if it failed."""
     file.seek(0)
     frames = list(read_frames(file))
     result = [frame for kind, frame in frames if kind != OUTCOME]
@@ -417,7 +404,7 @@ def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[R
 
 
 def joined(reply: Reply) -> bytes:
-    """Return the whole result of a job; raise its error."""
+    """Return the frames of a job's result as one; raise its error."""
     if reply.error is not None:
         raise reply.error
     return reply.frames[0] if len(reply.frames) == 1 else b"".join(reply.frames)

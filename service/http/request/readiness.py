@@ -1,4 +1,4 @@
-"""Whether the process is ready to score."""
+"""The readiness of the process to score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = ["Readiness"]
 log = logging.getLogger("assay")
 
 POLL_SECONDS = 0.05
-"""Seconds between two checks of whether the preparation has ended."""
 
 
 class Readiness:
@@ -25,7 +24,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self.obstacle: str | None = "The kernels are being compiled."
-        """Why the process cannot score, as a sentence; None once it is ready."""
+        """A sentence that says why the process cannot score; None once it is ready."""
         self.starting = True
         """True until the preparation has ended, successfully or not."""
         self.draining = False
@@ -59,4 +58,4 @@ class Readiness:
         detail = self.obstacle
         if self.starting and (compiled := progress())[0]:
             detail = "The kernels are being compiled: {} of {} functions.".format(*compiled)
-        raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+        raise Problem("not-ready", detail)

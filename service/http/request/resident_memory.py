@@ -13,13 +13,12 @@ from time import perf_counter
 __all__ = ["ResidentGuard"]
 
 HEADROOM_BYTES = 190 << 20
-"""Memory beyond the size when the service became ready, besides that for bodies."""
+"""Memory beyond the size when the service became ready, without the memory of bodies."""
 
 BYTES_PER_WORK_BYTE = 5
 """Bytes of memory per byte in work at which new batches are refused: one less than the ceiling's six."""
 
 FRESH_SECONDS = 0.1
-"""Maximum age of a measurement."""
 
 STATM = "/proc/self/statm"
 
@@ -47,7 +46,7 @@ class ResidentGuard:
             self._measured = now
             self._resident = resident_bytes()
             if self._resident > self.limit:
-                trim()
+                return_free_memory()
                 self._resident = resident_bytes()
         return self._resident > self.limit > 0
 
@@ -61,8 +60,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def trim() -> None:
-    """Make glibc return free memory to the system."""
+def return_free_memory() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

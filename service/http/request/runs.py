@@ -27,15 +27,12 @@ DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
 
 
 def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
-    """Return the issue of an invalid name, which `path` leads to."""
+    """Return the issue of a name at `path`, if the name is invalid."""
     return [] if VALID.fullmatch(name) else [Issue(path, reason, DETAIL)]
 
 
 def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:
-    """Read the name of a run from the header `X-Assay-Run` or the query's `run`.
-
-    Return it (empty if the request has none), the query without it, and every issue.
-    """
+    """Return the run of a request, by the header or the query's `run`, the query without it, and every issue."""
     name, issues = "", []
     if header is not None:
         name = header.decode("latin-1")
@@ -43,11 +40,11 @@ def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue
     if b"run" not in query:
         return name, query, issues
     parts = query.split(b"&")
-    given = [part for part in parts if part.partition(b"=")[0] == b"run"]
-    if given:
-        query = b"&".join(part for part in parts if part not in given)
-        names = [unquote_plus(part.partition(b"=")[2].decode("latin-1"), "latin-1") for part in given]
-        if len(given) > 1:
+    run_parts = [part for part in parts if part.partition(b"=")[0] == b"run"]
+    if run_parts:
+        query = b"&".join(part for part in parts if part not in run_parts)
+        names = [unquote_plus(part.partition(b"=")[2].decode("latin-1"), "latin-1") for part in run_parts]
+        if len(names) > 1:
             issues.append(Issue("query.run", "repeated_setting", "given more than once"))
         elif header is not None and names != [name]:
             issues.append(Issue("query.run", "repeated_setting", "the header X-Assay-Run gives another name"))
@@ -71,7 +68,7 @@ class RunNames:
         self._warned = False
 
     def label(self, name: str) -> str:
-        """Return the label of a run by its name; of the empty name, `unnamed`."""
+        """Return the label of a run by its name; `unnamed` if the name is empty."""
         return self._labels.get(name) or self._admit(name)
 
     def _admit(self, name: str) -> str:
@@ -85,5 +82,5 @@ class RunNames:
         return OTHER
 
     def follow(self, names: Iterable[str]) -> None:
-        """Label these runs by their names, too; the caller bounds their number."""
+        """Label these runs by their names; the caller bounds the number of names."""
         self._labels.update((name, name) for name in names)

@@ -11,7 +11,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 __all__ = ["continue_trace", "format_traceparent", "parent_context"]
 
 MAX_BYTES = 512
-"""Maximum length of a `traceparent`; the propagator would log a warning about each longer one."""
+"""Maximum length of a `traceparent`; the propagator would log a warning if it were longer."""
 
 PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -32,5 +32,4 @@ def continue_trace(traceparent: bytes) -> SpanContext | None:
 
 
 def format_traceparent(span: SpanContext) -> bytes:
-    """Return the `traceparent` of a span."""
     return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}".encode("ascii")

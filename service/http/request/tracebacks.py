@@ -8,10 +8,7 @@ __all__ = ["forget_frames", "format_traceback"]
 
 
 def format_traceback(error: BaseException) -> str:
-    """Format the tracebacks of an error and its causes, root cause first, without messages.
-
-    Messages may quote a request.
-    """
+    """Format the tracebacks of an error and its causes, root cause first; no messages, which may quote a request."""
     parts = []
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:

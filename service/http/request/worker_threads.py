@@ -12,21 +12,17 @@ from typing import TypeVar
 
 from ..wire.problems import Problem
 from .deadline import Deadline, deadline_exceeded
-from .exchange import ClientGone, Exchange, Permit
+from .exchange import ClientGone, Exchange, HeldBytes
 
 __all__ = ["WorkerThreads"]
 
 T = TypeVar("T")
 
 POLL_SECONDS = 0.01
-"""Time between two checks of whether jobs may start."""
 
 
 class WorkerThreads:
-    """A fixed number of threads with a bounded queue. Kernels release the GIL.
-
-    Short bodies that need a thread (compressed ones) have a separate one, so that no batch delays them.
-    """
+    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays."""
 
     def __init__(self, threads: int, max_queued: int, paused: Callable[[], bool] = lambda: False) -> None:
         """Start no job while `paused` returns True."""
@@ -35,19 +31,14 @@ class WorkerThreads:
         self._short = ThreadPoolExecutor(1, thread_name_prefix="assay-short")
         self._lock = Lock()
         self._capacity = threads + max_queued
-        self._unfinished = 0
-
-    @property
-    def unfinished(self) -> int:
+        self.unfinished = 0
         """Jobs that run or wait."""
-        return self._unfinished
 
     async def run(self, job: Callable[[], T], exchange: Exchange, until: Deadline | None = None) -> T:
         """Return the job's result, or raise its error.
 
-        until: a deadline before the one of the request. Raise Problem `over-capacity` if the queue is full, Problem
-        `deadline`, and ClientGone: then a queued job is
-        cancelled, and the result of a running one is dropped.
+        until: a deadline earlier than the request's. Raise Problem `over-capacity` if the queue is full, Problem
+        `deadline`, and ClientGone: then a queued job is cancelled, and the result of a running job is dropped.
         """
         deadline = until or exchange.deadline
         submitted = self._submit(job, exchange, deadline)
@@ -66,9 +57,9 @@ class WorkerThreads:
 
     def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
         with self._lock:
-            if self._unfinished >= self._capacity and exchange.max_queue_seconds is None:
-                raise Problem("over-capacity", "The queue of batches is full.", headers=[(b"retry-after", b"1")])
-            self._unfinished += 1
+            if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
+                raise Problem("over-capacity", "The queue of batches is full.")
+            self.unfinished += 1
         submitted = perf_counter()
 
         def timed() -> T:
@@ -87,15 +78,15 @@ class WorkerThreads:
 
     def _finished(self, _future: object) -> None:
         with self._lock:
-            self._unfinished -= 1
+            self.unfinished -= 1
 
     def close(self) -> None:
-        """Accept no more jobs and drop the queued ones; do not wait for those that run."""
+        """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
         for pool in (self._short, self._pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def hold_until_done(permit: Permit, job: Future[T]) -> None:
+def hold_until_done(permit: HeldBytes, job: Future[T]) -> None:
     """Hold the permit until the job is done, even if it was abandoned: until then it uses memory."""
     loop = asyncio.get_running_loop()
 

@@ -21,7 +21,7 @@ MAX_METADATA = 1 << 16
 """Maximum bytes of one message's metadata: 64 KiB can describe a schema that takes 75 MiB of memory."""
 
 MAX_EXTRA_MESSAGES = 1024
-"""Maximum messages without rows, beyond one for each with rows: a dictionary may precede every batch."""
+"""Maximum by which messages without rows may outnumber messages with rows: a dictionary may precede every batch."""
 
 DICTIONARY, RECORD_BATCH = 2, 3
 """Numbers of Arrow's union `MessageHeader`."""

@@ -24,7 +24,7 @@ MAX_WINDOW_BYTES = 1 << 27
 """Maximum window of a zstd frame; `zstd -22 --ultra` uses it."""
 
 MAX_RATIO = 200
-"""Maximum compression ratio: gzip reaches 1000, zstd has no limit, rollouts with one repeated prompt stay below 50."""
+"""Maximum compression ratio: gzip reaches 1000, zstd has no limit, rollouts of a single prompt stay below 50."""
 
 MIN_RATIO_BYTES = 1 << 20
 """Decompressed bytes up to which the ratio does not matter."""
@@ -45,12 +45,9 @@ else:
 
 
 ENCODINGS = tuple(name.decode() for name in (*ENCODING_NAMES, *DECOMPRESSORS))
-"""The values of Content-Encoding that this service takes."""
 
 
 class Body(NamedTuple):
-    """The body of a request as received, with its encoding and media type."""
-
     data: bytes | bytearray
     encoding: bytes
     """`gzip`, `zstd`, or empty."""
@@ -64,7 +61,7 @@ class Body(NamedTuple):
 
 
 def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARROW)) -> bytes:
-    """Return the one of `supported` that the header names.
+    """Return the media type of `supported` that the header names.
 
     A missing header means JSON: many HTTP libraries send none with plain bytes. Raise Problem `unsupported-media-type`
     for any other type, and for JSON that is not in UTF-8.
@@ -82,8 +79,8 @@ def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARR
 
 def check_encoding(encoding: bytes) -> bytes:
     """Return the Content-Encoding's canonical name, empty for none; raise Problem if it is not supported."""
-    given = encoding.strip().lower()
-    name = ENCODING_NAMES.get(given, given)
+    name = encoding.strip().lower()
+    name = ENCODING_NAMES.get(name, name)
     if not name or name in DECOMPRESSORS:
         return name
     supported = b", ".join(DECOMPRESSORS).decode()

@@ -1,4 +1,4 @@
-"""The contract of the HTTP service as pydantic models: what OpenAPI describes.
+"""The contract of the HTTP service as pydantic models, for the OpenAPI document.
 
 The hot path does not use them: `json_codec` decodes requests, and a test checks that both accept the same ones.
 """
@@ -65,8 +65,7 @@ class ScoreRequest(Contract):
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(
-        default=[],
-        description="The reference of each response. Optional with one reference, or one per response.",
+        default=[], description="The reference of each response. Optional with one reference, or one per response."
     )
     config: Overrides = Field(
         default={},

@@ -1,6 +1,6 @@
-"""What passes between the service and the processes of its jobs: JSON heads, and columns as bytes.
+"""Frames between the service and the processes of its jobs: JSON heads, and columns as bytes.
 
-Nothing here can execute what it reads: a head is JSON, a column is numbers of one of three types, and every length is
+Nothing that is read can be executed: a head is JSON, a column is numbers of one of three types, and every length is
 checked.
 """
 
@@ -33,7 +33,7 @@ def write_frame(file: BinaryIO, kind: bytes, *parts: Buffer) -> None:
 
 
 def read_frames(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield kind and bytes of the complete frames of a file; its writer may have been killed while writing the last."""
+    """Yield kind and bytes of the complete frames of a file, whose writer may have been killed."""
     while len(head := file.read(HEAD.size)) == HEAD.size:
         kind, length = HEAD.unpack(head)
         frame = file.read(length)
@@ -50,7 +50,7 @@ def pack(head: Mapping[str, Any], columns: Sequence[np.ndarray]) -> list[Buffer]
 
 
 def unpack(frame: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return the head and the columns, which are read-only; raise ValueError if the frame is not what `pack` makes."""
+    """Return the head and the read-only columns of a frame made by `pack`; raise ValueError for any other."""
     try:
         (length,) = LENGTH.unpack_from(frame)
         position = LENGTH.size + length

@@ -14,16 +14,20 @@ from ...errors import Issue
 __all__ = ["KINDS", "MAX_ERRORS", "Kind", "Problem", "Refusal", "invalid_request"]
 
 MAX_ERRORS = 100
-"""Maximum number of issues in one document; `error_count` is the number of all."""
+"""Maximum number of issues in one document; its `error_count` counts all issues."""
 
 MAX_PATH = 128
-"""Maximum characters of a path: an unknown field's name is the client's and may have any length."""
+"""Maximum characters of a path, which may contain a name of any length from the request."""
 
 MEDIA_TYPE = b"application/problem+json"
 
 
+TRANSIENT = (429, 503)
+RETRY_SOON = ((b"retry-after", b"1"),)
+
+
 class Kind(NamedTuple):
-    """One kind of error: its status, its title, and what to do about it."""
+    """One kind of error: its status, its title, and advice for the client."""
 
     status: int
     title: str
@@ -58,7 +62,10 @@ KINDS = {
 
 
 class Problem(Exception):
-    """An error reply; `detail` and `issues` never quote the request's texts."""
+    """An error reply; `detail` and `issues` never quote the request's texts.
+
+    headers: by default `Retry-After: 1` for kinds that pass by themselves.
+    """
 
     def __init__(
         self,
@@ -72,7 +79,7 @@ class Problem(Exception):
         self.kind = kind
         self.detail = detail
         self.issues = issues
-        self.headers = tuple(headers)
+        self.headers = tuple(headers) or (RETRY_SOON if self.status in TRANSIENT else ())
         self.error_count = len(issues) if error_count is None else error_count
 
     def copy(self) -> Problem:
@@ -129,14 +136,13 @@ class Refusal(BaseModel):
         )
 
     def problem(self) -> Problem:
-        """Return the problem."""
         issues = [Issue(*issue) for issue in self.issues]
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
         return Problem(self.kind, self.detail, issues, headers, self.error_count)
 
 
 def invalid_request(issues: Sequence[Issue], error_count: int | None = None) -> Problem:
-    """Return the problem of a request with these issues; `error_count` is the number of all, if these are the first."""
+    """Return the problem of a request with these issues, which may be the first of `error_count`."""
     count = len(issues) if error_count is None else error_count
     errors = "1 error" if count == 1 else f"{count} errors"
     return Problem("invalid-request", f"{errors}; nothing was scored. See `errors`.", issues, error_count=count)

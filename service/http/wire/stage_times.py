@@ -10,10 +10,7 @@ STAGES = ("decode", "score", "encode", "queue")
 
 
 class StageTimes:
-    """Seconds spent in each stage; 0 for one that did not run.
-
-    Call `start` first, then `decoded`, `scored` and `encoded` at the end of each stage.
-    """
+    """Seconds of each stage that ran: call `start`, then `decoded`, `scored` and `encoded` at the ends of stages."""
 
     __slots__ = (*STAGES, "_since")
 
@@ -21,21 +18,17 @@ class StageTimes:
         self.decode = self.score = self.encode = self.queue = self._since = 0.0
 
     def start(self) -> None:
-        """Begin the first stage."""
         self._since = perf_counter()
 
     def decoded(self) -> None:
-        """End the stage that decodes bytes to columns."""
         now = perf_counter()
         self.decode, self._since = now - self._since, now
 
     def scored(self) -> None:
-        """End the stage that scores columns."""
         now = perf_counter()
         self.score, self._since = now - self._since, now
 
     def encoded(self) -> None:
-        """End the stage that encodes scores."""
         self.encode = perf_counter() - self._since
 
     def add(self, other: StageTimes) -> None:

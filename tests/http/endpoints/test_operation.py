@@ -151,10 +151,10 @@ def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
     keys = Keys([SecretStr("both")], str(path))
     path.write_text("third\n", encoding="utf-8")
     keys.refresh()
-    assert [keys._knows(key) for key in (b"both", b"other", b"third", b"")] == [True, False, True, False]
+    assert [keys._accepts(key) for key in (b"both", b"other", b"third", b"")] == [True, False, True, False]
     path.unlink()
     keys.refresh()
-    assert keys._knows(b"third")
+    assert keys._accepts(b"third")
     assert "keeping the current keys" in caplog.text
 
 
@@ -178,10 +178,10 @@ def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
         keys.follow(force=True)
     assert asked.wait(60)
     assert threading.active_count() == threads + 1
-    assert keys._knows(b"first")
+    assert keys._accepts(b"first")
     answers.set()
     until = time.monotonic() + 60
-    while not keys._knows(b"second-key-file"):
+    while not keys._accepts(b"second-key-file"):
         assert time.monotonic() < until
         time.sleep(0.01)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from assay.service.errors import Issue
-from assay.service.http.request.jobs import Call, serve
+from assay.service.http.request.jobs import JobCall, serve
 from assay.service.http.sandbox import drop_rights
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
@@ -23,63 +23,63 @@ from assay.service.http.wire.stage_times import StageTimes
 PIECE = 16 << 20
 
 
-def upper(body: bytes, call: Call, times: StageTimes) -> bytes:
+def upper(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     times.score = 0.25
     return body.upper()
 
 
-def process_id(body: bytes, call: Call, times: StageTimes) -> bytes:
+def process_id(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return b"%d" % os.getpid()
 
 
-def memory_score(body: bytes, call: Call, times: StageTimes) -> bytes:
+def memory_score(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return Path("/proc/self/oom_score_adj").read_bytes()
 
 
-def parse_for_ever(body: bytes, call: Call, times: StageTimes) -> bytes:
+def parse_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Hold the GIL for ever; write the process id to `path`."""
     Path(call.arguments["path"]).write_text(str(os.getpid()))
     while True:
         ast.parse("f(1)\n" * 40_000)
 
 
-def sum_for_ever(body: bytes, call: Call, times: StageTimes) -> bytes:
+def sum_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Run one C call that neither releases the GIL nor handles signals; write the process id to `path`."""
     Path(call.arguments["path"]).write_text(str(os.getpid()))
     return b"%d" % sum(range(10**15))
 
 
-def hoard(body: bytes, call: Call, times: StageTimes) -> bytes:
+def hoard(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     pieces = []
     while True:
         pieces.append(b"x" * PIECE)
         time.sleep(0.005)
 
 
-def ask_for_too_much(body: bytes, call: Call, times: StageTimes) -> bytes:
+def ask_for_too_much(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     raise MemoryError
 
 
-def refuse(body: bytes, call: Call, times: StageTimes) -> bytes:
+def refuse(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     raise Problem(
         "invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * call.arguments["number"], [(b"a", b"b")]
     )
 
 
-def fail(body: bytes, call: Call, times: StageTimes) -> bytes:
+def fail(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     raise LookupError(body)
 
 
-def die(body: bytes, call: Call, times: StageTimes) -> bytes:
+def die(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     signal.raise_signal(call.arguments["number"])
     return b""
 
 
-def answer_at_length(body: bytes, call: Call, times: StageTimes) -> bytes:
+def answer_at_length(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return bytes(call.arguments["size"])
 
 
-def report(body: bytes, call: Call, times: StageTimes) -> bytes:
+def report(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return what this process may do, as JSON."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     tried: dict[str, Callable[[], object]] = {
@@ -111,7 +111,7 @@ def error_of(function: Callable[[], object]) -> str:
     return ""
 
 
-def count_up(body: bytes, call: Call, times: StageTimes) -> Iterator[list[bytes]]:
+def count_up(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[bytes]]:
     """Yield numbers, then never end."""
     for number in range(call.arguments["number"]):
         yield [b"%d" % number]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +12,9 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.samples import Sample
 
 from assay.kernels.score import COMPONENTS
 from assay.service.config import Config, ServerSettings
@@ -37,7 +39,13 @@ class Registry:
     """A table as a registry, as prometheus_client's functions want it."""
 
     def __init__(self, table: SeriesTable) -> None:
-        self.collect = table.collect
+        self._table = table
+
+    def collect(self) -> Iterator[Metric]:
+        metrics = {family.name: Metric(*family) for family in self._table.families}
+        for (family, name, labels), value in zip(self._table.series, self._table.values.tolist(), strict=True):
+            metrics[family].samples.append(Sample(name, dict(labels), value))
+        yield from metrics.values()
 
 
 def render(renderer: Renderer, table: SeriesTable) -> Exposition:

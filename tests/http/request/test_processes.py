@@ -21,7 +21,7 @@ import pytest
 
 from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.jobs import Call
+from assay.service.http.request.jobs import JobCall
 from assay.service.http.request.processes import ForkServer, Processes, joined, memory_of
 from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
@@ -73,8 +73,8 @@ def processes():
 SERVER = ForkServer("tests.http.request.process_jobs")
 
 
-def call(job: str, seconds: float = 60, **arguments: object) -> Call:
-    return Call(job=job, moment=time.perf_counter() + seconds, arguments=arguments)
+def call(job: str, seconds: float = 60, **arguments: object) -> JobCall:
+    return JobCall(job=job, moment=time.perf_counter() + seconds, arguments=arguments)
 
 
 def answered(processes: Processes, job: str, body: bytes = b"body", seconds: float = 60, **arguments: object) -> bytes:

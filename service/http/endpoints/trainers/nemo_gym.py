@@ -390,10 +390,10 @@ def absent_numbers(task: int) -> frozenset[str]:
     return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
 
 
-def aggregate(body: bytes, call: Call, times: StageTimes) -> bytes:
+def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     """Return the bytes of the reply with the statistics of a run; raise Problem."""
     times.start()
-    run = read_run(decompress(body, call.encoding.encode(), call.request_limits.max_body_bytes), call.deadline.check)
+    run = read_run(decompress(body, call.encoding.encode(), call.limits.max_body_bytes), call.deadline.check)
     times.decoded()
     prompts = {task: number for number, task in enumerate(sorted({record[TASK] for record in run.records}))}
     groups = np.array([prompts[record[TASK]] for record in run.records], np.int64)

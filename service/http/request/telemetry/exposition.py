@@ -15,7 +15,6 @@ from .series import Family, Labels, Series, SeriesTable
 __all__ = ["RENDER_SECONDS", "Exposition", "Paced", "Renderer", "paced_rendering"]
 
 RENDER_SECONDS = 1.0
-"""Time from one rendering to the next."""
 
 CHUNK = 256
 """Lines that are rendered before other threads get a turn; about 0.2 ms."""
@@ -35,7 +34,6 @@ class Exposition(NamedTuple):
     openmetrics: bytes
 
     def bytes_in(self, openmetrics: bool) -> bytes:
-        """Return the bytes as OpenMetrics, or else as Prometheus text."""
         return self.openmetrics if openmetrics else self.text
 
 
@@ -44,9 +42,9 @@ class Renderer:
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
-        """For each family, names and values in turns."""
+        """Names and values in turns, by family."""
         self._places: list[tuple[list[str], int]] = []
-        """For each series, the list of its family and the position of its value."""
+        """The list of lines of each series, and the position of its value there."""
         self._values = np.zeros(0)
 
     def render(self, families: Sequence[Family], series: Sequence[Series], values: np.ndarray) -> Exposition:
@@ -100,15 +98,14 @@ def text_head(family: Family) -> bytes:
 
 
 def openmetrics_head(family: Family) -> bytes:
-    """Return the lines HELP and TYPE of OpenMetrics."""
     name, documentation, kind = family
     return f"# HELP {name} {escape(documentation, quotes=True)}\n# TYPE {name} {kind}\n".encode()
 
 
 class Paced(Generic[Result]):
-    """Calls `run` for all who wait at that time, and not again before `seconds` have passed and it has returned.
+    """Calls `run` for all who wait, and not again before `seconds` have passed and it has returned.
 
-    Each gets the result of a call that began after they came. For one event loop.
+    Each caller gets the result of a run that began after the call. For one event loop.
     """
 
     def __init__(self, run: Callable[[], Awaitable[Result]], seconds: float) -> None:
@@ -119,7 +116,6 @@ class Paced(Generic[Result]):
         self._next: asyncio.Task[Result] | None = None
 
     async def __call__(self) -> Result:
-        """Wait for the next call of `run`; return its result."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_later())
         return await asyncio.shield(self._next)
@@ -133,7 +129,7 @@ class Paced(Generic[Result]):
 
 
 def paced_rendering(refresh: Callable[[], Awaitable[SeriesTable]]) -> Paced[Exposition]:
-    """Return what renders the table that `refresh` brings up to date, in a thread and at most once a second."""
+    """Return a function that renders the table that `refresh` returns, in a thread and at most once a second."""
     renderer = Renderer()
 
     async def render() -> Exposition:

@@ -19,7 +19,7 @@ MAX_WAITING = 1024
 
 
 def numbered(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
-    """Return the different keys, and for each key its position among them, int64."""
+    """Return the distinct keys, and the position of each key among them, int64."""
     numbers: defaultdict[Key, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     column = np.fromiter(map(numbers.__getitem__, keys), np.int64, len(keys))
@@ -52,7 +52,6 @@ class Histogram:
         self._starts: dict[tuple[str, ...], int] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count one value."""
         waiting = self._waiting.get(labels)
         if waiting is None:
             waiting = self._waiting[labels] = []
@@ -62,7 +61,6 @@ class Histogram:
             waiting.clear()
 
     def observe_column(self, values: np.ndarray, *labels: str) -> None:
-        """Count every value of a float64 column."""
         start, buckets = self._start(labels), len(self._bounds) + 1
         counts = np.bincount(self._edges.searchsorted(values), minlength=buckets)
         totals = self._table.values
@@ -71,7 +69,6 @@ class Histogram:
         totals[start + buckets + 1] += values.sum()
 
     def count_waiting(self) -> None:
-        """Count the buffered values."""
         buffered = {labels: waiting for labels, waiting in self._waiting.items() if waiting}
         if buffered:
             numbers = np.repeat(np.arange(len(buffered)), [len(waiting) for waiting in buffered.values()])
@@ -80,7 +77,7 @@ class Histogram:
                 waiting.clear()
 
     def observe_rows(self, values: np.ndarray, labels: Sequence[tuple[str, ...]], numbers: np.ndarray) -> None:
-        """Count each value of a float64 column by its label values: different ones, and int64 positions among them."""
+        """Count a float64 column of values; `labels` are distinct, and `numbers` int64 positions in `labels`."""
         starts = np.fromiter(map(self._start, labels), np.int64, len(labels))
         buckets, m = len(self._bounds) + 1, len(starts)
         added = np.empty((m, self._width))

@@ -1,4 +1,4 @@
-"""Merges the metrics of several processes, including those that have ended, by what has changed in each."""
+"""Merges the metrics of several processes, also after their end, from the changes that they report."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ CHUNK = 500
 
 MAX_GAUGES = frozenset({"assay_ready", "assay_draining", "assay_compiled_signatures"})
 MIN_GAUGES = frozenset({"assay_process_start_time_seconds", "assay_process_max_fds"})
-"""Gauges whose sum is meaningless. The service is ready as soon as one process is: the others do not listen before they
-are ready."""
+"""Gauges whose sum is meaningless. The service is ready once one process is: no other listens before it is ready."""
 
 
 class Differences:
-    """What has changed in a table since the last time, as messages."""
+    """The changes of a table since the last time, as messages."""
 
     def __init__(self, table: SeriesTable) -> None:
         self._table = table
@@ -32,7 +31,7 @@ class Differences:
         self._sent = np.zeros(0)
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Yield messages for `WorkerMetrics.update`: of one moment, even if the table changes between two of them."""
+        """Yield messages for `MergedMetrics.update`, all of one moment, even if the table changes meanwhile."""
         values, series, sent = self._table.values.copy(), self._table.series, len(self._sent)
         families, self._families = self._table.families[self._families :], len(self._table.families)
         changed = np.flatnonzero(values[:sent] != self._sent)
@@ -48,14 +47,14 @@ class Differences:
 
 
 class WorkerMetrics:
-    """The metrics of one worker, as far as its messages have told."""
+    """The metrics of one worker, from the messages that have arrived."""
 
     def __init__(self) -> None:
         self.values = np.zeros(0)
         self.numbers: list[int] = []
-        """The number of each series in the merged table. Several may have the same: runs that count as `other`."""
+        """The number of each series in the merged table; all runs that count as `other` have the same numbers."""
         self.extremes: dict[int, int] = {}
-        """The position of each series that is not added up, by its number."""
+        """Positions of the series that are not added up, by their numbers."""
 
     def totals(self, n: int) -> np.ndarray:
         """Return the values by the n series of the merged table, float64 (n,)."""
@@ -63,7 +62,7 @@ class WorkerMetrics:
 
 
 class MergedMetrics:
-    """The sum of the metrics of all workers, also of those that have ended.
+    """The sum of the metrics of all workers, also of workers that have ended.
 
     It is added up by slot, always in the same order: sums of floating-point numbers in another order could fall by a
     rounding error when a worker ends, which Prometheus takes for a restart.
@@ -73,13 +72,12 @@ class MergedMetrics:
         self._runs = runs
         self._table = SeriesTable()
         self._choices: dict[int, Callable[[float, float], float]] = {}
-        """How to choose among the values of series that are not added up."""
+        """Functions that choose among the values of series that are not added up."""
         self._cumulative: list[int] = []
         self._ended: dict[int, np.ndarray] = {}
-        """What the workers of each slot that have ended had counted."""
+        """The counts of the workers that have ended, by slot."""
 
     def update(self, worker: WorkerMetrics, message: dict[str, Any]) -> None:
-        """Read a message of a worker."""
         for family in message.get("families", ()):
             self._table.add_family(*family)
         if "series" in message:
@@ -93,7 +91,7 @@ class MergedMetrics:
             worker.values[message["changed"]] = message["values"]
 
     def _number(self, family: str, sample: str, labels: list[list[str]]) -> int:
-        """Return the number of a series in the merged table; one of a run that is not admitted counts as `other`."""
+        """Return the number of a series in the merged table, where runs that are not admitted count as `other`."""
         pairs = tuple((name, self._runs.label(value) if name == "run" else value) for name, value in labels)
         before = len(self._table.series)
         number = self._table.number(Series(family, sample, pairs))
@@ -108,7 +106,7 @@ class MergedMetrics:
         return number
 
     def end(self, slot: int, worker: WorkerMetrics) -> None:
-        """Keep what the worker of this slot, which has ended, had counted; not its gauges."""
+        """Keep the counts, but not the gauges, of a worker that has ended."""
         counts = self._counts(slot, worker)
         self._ended[slot] = np.zeros(len(counts))
         self._ended[slot][self._cumulative] = counts[self._cumulative]
@@ -126,7 +124,7 @@ class MergedMetrics:
         return self._table
 
     def _counts(self, slot: int, worker: WorkerMetrics | None) -> np.ndarray:
-        """Return what the workers of a slot have counted, and the gauges of the one that runs."""
+        """Return the counts of all workers of a slot, and the gauges of the one that runs."""
         counts = np.zeros(len(self._table.series))
         ended = self._ended.get(slot, counts[:0])
         counts[: len(ended)] = ended

@@ -50,7 +50,7 @@ Single = tuple[str, float, float, float, float, float, int, bytes]
 
 
 class Metrics:
-    """Everything the service counts about itself. Not thread-safe: for the event loop only."""
+    """The metrics of one process. Not thread-safe: for the event loop only."""
 
     def __init__(
         self, build: dict[str, str], gauges: Sequence[tuple[str, str, Callable[[], float]]], runs: RunNames
@@ -74,16 +74,12 @@ class Metrics:
         gone = "Clients that left before their reply was ready."
         self.disconnects = Counter("assay_client_disconnects", gone, registry=self._plain)
         turned_away = "Requests that were turned away, by reason."
-        self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
+        rejections = Counter("assay_rejections", turned_away, ("reason",), registry=self._plain)
+        self.rejections = {reason: rejections.labels(reason) for reason in REJECTIONS}
         Info("assay_build", "Version of the service, and its default configuration.", registry=self._plain).info(build)
         for name, documentation, read in gauges:
             Gauge(name, documentation, registry=self._plain).set_function(read)
         ProcessCollector(namespace="assay", registry=self._plain)
-
-    def _counters(self, name: str, documentation: str, reasons: Sequence[str]) -> dict[str, Counter]:
-        """Return a counter for each reason."""
-        family = Counter(name, documentation, ("reason",), registry=self._plain)
-        return {reason: family.labels(reason) for reason in reasons}
 
     def rejected(self, kind: str) -> None:
         """Count one request that was answered with this kind of problem, if it is a rejection."""
@@ -92,9 +88,9 @@ class Metrics:
             counter.inc()
 
     def counting(self, scores: Scores, times: StageTimes, run: str = "") -> Callable[[], None]:
-        """Return a function that counts one scored request of a run, by its name; empty for a request without one.
+        """Return a function that counts one scored request, to be called once the reply is sent.
 
-        Call it once the reply is sent. The scores of a single request may have changed by then.
+        run: name of its training run; empty if it has none. The scores of a single request may have changed by then.
         """
         label = self.runs.label(run)
         if type(scores) is Scores and len(scores.rewards) == 1:
@@ -117,7 +113,6 @@ class Metrics:
             self.rewards.count(label, scores)
 
     def _count_singles(self) -> None:
-        """Count the buffered requests of one response to SCORE."""
         if not self._singles:
             return
         labels, *columns, measures = zip(*self._singles, strict=True)
@@ -131,11 +126,11 @@ class Metrics:
         self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n), 1))
 
     async def exposition(self, openmetrics: bool) -> bytes:
-        """Return everything that was counted until now, as OpenMetrics or as Prometheus text."""
+        """Return all metrics as OpenMetrics or as Prometheus text."""
         return (await self._rendering()).bytes_in(openmetrics)
 
     def refresh(self) -> SeriesTable:
-        """Count what is buffered and read the gauges; return the table with the current values."""
+        """Count buffered values and read the gauges; return the table with the current values."""
         self._count_singles()
         for histogram in (self.requests, self.stages, self.batches, self.waits):
             histogram.count_waiting()

@@ -25,7 +25,6 @@ MAX_KINDS = 512
 """Maximum kinds of refusals to distinguish. There are fewer: routes, problems and reasons are the service's own."""
 
 MAX_ISSUES = 3
-"""Maximum issues in a line."""
 
 MAX_DETAIL = 200
 
@@ -41,28 +40,26 @@ UNPRINTABLE = re.compile("[^ -~]")
 QUOTING = frozenset({"bad_reference"})
 """Reasons whose detail quotes names of fields of the reference."""
 
-Kind = tuple[str, str, str]
+RefusalKind = tuple[str, str, str]
 """Route, kind of the problem, and reason of its first issue."""
 
 
 class RefusalLog:
-    """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only.
-
-    A refusal that is not logged costs one dictionary lookup.
-    """
+    """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._last: dict[Kind, tuple[float, int]] = {}
+        self._last: dict[RefusalKind, tuple[float, int]] = {}
         """Time of the last line about each kind, and the number of refusals that were not logged since."""
 
     def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
-        """Log this refusal, unless one of its kind was logged within the last `LINE_SECONDS`.
+        """Log this refusal, unless a refusal of its kind was logged within the last `LINE_SECONDS`.
 
         `route` is a path of the service; `masked` means that the request was answered with a mask instead of a reward.
         """
         done = "masked" if masked else "refused"
-        suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason(problem)))
+        first_reason = problem.issues[0].reason if problem.issues else ""
+        suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason))
         if suppressed is None:
             return
         method, status = exchange.scope["method"], 200 if masked else problem.status
@@ -75,8 +72,8 @@ class RefusalLog:
             extra=log_ids(exchange) | extra,
         )
 
-    def _suppressed(self, kind: Kind) -> int | None:
-        """Return how many refusals of this kind were not logged since the last line; None if this one is not either."""
+    def _suppressed(self, kind: RefusalKind) -> int | None:
+        """Return the number of refusals of this kind since the last line; None if it is too early for another line."""
         now = self._clock()
         if kind not in self._last and len(self._last) >= MAX_KINDS:
             kind = ("", "", "")
@@ -90,22 +87,17 @@ class RefusalLog:
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
     """Return the ids of a request, and its run, for the log."""
-    found = {"request_id": exchange.request_id.decode("ascii")}
+    ids = {"request_id": exchange.request_id.decode("ascii")}
     if exchange.run:
-        found["run"] = exchange.run
+        ids["run"] = exchange.run
     if exchange.span is not None:
-        found["trace_id"] = format_trace_id(exchange.span.trace_id)
-    return found
+        ids["trace_id"] = format_trace_id(exchange.span.trace_id)
+    return ids
 
 
 def request_of(exchange: Exchange) -> str:
-    """Return the id of a request, and its run if it has one."""
     request_id = exchange.request_id.decode("ascii")
     return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
-
-
-def first_reason(problem: Problem) -> str:
-    return problem.issues[0].reason if problem.issues else ""
 
 
 def summary_of(problem: Problem) -> str:

@@ -48,8 +48,8 @@ FAMILIES = (
 class TaskCounters:
     """The counters of one task, which have consecutive numbers in every run.
 
-    They are the responses by reason, those that pass, the sum of the rewards below 0, for each component the count, the
-    sum above 0 and the sum below 0, and last the groups without spread.
+    They are the responses by reason, the responses that pass, the sum of the rewards below 0, the count, sum above 0
+    and sum below 0 of each component, and last the groups without spread.
     """
 
     def __init__(self, task: str) -> None:
@@ -59,7 +59,6 @@ class TaskCounters:
         self.width = len(self.reasons) + 2 + 3 * len(self.components)
 
     def series(self, run: str) -> list[Series]:
-        """Return the series of a run."""
         labels = (("run", run), ("task", self.task))
         series = [Series(RESPONSES, f"{RESPONSES}_total", (("reason", reason), *labels)) for reason in self.reasons]
         series += (Series(name, f"{name}_total", labels) for name in (PASSED, REWARD_BELOW))
@@ -103,10 +102,10 @@ class TaskCounters:
 
 
 class RewardMetrics:
-    """Not thread-safe: for the event loop only. The caller bounds the number of runs.
+    """Histograms and counters of rewards. Not thread-safe: for the event loop only. The caller bounds the runs.
 
-    Sums must not fall, or Prometheus takes that for a restart: they have only positive values, and separate counters
-    the negative ones, such as those of a correlation.
+    Sums must not fall, or Prometheus takes that for a restart: they have only the positive values. Separate counters
+    have the negative values, for example of a correlation.
     """
 
     def __init__(self, table: SeriesTable) -> None:
@@ -122,7 +121,7 @@ class RewardMetrics:
         self._start(UNNAMED, SCORE)
 
     def _start(self, run: str, task: str) -> int:
-        """Return the first counter of a task in a run; a new one has every reason, so that shares are defined."""
+        """Return the first counter of a task in a run; add all counters at once, so that shares are defined."""
         start = self._starts.get((run, task))
         if start is None:
             start = self._starts[run, task] = self._table.add(self._tasks[task].series(run))
@@ -131,7 +130,7 @@ class RewardMetrics:
     def count(self, run: str, scores: Scores) -> None:
         """Count the responses of one request of a run, of any tasks, and their groups.
 
-        A group with responses of several tasks counts once for each of them: their rewards have no common scale.
+        A group with responses of several tasks counts once for each task: their rewards have no common scale.
         """
         codes = scores.task_codes
         present = np.flatnonzero(np.bincount(codes)).tolist()
@@ -145,7 +144,7 @@ class RewardMetrics:
             self.count_groups(run, task, scores.rewards[scored], scores.group_index[scored])
 
     def count_singles(self, labels: Sequence[str], scores: Scores) -> None:
-        """Count responses to SCORE, each of its run: `labels` has one name for each of them."""
+        """Count responses to SCORE; `labels` names the run of each response."""
         runs, numbers = numbered(labels)
         if len(runs) == 1:
             self.count(runs[0], scores)

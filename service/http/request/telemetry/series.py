@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Sample
 
 __all__ = ["CUMULATIVE", "Family", "Labels", "Series", "SeriesTable"]
 
@@ -19,7 +18,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Family(NamedTuple):
-    """What the lines HELP and TYPE say, by the names and types of prometheus_client."""
+    """The contents of the lines HELP and TYPE, by the names and types of prometheus_client."""
 
     name: str
     documentation: str
@@ -54,14 +53,12 @@ class SeriesTable:
         return self._values[: len(self.series)]
 
     def add_family(self, name: str, documentation: str, kind: str) -> str:
-        """Add a family unless it is there; return its name."""
         if name not in self._families:
             self._families[name] = Family(name, documentation, kind)
             self.families.append(self._families[name])
         return name
 
     def family(self, name: str) -> Family:
-        """Return a family by its name."""
         return self._families[name]
 
     def add(self, series: Iterable[Series]) -> int:
@@ -81,16 +78,8 @@ class SeriesTable:
         return self.add([series]) if number is None else number
 
     def put(self, metrics: Iterable[Metric]) -> None:
-        """Store the current values of metrics of prometheus_client."""
         for metric in metrics:
             self.add_family(metric.name, metric.documentation, metric.type)
             for name, labels, value, *_ in metric.samples:
                 number = self.number(Series(metric.name, name, tuple(sorted(labels.items()))))
                 self._values[number] = value
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families as metrics of prometheus_client."""
-        metrics = {family.name: Metric(*family) for family in self.families}
-        for (family, name, labels), value in zip(self.series, self.values.tolist(), strict=True):
-            metrics[family].samples.append(Sample(name, dict(labels), value))
-        yield from metrics.values()

@@ -1,4 +1,4 @@
-"""OpenTelemetry tracing: a span for each request but those of probes, exported as the OTEL_… variables say.
+"""OpenTelemetry tracing: a span for each request except probes, exported as the OTEL_… variables say.
 
 Enabled by the setting `traces`; OpenTelemetry's SDK and exporter (the extra `otel`) are imported only then.
 """
@@ -22,10 +22,10 @@ __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemet
 SERVER_ERROR = 500
 
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
-"""The methods that the semantic conventions know; a span counts every other one as `_OTHER`."""
+"""The methods that the semantic conventions name; the method of other spans is `_OTHER`."""
 
 UNKNOWN_PATH = "REDACTED"
-"""The path of a span whose path the service does not have: the client's text is nobody else's business."""
+"""The path of a span without a route: the client's text is private."""
 
 
 class TracingUnavailable(AssayError, ImportError):
@@ -43,10 +43,10 @@ class Tracing:
         self._provider = provider
         self._tracer = provider.get_tracer("assay", VERSION)
 
-    def begin(self, exchange: Exchange, route: str, *, known: bool) -> Span:
+    def begin(self, exchange: Exchange, route: str, *, has_path: bool) -> Span:
         """Start the span of a request to `route`, empty for none, and set its ids for the reply and the log.
 
-        known: whether the service has the path of the request, perhaps for another method.
+        has_path: False if the service has no route with the path of the request, for any method.
         """
         scope = exchange.scope
         method, server = scope["method"], scope.get("server") or (None, None)
@@ -54,16 +54,16 @@ class Tracing:
             "http.request.method": method if method in METHODS else "_OTHER",
             "http.request.method_original": None if method in METHODS else method,
             "http.route": route or None,
-            "url.path": scope["path"] if known else UNKNOWN_PATH,
+            "url.path": scope["path"] if has_path else UNKNOWN_PATH,
             "url.scheme": scope.get("scheme", "http"),
             "server.address": server[0],
             "server.port": server[1],
             "network.protocol.version": scope["http_version"],
         }
-        known_values = {name: value for name, value in attributes.items() if value is not None}
+        attributes = {name: value for name, value in attributes.items() if value is not None}
         name = f"{method if method in METHODS else 'HTTP'} {route}".rstrip()
         context = parent_context(exchange.header(b"traceparent"))
-        span: Span = self._tracer.start_span(name, context, SpanKind.SERVER, known_values)
+        span: Span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes)
         exchange.span = span.get_span_context()
         return span
 
@@ -83,7 +83,6 @@ class Tracing:
         span.end()
 
     def close(self) -> None:
-        """Export the remaining spans."""
         self._provider.shutdown()
 
 
@@ -102,7 +101,7 @@ def otlp_tracing() -> Tracing:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "assay"}
-    provider = TracerProvider(resource=Resource.create(named | {"service.version": VERSION}))
+    name = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "assay"}
+    provider = TracerProvider(resource=Resource.create(name | {"service.version": VERSION}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Tracing(provider)
