@@ -19,7 +19,7 @@ from ....errors import Issue
 from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
-from ...request.jobs import Call
+from ...request.jobs import JobCall
 from ...request.paths import Paths
 from ...request.processes import Processes
 from ...wire.compression import Body, decompress
