@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..scoring.scores import Scores
+from ..rewards.scores import Scores
 from .candidates import Candidate, Candidates
 from .case import Case
 from .numbers import format_reward, format_reward_change

@@ -51,7 +51,7 @@ CHECKOUT_ONLY = {
 }
 """What `assay bench` imports from a checkout of Assay: the wheel does not contain it."""
 
-UPWARD = {("assay.service.scoring.scorer", "assay.service.evaluate.mixed")}
+UPWARD = {("assay.service.rewards.scorer", "assay.service.evaluate.mixed")}
 """Imports inside functions that run up: `Scorer.score` scores every task, and SCORE alone needs no other one."""
 
 NOT_OF_THE_PRODUCT = {"tests", "examples", "loadtests", "deploy", "clients", "assay_client", "kernels", "service"}

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
-from ...evaluate.task_rewards import REWARD_TASKS
+from ...rewards.registry import REWARD_TASKS
 from ..wire.compression import ARROW, ENCODINGS
 from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS

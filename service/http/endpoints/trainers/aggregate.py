@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from .....kernels.score import COMPONENTS
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
+from ....rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...request.exchange import Exchange
 from ...request.jobs import Call
 from ...request.processes import Processes
@@ -133,7 +132,7 @@ def absent_numbers(task: int) -> frozenset[str]:
     if task == NO_TASK:
         return frozenset()
     name = REWARD_TASKS[task]
-    components = COMPONENTS if name == SCORE else reward_task(name).components
+    components = reward_of(name).components
     reasons = REASON_NUMBERS if name == SCORE else OF_EVERY_TASK
     return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
 

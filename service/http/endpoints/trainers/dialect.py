@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS
-from ....scoring.scores import Scores
+from ....rewards.registry import REWARD_TASKS
+from ....rewards.scores import Scores
 from ...wire.envelope import TooManyError, open_envelope
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem

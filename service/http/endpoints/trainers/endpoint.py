@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....errors import InvalidReference, Issue
-from ....evaluate.task_rewards import REWARD_TASKS
+from ....rewards.batch import Batch
+from ....rewards.registry import REWARD_TASKS
+from ....rewards.scorer import Scorer
+from ....rewards.scores import Scores
 from ....scoring.references import issues_of_all
-from ....scoring.scorer import Scorer
-from ....scoring.scores import Scores
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...request.processes import Processes
@@ -20,9 +22,9 @@ from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
 from ...wire.fast_path import FastPath
 from ...wire.json_codec import Answer
+from ...wire.other_tasks import Rest, begin
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
-from ...wire.task_batch import Rest, TaskBatch
 from .dialect import Dialect, Texts, rename_paths
 from .json_document import Document, MemberNames
 from .query import in_query, read_query
@@ -158,26 +160,25 @@ class TrainerEndpoint:
             raise self._refusal(issues, texts.reference_issues, document, parsed)
         times.decoded()
         assert parsed.tasks is not None
-        fixed, index = parsed.tasks.fixed, np.arange(len(rows.tasks))
-        batch = TaskBatch(
-            np.array(rows.tasks, np.uint8),
-            None if fixed is None else REWARD_TASKS[fixed],
-            texts.responses,
-            texts.references,
-            texts.reference_kinds,
-            index,
-            None,
-            parsed.scorer,
-            parsed.tasks.options,
-            self._paths.limits.max_reference_bytes,
-            issues,
-            texts.reference_issues,
+        fixed = parsed.tasks.fixed
+        batch = Batch(
+            responses=texts.responses,
+            references=texts.references,
+            kinds=texts.reference_kinds,
+            reference_index=np.arange(len(rows.tasks)),
+            task=None if fixed is None else REWARD_TASKS[fixed],
+            task_codes=None if fixed is not None else np.array(rows.tasks, np.uint8),
+            configurations={"config": parsed.scorer.columns},
+            options=dict(parsed.tasks.options),
+            max_reference_bytes=self._paths.limits.max_reference_bytes,
+            issues=[*issues],
         )
-        return batch.begin(
-            lambda scores: self._dialect.encode(scores, document, parsed.options),
-            times,
-            lambda of_references, unlisted: self._refusal(issues, of_references, document, parsed, unlisted),
-        )
+
+        def refuse(found: Sequence[Issue], unlisted: int) -> Problem | Masked:
+            of_parts = [issue for issue in found if issue.path.startswith(("config.", "references["))]
+            return self._refusal(issues, of_parts, document, parsed, unlisted)
+
+        return begin(batch, lambda scores: self._dialect.encode(scores, document, parsed.options), times, refuse)
 
     def _answer_document(self, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
         """Answer a request of SCORE."""

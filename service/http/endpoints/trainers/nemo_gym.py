@@ -14,7 +14,7 @@ import orjson
 from pydantic import Field
 
 from ....errors import Issue
-from ....scoring.scores import Scores
+from ....rewards.scores import Scores
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...wire.compression import Body

@@ -8,7 +8,7 @@ import orjson
 from pydantic import Field
 
 from ....errors import Issue
-from ....scoring.scores import Scores
+from ....rewards.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Dialect, RouteOptions, Texts, native_request, read_column, rename_paths
 from .json_document import Document, ValueSpan

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
-from ....evaluate.mixed import TaskOptions
+from ....evaluate.evaluation import task_named
 from ....evaluate.task import Options
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_schema, reward_task
-from ....scoring.scorer import Scorer
+from ....rewards.batch import Batch
+from ....rewards.registry import REWARD_TASKS, SCORE, reward_of, set_options
+from ....rewards.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
 from ...wire.problems import invalid_request
 from ...wire.validation import issues_of, parse_query
@@ -58,7 +59,7 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer) -> Query:
     if task == SCORE:
         scorer, found = with_settings(scorer, given, dialect.options.model_fields)
         issues += found
-    if issues or task_options is None:
+    if issues:
         raise invalid_request(issues)
     tasks = None
     if field is not None:
@@ -88,15 +89,16 @@ def task_issues(own: Mapping[str, str]) -> list[Issue]:
     return issues
 
 
-def fixed_options(task: str, given: Mapping[str, str]) -> tuple[TaskOptions | None, list[Issue]]:
-    """Return the options of the task of all rows, or None, and every issue."""
+def fixed_options(task: str, given: Mapping[str, str]) -> tuple[Mapping[str, Any], list[Issue]]:
+    """Return the options of the task of all rows, and every issue."""
     typed, issues = typed_options(task, given)
-    found, more = issues_of(TaskOptions, typed, task, True)
-    return found, issues + in_query(more)
+    batch = Batch(task=task)
+    set_options(batch, typed, remote=True)
+    return batch.options, issues + in_query(batch.issues)
 
 
-def options_by_task(given: Mapping[str, str]) -> tuple[TaskOptions | None, list[Issue]]:
-    """Return options given as `TASK.NAME`, or None, and every issue."""
+def options_by_task(given: Mapping[str, str]) -> tuple[Mapping[str, Any], list[Issue]]:
+    """Return options given as `TASK.NAME`, and every issue."""
     by_task: dict[str, dict[str, str]] = {}
     for name, value in given.items():
         task, _, option = name.rpartition(".")
@@ -105,17 +107,18 @@ def options_by_task(given: Mapping[str, str]) -> tuple[TaskOptions | None, list[
     for task, options in by_task.items():
         typed[task], found = typed_options(task, options)
         issues += [issue._replace(path=issue.path.replace("query.", f"query.{task}.", 1)) for issue in found]
-    options, found = issues_of(TaskOptions, typed, None, True)
-    return options, issues + in_query(found)
+    batch = Batch(task=None)
+    set_options(batch, typed, remote=True)
+    return batch.options, issues + in_query(batch.issues)
 
 
 def typed_options(task: str, given: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
     """Return the options of a task with the types of its model, and the issues of those that have none.
 
-    Names of options that are not those of a reward keep their text: `TaskOptions` reports them.
+    Names of options that are not those of a reward keep their text: `set_options` reports them.
     """
     named = {name: value for name, value in given.items() if name not in Options.model_fields}
-    model, issues = read_strings(reward_task(task).options, named)
+    model, issues = read_strings(task_named(task).options, named)
     if model is None:
         return {name: given[name] for name in Options.model_fields.keys() & given.keys()}, issues
     return {name: getattr(model, name, value) for name, value in given.items()}, issues
@@ -162,7 +165,7 @@ def task_options_schema() -> dict[str, Any]:
     by_task = {
         f"{task}.{name}": text_schema(schema)
         for task in OTHERS
-        for name, schema in reward_schema(reward_task(task), remote=True)["properties"].items()
+        for name, schema in reward_of(task).schema(remote=True)["properties"].items()
     }
     by_name: dict[str, list[dict[str, Any]]] = {}
     for name, schema in by_task.items():

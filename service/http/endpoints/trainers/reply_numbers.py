@@ -10,8 +10,8 @@ import orjson
 
 from .....kernels.score import COMPONENTS
 from .....kernels.status import REASONS
-from ....evaluate.task_rewards import TASK_COMPONENTS
-from ....scoring.scores import PASSED_IF, Scores
+from ....rewards.registry import REWARDS, TASK_COMPONENTS
+from ....rewards.scores import Scores
 
 __all__ = [
     "FREQUENT_REASONS",
@@ -62,8 +62,8 @@ MEASURES = NUMBERS[len(REASON_NUMBERS) :]
 TASK_MEASURES = TASK_NUMBERS[len(REASON_NUMBERS) :]
 ONE = ("reward", *MEASURES)
 ZEROS = dict.fromkeys(("reward", *TASK_MEASURES), 0.0)
-of_passed = itemgetter(*map(COMPONENTS.index, PASSED_IF))
-PASSED = (1.0,) * len(PASSED_IF)
+of_passed = itemgetter(*map(COMPONENTS.index, REWARDS[0].passed_if))
+PASSED = (1.0,) * len(REWARDS[0].passed_if)
 
 
 def reply_of_one(scores: Scores, every_task: bool) -> bytes:

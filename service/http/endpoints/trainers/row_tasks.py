@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....errors import Issue, one_of
-from ....evaluate.mixed import TaskOptions
-from ....evaluate.task_rewards import REWARD_TASKS
+from ....rewards.batch import UNKNOWN
+from ....rewards.registry import NUMBERS, REWARD_TASKS
 from ...wire.problems import Problem
-from ...wire.task_batch import UNKNOWN
 from .json_document import ABSENT, Document, MemberNames, ValueSpan
 
 __all__ = ["SCORE", "RowTasks", "Rows"]
 
 SCORE = 0
 """The number of SCORE in `REWARD_TASKS`."""
-
-NUMBERS = {name: number for number, name in enumerate(REWARD_TASKS)}
 
 INSIDE = MemberNames("reference", "steps")
 """Members of a label that names its task: its reference, or SCORE's steps."""
@@ -46,7 +43,8 @@ class Rows(NamedTuple):
 class RowTasks:
     """What a query says about the tasks of rows."""
 
-    options: TaskOptions
+    options: Mapping[str, Any]
+    """Options of tasks by name, checked."""
     fixed: int | None
     """The number of the task of every row; None if rows name their tasks."""
     path: tuple[MemberNames, ...] = ()
@@ -55,7 +53,7 @@ class RowTasks:
     """Whether the label holds the name, and the reference beside it."""
 
     @classmethod
-    def named_by(cls, field: str, label: str, options: TaskOptions) -> RowTasks:
+    def named_by(cls, field: str, label: str, options: Mapping[str, Any]) -> RowTasks:
         """Return the tasks that a field of rows names; `label` is the path of their label, `labels[]` of an array."""
         inside = "" if label.endswith("[]") else f"{label}."
         in_label = field.startswith(inside) and len(field) > len(inside)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ....scoring.scores import Scores
+from ....rewards.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
 from .json_document import Document, ValueSpan
