@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     )
     from .service.evaluate.evaluation import evaluate
     from .service.explain.explanation import explain
-    from .service.scoring.scorer import Scorer
-    from .service.scoring.scores import Scores
+    from .service.rewards.scorer import Scorer
+    from .service.rewards.scores import Scores
     from .service.settings import ScoreSettings
     from .service.version import VERSION as __version__  # noqa: N811 (the name that Python expects)
 
@@ -39,8 +39,8 @@ _HOMES = {
     "NotInstalled": ".service.errors",
     "Offence": ".service.errors",
     "ScoreSettings": ".service.settings",
-    "Scorer": ".service.scoring.scorer",
-    "Scores": ".service.scoring.scores",
+    "Scorer": ".service.rewards.scorer",
+    "Scores": ".service.rewards.scores",
     "ScoringError": ".service.errors",
     "evaluate": ".service.evaluate.evaluation",
     "explain": ".service.explain.explanation",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from ..evaluate.task_rewards import SCORE
 from ..explain.numbers import format_number, plural
 from ..extras import in_this_shell
 from ..report.rendering import fixed
 from ..report.tables import NOTHING, TextTable
-from ..scoring.scores import NO_SPREAD
+from ..rewards.registry import SCORE
+from ..rewards.scores import NO_SPREAD
 from ..terminal import table
 from .grids import Configuration, Grid
 from .groups import Correlation, Groups, Spread

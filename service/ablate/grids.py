@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..errors import InvalidSetting, Issue
-from ..evaluate.task_rewards import SCORE, identity_of, reward_options, reward_task
+from ..evaluate.evaluation import task_named
 from ..explain.explanation import smallest_and_largest
+from ..rewards.batch import Batch
+from ..rewards.registry import SCORE, identity_of, reward_of
 from ..settings import ScoreSettings
 from ..signature import text_of
 
@@ -76,14 +78,14 @@ class Configuration(NamedTuple):
         """`config_id` and `signature`."""
         if self.task == SCORE:
             return {"config_id": self.settings.config_id, "signature": self.settings.signature}
-        return identity_of(reward_task(self.task), self.options)
+        return identity_of(Batch(task=self.task, options={self.task: self.options}))
 
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest reward."""
         if self.task == SCORE:
             return smallest_and_largest(self.settings)
-        metric = next(one for one in reward_task(self.task).metrics if one.name == self.options.reward)
+        metric = next(one for one in task_named(self.task).metrics if one.name == self.options.reward)
         return metric.low or 0.0, metric.high or 1.0
 
 
@@ -128,7 +130,7 @@ def configuration(
     if task == SCORE:
         return Configuration(name, overrides, base.overridden(overrides))
     chosen = overrides | dict(options)
-    return Configuration(name, chosen, base, task, reward_options(reward_task(task), chosen))
+    return Configuration(name, chosen, base, task, reward_of(task).options(chosen))
 
 
 def read_grid(path: Path) -> Any:

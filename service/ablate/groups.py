@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scores import NO_SPREAD
 
 __all__ = ["Correlation", "Groups", "Ranks", "Spread"]
 

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidReference, Issue
+from ..evaluate.evaluation import task_named
 from ..evaluate.paper import ProtocolPair, measure
 from ..evaluate.task import ignore_progress
-from ..evaluate.task_rewards import SCORE, read_references, reasons_of, reward_responses, reward_task
 from ..files.records import FileRecord
 from ..files.reference_text import reference_text
 from ..files.row_tasks import RowTasks, with_valid_references
 from ..files.rows.groups import value_digest
 from ..files.rows.rows import Fault, Fields, Rollout, pieces
 from ..files.summary import Values
-from ..scoring.configurations import score_together
-from ..scoring.request import checked_request
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
+from ..rewards.batch import Batch
+from ..rewards.registry import SCORE, reward_of
+from ..rewards.scorer import Scorer
+from ..rewards.scorer import score as score_batch
+from ..rewards.scores import Scores
+from ..scoring.column_scorer import ColumnScorer
 from .grids import Configuration, Grid
 
 __all__ = ["METRICS", "Piece", "Rewards", "score_pieces"]
@@ -65,7 +68,7 @@ class Rewards:
         """What configurations that cannot be computed lack, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
-        self._names = [reasons_of(one.task) for one in grid.configurations]
+        self._names = [reward_of(one.task).reasons for one in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -106,7 +109,7 @@ def what_lacks(configuration: Configuration) -> str:
     if configuration.task == SCORE:
         return ""
     options = configuration.options.model_copy(update={"metrics": [configuration.options.reward]})
-    unavailable = reward_task(configuration.task).evaluate([], options, ignore_progress).unavailable
+    unavailable = task_named(configuration.task).evaluate([], options, ignore_progress).unavailable
     return next((notice.advice for notice in unavailable.values()), "")
 
 
@@ -118,17 +121,22 @@ def score_pieces(
     Each text is read once for all configurations, and once for the metrics.
     """
     of_score = [one for one in grid.configurations if one.task == SCORE]
-    names, settings = [one.name for one in of_score], [one.settings for one in of_score]
+    configurations = {one.name: ColumnScorer([one.settings], scorer.threads) for one in of_score}
 
     def score(
         responses: list[str], references: list[Any], index: list[int]
     ) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
-        request = checked_request(responses, references, index, None)
-        together = score_together(settings, scorer.threads, lambda columns: columns.score_request(request), names)
-        by_name: dict[str, Scores | None] = dict(zip(names, together, strict=True))
+        batch = Batch(
+            responses=responses,
+            references=references,
+            reference_index=np.array(index, np.int64),
+            configurations=configurations,
+        )
+        first = score_batch(batch)
+        by_name: dict[str, Scores | None] = dict(zip(configurations, [first, *first.configs], strict=True))
         for k, one in enumerate(grid.configurations):
             if one.task != SCORE:
-                by_name[one.name] = None if k in rewards.unavailable else of_texts(one, responses, references, index)
+                by_name[one.name] = None if k in rewards.unavailable else of_texts(one, batch)
         scored = [by_name[one.name] for one in grid.configurations]
         pairs = [ProtocolPair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
         measured = measure(pairs, scorer.settings.think_prefilled)
@@ -154,11 +162,11 @@ def score_pieces(
         yield found
 
 
-def of_texts(configuration: Configuration, responses: list[str], references: list[Any], index: list[int]) -> Scores:
+def of_texts(configuration: Configuration, batch: Batch) -> Scores:
     """Return the rewards of a task that compares texts; steps are compared as key lines."""
-    task = reward_task(configuration.task)
-    texts = read_references(task, [reference_text(reference) for reference in references])
-    return reward_responses(task, responses, texts, np.array(index, np.int64), configuration.options)
+    texts = [reference_text(reference) for reference in batch.references or ()]
+    options = {configuration.task: configuration.options}
+    return score_batch(replace(batch, references=texts, task=configuration.task, options=options))
 
 
 def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from ..extras import in_this_shell, install_command
-from ..scoring.scorer import Scorer
+from ..rewards.scorer import Scorer
 from . import TITLES
 from .bare_server import bare_reply
 from .checkout import plain_scorer

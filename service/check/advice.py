@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..explain.numbers import format_number, plural
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scores import NO_SPREAD
 from ..settings import ScoreSettings
 from .earnings import Earned
 from .gold import GoldAnswers

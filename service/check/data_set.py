@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import NotInstalled
-from ..evaluate.task_rewards import SCORE
 from ..explain.reading import Step, steps_in
 from ..explain.text import canons
 from ..extras import in_this_shell
 from ..files.row_tasks import score_rollouts
 from ..files.rows.rows import Place
-from ..scoring.scorer import Scorer
+from ..rewards.registry import SCORE
+from ..rewards.scorer import Scorer
 from .advice import Advice, advice_on
 from .contradictions import Contradiction, Prompts
 from .earnings import Earned, Earnings

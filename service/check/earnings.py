@@ -11,8 +11,8 @@ import numpy as np
 
 from ..evaluate.scirecipe_records import library_of
 from ..explain.reading import Step
-from ..scoring.scorer import Scorer
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scorer import Scorer
+from ..rewards.scores import NO_SPREAD
 from .policies import POLICIES, SEED, Policy, answers_of
 from .rows import CheckedRow
 

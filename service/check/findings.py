@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..evaluate.scirecipe_records import actions_of, library_of, violations
-from ..evaluate.task_rewards import SCORE
 from ..evaluate.thoth import key_block
 from ..files.rows.rows import Place, Rollout
+from ..rewards.registry import SCORE
 from .gold import NO_ANSWER
 from .rows import CheckedRow
 

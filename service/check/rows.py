@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..evaluate.evaluation import task_named
 from ..evaluate.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
-from ..evaluate.task_rewards import SCORE, reward_task
 from ..evaluate.thoth import sections_in
 from ..files.field_names import (
     CONVERSATION_NAMES,
@@ -37,6 +37,7 @@ from ..files.rows.rows import (
     open_rows,
     pieces,
 )
+from ..rewards.registry import SCORE
 
 __all__ = ["CheckedRow", "FieldNames", "open_checked_rows"]
 
@@ -201,7 +202,7 @@ def checked_row(
     task, fault = tasks.named_by(record)
     if task != SCORE or fault is not None:
         rollout.task, row.record = task, None
-        rollout.fault = fault or tasks.reference_of(reward_task(task), record, fields.reference)[1]
+        rollout.fault = fault or tasks.reference_of(task_named(task), record, fields.reference)[1]
         return row
     row.prompt, row.question = prompt_in(record, fields.prompt)
     answer = answer_of(record)

@@ -73,7 +73,7 @@ def command(
     from ..explain.explanation import explain
     from ..explain.terminal import as_text
     from ..files.single_row import single_rollout
-    from ..scoring.scorer import Scorer
+    from ..rewards.scorer import Scorer
 
     settings = load_config(flags, config_file).score
     fmt = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")

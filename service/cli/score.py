@@ -124,10 +124,10 @@ def command(
     count from 0. Each component is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
-    from ..evaluate.task_rewards import TASK_COMPONENTS
     from ..files.output_file import is_special
     from ..files.row_tasks import RowTasks
     from ..files.score_rows import Job
+    from ..rewards.registry import TASK_COMPONENTS
 
     source_format = format_of(source, input_format, "--input-format")
     _check_task_flags(task_name, task_field, task_options, report, flags)
@@ -221,7 +221,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
 
 def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return the values of `--option`: by name, or with a task field by task and name."""
-    from ..evaluate.task_rewards import REWARD_TASKS
+    from ..rewards.registry import REWARD_TASKS
 
     options: dict[str, Any] = {}
     for flag, text in pairs:

@@ -10,9 +10,9 @@ import numpy as np
 from ..errors import ScoringError
 from ..evaluate.evaluation import evaluate
 from ..explain.text import canons
-from ..scoring.reference_index import group_numbers
-from ..scoring.scorer import Scorer
-from ..scoring.scores import group_advantages
+from ..rewards.batch import group_numbers
+from ..rewards.scorer import Scorer
+from ..rewards.scores import group_advantages
 
 __all__ = ["own_answer"]
 
@@ -38,7 +38,7 @@ def _words(row: Row) -> dict[str, Any]:
 
 
 def _advantages(row: Row) -> dict[str, Any]:
-    groups = group_numbers(row["groups"], len(row["rewards"]))
+    groups, _ = group_numbers(row["groups"], len(row["rewards"]))
     assert groups is not None
     return {
         "advantages": group_advantages(np.array(row["rewards"], np.float64), groups, row["advantage_ddof"]).tolist()

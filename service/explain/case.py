@@ -11,9 +11,9 @@ import numpy as np
 from ...kernels.column import TextColumn, column_of
 from ...kernels.reading.references import References
 from ..errors import InvalidReference, InvalidRequest, Issue
+from ..rewards.scorer import Scorer
+from ..rewards.scores import Scores
 from ..scoring.references import MAX_REFERENCE_BYTES, parse_valid_references
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
 from ..scoring.text_columns import references_as_column, utf8
 from ..settings import ScoreSettings
 from .reading import MAX_STEPS, Reading, read_reference, read_response

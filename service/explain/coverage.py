@@ -11,8 +11,8 @@ import numpy as np
 
 from ...kernels.column import column_of
 from ...kernels.reading.references import References
+from ..rewards.scorer import Scorer
 from ..scoring.references import UNLIMITED
-from ..scoring.scorer import Scorer
 from ..scoring.text_columns import text_column
 from .reading import KeyLine, Prose, Reading
 from .schema import Coverage, Mark, WordUse

@@ -11,9 +11,9 @@ from typing import Any
 
 from ...kernels.score import reward_of
 from ..errors import AssayError
+from ..rewards.scorer import Scorer
 from ..scoring.column_scorer import rules_of
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..scoring.scores import Scores
+from ..rewards.scores import Scores
 from .candidates import Candidate, EditCandidates
 from .case import Case
 from .numbers import format_reward, format_reward_change

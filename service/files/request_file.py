@@ -10,12 +10,13 @@ import orjson
 
 from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.envelope import Envelope
-from ..http.wire.json_codec import Limits, decode_score_request, parse_envelope
+from ..http.wire.json_codec import Answer, Limits, encode_reply, parse_envelope, read_batch
+from ..http.wire.other_tasks import begin, score_parts
 from ..http.wire.problems import Problem
-from ..http.wire.task_request import answer_here, names_other_task
+from ..http.wire.stage_times import StageTimes
+from ..rewards.scorer import Scorer
+from ..rewards.scores import Scores
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
 from ..terminal import Listing, say
 from .complete_output import json_output
 from .formats import is_columnar
@@ -76,11 +77,9 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
 
 def reply_to(envelope: Envelope, scorer: Scorer) -> tuple[bytes, Scores]:
     """Return the reply of the service and the scores in it; raise Problem or ScoringError with every error."""
-    if names_other_task(envelope):
-        return answer_here(envelope, scorer, LIMITS)
-    batch = decode_score_request(envelope, scorer, LIMITS)
-    scores = batch.score()
-    return batch.encode(scores), scores[0]
+    batch, include = read_batch(envelope, scorer, LIMITS), envelope.values.get("include", ())
+    rest = begin(batch, lambda scores: encode_reply(batch, scores, include), StageTimes())
+    return rest if isinstance(rest, Answer) else rest.complete(score_parts(rest.parts, LIMITS, StageTimes()))
 
 
 def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:

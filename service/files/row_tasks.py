@@ -10,18 +10,20 @@ import numpy as np
 
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, one_of
-from ..evaluate.mixed import TaskOptions
+from ..evaluate.evaluation import task_named
 from ..evaluate.task import Task
-from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_responses, reward_task
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
+from ..rewards.batch import Batch, error_of
+from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, identity_of, reward_of, set_options, set_tasks
+from ..rewards.scorer import Scorer
+from ..rewards.scores import Scores
+from ..scoring.column_scorer import Columns, ColumnScorer
 from ..settings import ScoreSettings
 from ..terminal import say
 from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
 from .rows.groups import numbered
 from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, reference_faults, set_group
 
-__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at", "with_valid_references"]
+__all__ = ["RowTasks", "codes_of", "columns_of", "merged", "score_rollouts", "task_at", "with_valid_references"]
 
 T = TypeVar("T")
 
@@ -47,7 +49,11 @@ class RowTasks:
         self.field = field
         self._name = name
         self._scorer = scorer
-        self._options = TaskOptions(options, name if field is None else None)
+        self._batch = Batch(task=None, configurations={"config": ColumnScorer([settings], 1)})
+        if field is not None or set_tasks(self._batch, name):
+            set_options(self._batch, options or {})
+        if self._batch.issues:
+            raise error_of(self._batch.issues)
 
     @property
     def has_others(self) -> bool:
@@ -57,9 +63,7 @@ class RowTasks:
     @property
     def identity(self) -> Mapping[str, str]:
         """The `config_id` and the `signature` of the rewards."""
-        if self.has_others:
-            return self._options.identity(self.settings)
-        return {"config_id": self.settings.config_id, "signature": self.settings.signature}
+        return identity_of(self._batch)
 
     @property
     def scorer(self) -> Scorer:
@@ -81,7 +85,7 @@ class RowTasks:
     def others(self) -> list[Task]:
         """The tasks besides SCORE that rows may be of."""
         names = (self._name,) if self.field is None else REWARD_TASKS
-        return [reward_task(name) for name in names if name != SCORE]
+        return [task_named(name) for name in names if name != SCORE]
 
     def others_in(self, records: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Return the tasks besides SCORE that these rows are of."""
@@ -120,17 +124,17 @@ class RowTasks:
         if not self.has_others:
             return score_rollouts(self.scorer, rollouts)
         of_score = [rollout for rollout in rollouts if rollout.fault is None and rollout.task == SCORE]
-        parts = {SCORE: score_rollouts(self.scorer, of_score, self.about(SCORE))} if of_score else {}
+        parts = {SCORE: columns_of(score_rollouts(self.scorer, of_score, self.about(SCORE)))} if of_score else {}
         valid = [rollout for rollout in rollouts if rollout.fault is None]
         parts |= self.score_others([rollout for rollout in valid if rollout.task != SCORE])
         return merged(codes_of(rollout.task for rollout in valid), parts, self.settings.advantage_ddof)
 
-    def score_others(self, rollouts: Iterable[Rollout]) -> dict[str, Scores]:
+    def score_others(self, rollouts: Iterable[Rollout]) -> dict[str, Columns]:
         """Return the scores of rollouts of other tasks, by task; each distinct reference of a task is read once."""
         by_task: dict[str, list[Rollout]] = {}
         for rollout in rollouts:
             by_task.setdefault(rollout.task, []).append(rollout)
-        parts: dict[str, Scores] = {}
+        parts: dict[str, Columns] = {}
         for name, members in by_task.items():
             numbers: dict[str | bytes, int] = {}
             index = np.array([numbered(numbers, one.reference) for one in members], np.int64)
@@ -138,16 +142,18 @@ class RowTasks:
             for one, number in zip(members, index.tolist(), strict=True):
                 references[number] = one.reference
             responses = [one.response for one in members]
-            parts[name] = reward_responses(reward_task(name), responses, references, index, self._options[name])
+            batch = Batch(responses=responses, reference_index=index, options=self._batch.options)
+            parts[name] = reward_of(name).score(batch, references)
         return parts
 
     def of_score(self, scores: Scores) -> tuple[np.ndarray, Scores]:
         """Return the numbers of the rows of SCORE, int64, and their scores."""
         rows = np.flatnonzero(scores.task_codes == 0)
-        if not isinstance(scores, TaskScores):
+        if scores.is_score:
             return rows, scores
         columns = scores.rewards[rows], scores.reason_codes[rows], scores.measures[: len(COMPONENTS), rows]
-        return rows, Scores(*columns, scores.reference_index[rows], self.settings.advantage_ddof)
+        ddof = self.settings.advantage_ddof
+        return rows, Scores(*columns, scores.reference_index[rows], advantage_ddof=ddof)
 
     def _fill_other(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> Fault | None:
         """Fill the fields of a rollout of another task.
@@ -155,7 +161,7 @@ class RowTasks:
         The response is in the given field, or else in that of the benchmark; without a reference, the whole record is
         one.
         """
-        task = reward_task(rollout.task)
+        task = task_named(rollout.task)
         given = record.get(fields.response) is not None or task.response not in record
         response = fields.response if given else task.response
         if fault := missing_fields([response, fields.group], record):
@@ -203,14 +209,19 @@ def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
 
 def codes_of(names: Iterable[str]) -> np.ndarray:
     """Return the numbers of tasks, uint8."""
-    return np.array([REWARD_TASKS.index(name) for name in names], np.uint8)
+    return np.array([NUMBERS[name] for name in names], np.uint8)
 
 
-def merged(task_codes: np.ndarray, parts: Mapping[str, Scores], ddof: int) -> TaskScores:
-    """Return the scores of rows whose tasks have these numbers; `parts` has those of each task, in order."""
-    scores = TaskScores(task_codes, np.arange(len(task_codes)), ddof)
+def columns_of(scores: Scores) -> Columns:
+    """Return the columns of scores of SCORE."""
+    return Columns(scores.rewards[None], scores.reason_codes[None], scores.measures[None])
+
+
+def merged(task_codes: np.ndarray, parts: Mapping[str, Columns], ddof: int) -> Scores:
+    """Return the scores of rows whose tasks have these numbers; `parts` has the columns of each task, in order."""
+    scores = Scores.zeros(task_codes, np.arange(len(task_codes)), ddof)
     for name, part in parts.items():
-        scores.put_rows(np.flatnonzero(task_codes == REWARD_TASKS.index(name)), part)
+        scores.put(reward_of(name), np.flatnonzero(task_codes == NUMBERS[name]), part)
     return scores
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ..scoring.scores import Scores
+from ..rewards.scores import Scores
 from ..terminal import Listing, Progress
 from .complete_output import json_output
 from .formats import is_columnar, source_name

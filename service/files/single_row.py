@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ..evaluate.task_rewards import REWARD_TASKS, SCORE
+from ..rewards.registry import REWARD_TASKS, SCORE
 from .field_names import FieldError, find_fields, objects_in
 from .formats import is_columnar
 from .row_tasks import task_at

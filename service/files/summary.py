@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..evaluate.task import OK
-from ..evaluate.task_rewards import SCORE
-from ..scoring.scores import Scores, group_advantages, require_group_of_two
+from ..rewards.registry import SCORE
+from ..rewards.scores import Scores, group_advantages, require_group_of_two
 from ..terminal import table
 
 if TYPE_CHECKING:

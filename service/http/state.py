@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
-from ..scoring.scorer import Scorer
-from ..scoring.self_test import run_self_test
+from ..rewards.scorer import Scorer
+from ..rewards.self_test import run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
 from .request.admission import Admission

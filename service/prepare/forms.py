@@ -16,11 +16,11 @@ from ..evaluate.scirecipe_records import (
     without_instructions,
     without_tags,
 )
-from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from ..evaluate.thoth import sections_in
 from ..files.field_names import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, asking_of, has_text
 from ..files.row_tasks import task_at
 from ..files.rows.rows import Fault, Place
+from ..rewards.registry import REWARD_TASKS, SCORE
 from .benchmarks import BENCHMARKS, label
 from .example import Example
 from .options import Options

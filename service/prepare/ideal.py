@@ -13,12 +13,12 @@ from ..evaluate.optional_dependencies import import_optional
 from ..evaluate.python_source import parse_python
 from ..evaluate.scirecipe_records import library_of
 from ..evaluate.task import OK
-from ..evaluate.task_rewards import SCORE, reasons_of
 from ..explain.explanation import smallest_and_largest
 from ..explain.text import canons
 from ..files.reference_text import reference_text
 from ..files.rows.rows import Fault
-from ..scoring.scorer import Scorer
+from ..rewards.registry import SCORE, reward_of
+from ..rewards.scorer import Scorer
 from .example import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
@@ -218,7 +218,7 @@ class PromptCheck:
 def reason_of(task: str, reason: str) -> str:
     """Return why an ideal answer to another task gets less than the full reward."""
     if reason != OK:
-        return f"{reasons_of(task)[reason]} ({reason})"
+        return f"{reward_of(task).reasons[reason]} ({reason})"
     return WITHOUT_FULL_REWARD.get(task, "it does not match the reference completely")
 
 

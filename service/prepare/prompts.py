@@ -9,7 +9,8 @@ from typing import Any
 from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH, Program
 from ..evaluate.bioprobench.answers import END, START
 from ..evaluate.python_source import parse_python
-from ..evaluate.task_rewards import SCORE, read_references, reward_task
+from ..rewards.batch import Batch
+from ..rewards.registry import SCORE, reward_of
 from .example import Example, Message
 
 __all__ = ["REASONED", "messages_of", "reference_fields"]
@@ -157,7 +158,8 @@ def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message
 
 def reference_fields(example: Example) -> Mapping[str, Any]:
     """Return what the reward of a task other than SCORE reads of the reference; raises InvalidReference."""
-    return read_references(reward_task(example.task), [example.reference])[0]
+    fields: Mapping[str, Any] = reward_of(example.task).read_references(Batch(references=[example.reference]))[0]
+    return fields
 
 
 def protocol(example: Example, actions: Sequence[str] | None = None) -> str:

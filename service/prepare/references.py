@@ -11,11 +11,13 @@ from typing import Any
 
 from ...kernels.warmup import warmup
 from ..errors import InvalidReference
-from ..evaluate.task_rewards import read_references, reward_task
+from ..evaluate.evaluation import task_named
 from ..explain.reading import sections_of, steps_in
 from ..explain.text import Text
 from ..files.row_tasks import RowTasks
 from ..files.rows.rows import Fault, reference_faults
+from ..rewards.batch import Batch
+from ..rewards.registry import reward_of
 from ..scoring.references import parse_valid_references
 from ..scoring.text_columns import references_as_column
 from ..settings import ScoreSettings
@@ -48,14 +50,15 @@ def key_lines_of(reference: Any) -> KeyLines | Fault:
 def task_reference(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | Fault:
     """Return the fields of a record of another task as its reference, checked as a request for rewards checks it."""
     try:
-        return read_references(reward_task(name), [fields])[0]
+        reference: Mapping[str, Any] = reward_of(name).read_references(Batch(references=[fields]))[0]
+        return reference
     except InvalidReference as error:
         return reference_faults(error.issues, f"reference of {name}")[0]
 
 
 def row_reference(name: str, record: Mapping[str, Any]) -> Mapping[str, Any] | Fault:
     """Return the reference of a row of another task: its `reference`, or the fields that the task's records have."""
-    task = reward_task(name)
+    task = task_named(name)
     fields, fault = rows_with_tasks().reference_of(task, record, "reference")
     if fields is None:
         return fault or Fault("bad_reference", f"reference of {name}: it is missing")

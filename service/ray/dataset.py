@@ -10,12 +10,12 @@ import pyarrow as pa
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
 from ..evaluate.optional_dependencies import import_optional
-from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.columns.results import error_field, result_columns, result_fields
 from ..files.columns.task_batches import batch_scorer
 from ..files.row_tasks import RowTasks
 from ..files.rows.rows import Fields
-from ..scoring.scorer import Scorer
+from ..rewards.registry import TASK_COMPONENTS
+from ..rewards.scorer import Scorer
 from ..settings import ScoreSettings
 
 __all__ = ["DatasetScorer", "score_dataset"]

@@ -12,11 +12,11 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, Issue, row_of
 from ..evaluate.optional_dependencies import import_optional
-from ..scoring.reference_index import check_index, group_numbers, resolve_reference_index
-from ..scoring.references import issues_of_all
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
-from ..scoring.text_columns import checked_texts, references_as_column, text_column
+from ..rewards.batch import Batch, read_objects
+from ..rewards.scorer import Scorer, merge, score_here, split
+from ..rewards.scores import Scores
+from ..scoring.column_scorer import Columns, ColumnScorer
+from ..scoring.text_columns import references_as_column, strings_of, text_column
 from ..settings import ScoreSettings
 
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
@@ -126,25 +126,26 @@ class ScorerPool:
 
     def _submitted(
         self, responses: Any, references: Any, given: Any, groups: Any
-    ) -> tuple[np.ndarray, np.ndarray | None, list[Piece], list[Any]]:
-        column = text_column(checked_texts(responses))
-        expected, malformed = references_as_column(references)
+    ) -> tuple[Batch, list[Piece], list[Any]]:
+        batch = read_objects(ColumnScorer([self.settings], 1), responses, references, given, groups)
+        parts = split(batch)
+        if batch.issues:
+            merge(batch, parts, list(map(score_here, parts)))  # raises
+        column = text_column(strings_of(batch.responses or []))
+        index = batch.reference_index
+        assert index is not None
+        expected, malformed = references_as_column(strings_of(batch.references or []))
         if malformed:
-            raise InvalidReference(issues_of_all(expected, malformed, self.settings.max_steps))
-        index = resolve_reference_index(column.rows, expected.rows, given)
-        check_index(index, expected.rows)
-        numbers = group_numbers(groups, column.rows)
+            merge(batch, parts, list(map(score_here, parts)))
         pieces = pieces_of(column, expected.rows, index, len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
             texts = rows_between(column, piece.first, piece.last)
             waiting.append(actor.score.remote(texts, rows_at(expected, piece.rows), piece.positions))
-        return index, numbers, pieces, waiting
+        return batch, pieces, waiting
 
-    def _gathered(
-        self, index: np.ndarray, groups: np.ndarray | None, pieces: list[Piece], _: object, results: list[Any]
-    ) -> Scores:
+    def _gathered(self, batch: Batch, pieces: list[Piece], _: object, results: list[Any]) -> Scores:
         issues: dict[int, Issue] = {}
         for piece, (found, *_columns) in zip(pieces, results, strict=True):
             for issue in found:
@@ -153,8 +154,8 @@ class ScorerPool:
         if issues:
             raise InvalidReference([issues[row] for row in sorted(issues)])
         _, rewards, codes, measures = zip(*results, strict=True)
-        columns = np.concatenate(rewards), np.concatenate(codes), np.concatenate(measures, axis=1)
-        return Scores(*columns, index, self.settings.advantage_ddof, groups)
+        columns = np.concatenate(rewards)[None], np.concatenate(codes)[None], np.concatenate(measures, axis=1)[None]
+        return merge(batch, [batch], [Columns(*columns)])
 
 
 def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.rows.groups import value_digest, value_key
 from ..files.rows.rows import Location
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scores import NO_SPREAD
 
 __all__ = ["Group", "Groups", "prompt_label", "shortened"]
 

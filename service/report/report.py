@@ -10,7 +10,7 @@ import numpy as np
 
 from ..files.output_file import write_document
 from ..files.summary import QUANTILES, quantiles
-from ..scoring.scorer import Scorer
+from ..rewards.scorer import Scorer
 from ..settings import MAX_CONTENT, ScoreSettings
 from .charts import Chart, histogram, scatter, ticks
 from .groups import Groups

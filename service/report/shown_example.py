@@ -10,7 +10,7 @@ import orjson
 from ..errors import ScoringError
 from ..explain.explanation import explain
 from ..explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
-from ..scoring.scorer import Scorer
+from ..rewards.scorer import Scorer
 from .examples import Example, Examples
 from .rendering import clipped
 

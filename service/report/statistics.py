@@ -12,8 +12,8 @@ from ..explain.case import MAX_BYTES
 from ..explain.explanation import smallest_and_largest
 from ..files.rows.rows import Rollout
 from ..files.summary import Values
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
+from ..rewards.scorer import Scorer
+from ..rewards.scores import Scores
 from ..scoring.text_columns import utf8
 from .comparison.correlation import pearson
 from .examples import Examples

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidReference, InvalidSetting, Issue, row_of
 from ..settings import ScoreSettings
-from .column_scorer import READING, ColumnScorer
-from .scores import Scores
+from .column_scorer import READING, Columns, ColumnScorer
 
 __all__ = ["by_reading", "issues_under_all", "overridden_by_each", "score_together"]
 
@@ -45,29 +44,29 @@ def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequ
 
 
 def score_together(
-    settings: Sequence[ScoreSettings],
-    threads: int,
-    score: Callable[[ColumnScorer], list[Scores]],
-    names: Sequence[str] | None = None,
-) -> list[Scores]:
-    """Score a batch under each of `settings`; return the results in their order.
+    settings: Sequence[ScoreSettings], threads: int, score: Callable[[ColumnScorer], Columns], names: Sequence[str]
+) -> Columns:
+    """Score a batch under each of `settings`; return the columns in their order.
 
     score: scores the batch by the scorer that it is given, once for all configurations that read texts alike. names:
-    what errors call the configurations, by default `configs[k]`. Raises InvalidReference naming every reference that
-    any configuration refuses, and these configurations if there are others.
+    what errors call the configurations. Raises InvalidReference naming every reference that any configuration refuses,
+    and these configurations if there are others.
     """
-    names = names or [f"configs[{k}]" for k in range(len(settings))]
-    scores: dict[int, Scores] = {}
+    scored: list[tuple[list[int], Columns]] = []
     refused: list[tuple[int, Issue]] = []
     for members in by_reading(settings):
         try:
-            found = score(ColumnScorer([settings[k] for k in members], threads))
-            scores.update(zip(members, found, strict=True))
+            scored.append((members, score(ColumnScorer([settings[k] for k in members], threads))))
         except InvalidReference as error:
             refused += product(members, error.issues)
     if refused:
         raise InvalidReference(merged(refused, names))
-    return [scores[k] for k in range(len(settings))]
+    _, components, rows = scored[0][1].measures.shape
+    together = Columns.empty(len(settings), components, rows)
+    for members, columns in scored:
+        for whole, part in zip(together, columns, strict=True):
+            whole[members] = part
+    return together
 
 
 def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:

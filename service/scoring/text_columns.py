@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,25 @@ import orjson
 
 from ...kernels.column import TextColumn, column_of
 from ...kernels.text.python_strings import ROOM, can_read_strings, encode_strings, find_strings
-from ..errors import InvalidReference, InvalidRequest, Issue
+from ..errors import InvalidReference, Issue
 from .workspaces import borrow_bytes
 
 __all__ = [
+    "Texts",
     "borrowed_column",
-    "checked_texts",
+    "count_of",
     "owned_column",
     "reference_column",
     "references_as_column",
     "rows_of",
-    "select_rows",
+    "strings_of",
+    "taken",
     "text_column",
     "wrong_fields",
 ]
+
+Texts = TextColumn | list[Any]
+"""A column of texts, or a list of strings; of references, also of other Python objects."""
 
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -41,23 +47,6 @@ def utf8(text: str) -> bytes:
         return _SURROGATES.sub("\ufffd", text).encode()
 
 
-def checked_texts(texts: Sequence[str], detail: str = "a string is needed") -> list[str]:
-    """Copy the responses into a list, so that the caller cannot change it while kernels read the strings.
-
-    Raises InvalidRequest naming every one that is not a string, with this `detail`.
-    """
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
-        raise InvalidRequest([Issue("responses", "wrong_type", "a list of strings is needed")])
-    copied = list(texts)
-    if set(map(type, copied)) != {str}:
-        issues = [
-            Issue(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(copied) if not isinstance(text, str)
-        ]
-        if issues:
-            raise InvalidRequest(issues)
-    return copied
-
-
 def text_column(texts: Sequence[str]) -> TextColumn:
     try:
         return column_of([text.encode() for text in texts])
@@ -70,17 +59,32 @@ def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
     return TextColumn(column.data, column.offsets[first : last + 1])
 
 
-def select_rows(column: TextColumn, rows: np.ndarray) -> TextColumn:
-    """Return the rows of a column that `rows` numbers, int64 (k,), ascending: the column itself if these are all."""
-    if len(rows) == column.rows:
-        return column
+def count_of(texts: Texts) -> int:
+    """Return the number of texts."""
+    return texts.rows if isinstance(texts, TextColumn) else len(texts)
+
+
+def strings_of(texts: Texts) -> list[Any]:
+    """Return the texts of a column as strings; a list as it is."""
+    if not isinstance(texts, TextColumn):
+        return texts
+    data = texts.data.tobytes()
+    return [data[start:stop].decode() for start, stop in pairwise(texts.offsets.tolist())]
+
+
+def taken(texts: Texts, rows: np.ndarray) -> Texts:
+    """Return the texts that `rows` numbers, int64 (k,), ascending: the column itself if these are all."""
+    if not isinstance(texts, TextColumn):
+        return [texts[row] for row in rows.tolist()]
+    if len(rows) == texts.rows:
+        return texts
     after = np.flatnonzero(np.diff(rows) != 1) + 1  # where a run of neighbours begins: texts are copied run by run
-    starts = column.offsets[rows[np.append(0, after)]] if len(rows) else []
-    stops = column.offsets[rows[np.append(after, len(rows)) - 1] + 1] if len(rows) else []
-    runs = [column.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    starts = texts.offsets[rows[np.append(0, after)]] if len(rows) else []
+    stops = texts.offsets[rows[np.append(after, len(rows)) - 1] + 1] if len(rows) else []
+    runs = [texts.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
     offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(column.lengths[rows], out=offsets[1:])
-    return TextColumn.of(np.concatenate([column.data[:0], *runs]), offsets)
+    np.cumsum(texts.lengths[rows], out=offsets[1:])
+    return TextColumn.of(np.concatenate([texts.data[:0], *runs]), offsets)
 
 
 def borrowed_column(texts: list[str]) -> TextColumn:

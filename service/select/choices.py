@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scores import NO_SPREAD
 from .options import Options
 from .scored_rows import Eligibility, ScoredRows
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..evaluate.task import OK
-from ..evaluate.task_rewards import REWARD_TASKS, SCORE, passed_if
 from ..files.field_names import (
     PROMPT_NAMES,
     REFERENCE_NAMES,
@@ -16,7 +15,8 @@ from ..files.field_names import (
     guess_field,
     has_field,
 )
-from ..scoring.scores import NO_SPREAD
+from ..rewards.registry import REWARD_TASKS, SCORE, reward_of
+from ..rewards.scores import NO_SPREAD
 
 __all__ = ["ScoredFields", "has_components", "has_passed"]
 
@@ -85,7 +85,7 @@ def components_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def needed_components(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the components that are all 1 for a response that passes the row's task."""
     task = row.get("task")
-    return passed_if(task if task in REWARD_TASKS else SCORE)
+    return reward_of(task if task in REWARD_TASKS else SCORE).passed_if
 
 
 def has_components(row: Mapping[str, Any]) -> bool:

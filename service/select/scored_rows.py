@@ -19,7 +19,7 @@ from ..files.field_names import value_at
 from ..files.records import FileRecord
 from ..files.rows.groups import value_digest
 from ..files.rows.rows import NO_GROUP, Fault
-from ..scoring.scores import NO_SPREAD
+from ..rewards.scores import NO_SPREAD
 from .fields import ScoredFields, components_of, has_passed, needed_components
 from .options import Options
 

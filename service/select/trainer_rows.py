@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...kernels.score import COMPONENTS
-from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.field_names import has_field, value_at
 from ..files.reference_text import reference_text
 from ..files.rows.output import RESULT_NAMES
@@ -25,6 +24,7 @@ from ..files.trainer_rows import (
     conversation,
     json_text,
 )
+from ..rewards.registry import TASK_COMPONENTS
 from .choices import GroupFigures
 from .fields import ScoredFields
 

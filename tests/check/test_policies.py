@@ -11,7 +11,7 @@ import pytest
 
 from assay.service.check.policies import POLICIES, SEED, answers_of
 from assay.service.explain.reading import steps_in
-from assay.service.scoring.scorer import Scorer
+from assay.service.rewards.scorer import Scorer
 from tests.check.data_sets import GOOD, STEPS, answer, checked, key_of, ten_words
 
 SWAPPED = (1 - (1 / 2) ** 1.5) * 1.5 / 2.5

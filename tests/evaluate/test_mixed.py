@@ -10,12 +10,21 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores
+from assay.kernels.status import REASONS
 from assay.service.evaluate.evaluation import every_task
-from assay.service.evaluate.mixed import TaskOptions, settings_of
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, TaskScores, passed_if, reasons_of
+from assay.service.rewards.batch import Batch
+from assay.service.rewards.registry import (
+    REWARD_TASKS,
+    REWARDS,
+    TASK_COMPONENTS,
+    identity_of,
+    reward_of,
+    set_options,
+    split_config,
+)
 from tests.cases.mixed import OPTIONS, ROWS, Row, columns
 
-SETTINGS, TASK_OPTIONS = settings_of(OPTIONS)
+SETTINGS, TASK_OPTIONS = split_config(OPTIONS)
 SCORER = Scorer(**SETTINGS)
 
 
@@ -40,7 +49,7 @@ def test_rows_get_the_same_bits_in_any_mix_as_alone(seed):
         given = columns([rows[k] for k in places])
         given.pop("task"), given.pop("groups")
         alone = SCORER.score(**given, task=name, task_options=TASK_OPTIONS.get(name))
-        assert isinstance(alone, TaskScores) == (name != "score")
+        assert alone.is_score == (name == "score")
         assert bits(alone) == [bits(found)[k] for k in places]
         assert alone.task_codes.tolist() == [REWARD_TASKS.index(name)] * len(places)
 
@@ -132,18 +141,25 @@ def test_tasks_and_their_numbers():
     assert tasks.keys() == set(REWARD_TASKS)
     of_others = dict.fromkeys(name for task in REWARD_TASKS for name in tasks[task].components)
     assert (*Scorer().score([], [], []).components, *of_others) == TASK_COMPONENTS
+    assert tuple(REWARDS[0].reasons) == REASONS
+    assert [reward.number for reward in REWARDS] == list(range(len(REWARDS)))
     for name in REWARD_TASKS:
-        reasons = list(reasons_of(name))
+        reasons = list(reward_of(name).reasons)
         assert reasons[0] == "ok"
         assert "too_long" in reasons
-        assert passed_if(name)
-        assert set(passed_if(name)) <= set(TASK_COMPONENTS)
+        assert reward_of(name).passed_if
+        assert set(reward_of(name).passed_if) <= set(TASK_COMPONENTS)
 
 
 def test_identity_depends_on_the_configuration_alone():
-    default, changed = TaskOptions().identity(SCORER.settings), TaskOptions(TASK_OPTIONS).identity(SCORER.settings)
-    assert default["config_id"] != changed["config_id"] != TaskOptions().identity(Scorer().settings)["config_id"]
-    assert default == TaskOptions({"bioprobench.ord": {"repeats": "last"}}).identity(SCORER.settings)
+    def identity(scorer: Scorer, options: dict[str, Any]) -> dict[str, str]:
+        batch = Batch(task=None, configurations={"config": scorer.columns})
+        set_options(batch, options)
+        return identity_of(batch)
+
+    default, changed = identity(SCORER, {}), identity(SCORER, TASK_OPTIONS)
+    assert default["config_id"] != changed["config_id"] != identity(Scorer(), {})["config_id"]
+    assert default == identity(SCORER, {"bioprobench.ord": {"repeats": "last"}})
     assert "|bioprobench.ord.repeats:failed|" in changed["signature"]
     assert changed["signature"].startswith("SCORE|")
 
@@ -151,5 +167,5 @@ def test_identity_depends_on_the_configuration_alone():
 def test_the_documented_numbers_of_tasks_and_reasons():
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
     for number, task in enumerate(REWARD_TASKS):
-        reasons = ", ".join(f"{code} `{reason}`" for code, reason in enumerate(reasons_of(task)))
+        reasons = ", ".join(f"{code} `{reason}`" for code, reason in enumerate(reward_of(task).reasons))
         assert f"| {number} | `{task}` | {reasons} |\n" in page

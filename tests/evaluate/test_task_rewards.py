@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import Scorer
+from assay import Scorer, Scores
 from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
 from assay.service.evaluate.evaluation import task_named
-from assay.service.evaluate.task_rewards import TaskScores
 from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
@@ -28,9 +27,9 @@ REFERENCES: dict[str, Any] = {
 }
 
 
-def rewards(task: str, responses: list[str], references: list[Any], index: Any = None, **options: Any) -> TaskScores:
+def rewards(task: str, responses: list[str], references: list[Any], index: Any = None, **options: Any) -> Scores:
     found = Scorer().score(responses, references, index, task=task, task_options=options)
-    assert isinstance(found, TaskScores)
+    assert not found.is_score
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate.task_rewards import TASK_COMPONENTS
+from assay.service.rewards.registry import TASK_COMPONENTS
 from examples import rollouts as generator
 from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate.task_rewards import TASK_COMPONENTS
+from assay.service.rewards.registry import TASK_COMPONENTS
 from tests.command_line import write_rows
 
 pytest.importorskip("pyarrow")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS
+from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 from tests.http.samples import REFERENCE as LINES

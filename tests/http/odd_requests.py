@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from assay.service.evaluate.evaluation import every_task, task_named
-from assay.service.evaluate.task_rewards import REWARD_TASKS
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
+from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.settings import ScoreSettings
 from tests.cases.mixed import ROWS, columns
 

@@ -10,7 +10,7 @@ import pytest
 
 from assay.service.evaluate.evaluation import every_task, task_named
 from assay.service.evaluate.task import Task
-from assay.service.evaluate.task_rewards import REWARD_TASKS
+from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.http.samples import errors_of, problem_of
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from assay import InvalidRequest, InvalidSetting, Scorer
 from assay.kernels.column import column_of
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.task_rewards import TASK_COMPONENTS
 from assay.service.ray.pool import PoolActor, pieces_of, rows_at, rows_between
+from assay.service.rewards.registry import TASK_COMPONENTS
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
 

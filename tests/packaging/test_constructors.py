@@ -41,8 +41,6 @@ EXCEPTIONS = {
     ("service/http/wire/arrow_request.py", "TaskBatch"),
     ("service/http/wire/envelope.py", "Envelope"),
     ("service/http/wire/json_codec.py", "Batch"),
-    ("service/http/wire/task_batch.py", "TaskBatch"),
-    ("service/http/wire/task_request.py", "TaskBatch"),
     ("service/prepare/example.py", "Example"),
     ("service/prepare/forms.py", "Example"),
     ("service/prepare/options.py", "Options"),

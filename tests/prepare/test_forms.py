@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe_records import library_of, without_instructions
-from assay.service.evaluate.task_rewards import REWARD_TASKS, SCORE, read_references, reward_task
 from assay.service.files.field_names import prompt_of
 from assay.service.files.rows.rows import Fault, Location, Place
 from assay.service.prepare.example import Example, Step
@@ -19,6 +18,8 @@ from assay.service.prepare.groups import with_ids
 from assay.service.prepare.options import Options
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.references import key_lines_of
+from assay.service.rewards.batch import Batch
+from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from tests.prepare.published import (
     ANSWER,
     ASKED,
@@ -385,4 +386,4 @@ def test_any_record_is_an_example_or_a_fault(record: Any, options: Options) -> N
     if found.task == SCORE:
         assert key_lines_of(found.reference) == (found.reference, found.steps)
     else:
-        assert read_references(reward_task(found.task), [found.reference]) == [found.reference]
+        assert reward_of(found.task).read_references(Batch(references=[found.reference])) == [found.reference]

@@ -16,7 +16,7 @@ from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.split import TRAIN
-from assay.service.scoring.scorer import Scorer
+from assay.service.rewards.scorer import Scorer
 from tests.prepare import by_hand
 from tests.strategies import examples, protocols
 

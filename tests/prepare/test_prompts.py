@@ -14,7 +14,7 @@ from assay.service.evaluate.scirecipe_records import TYPES, library_of, violatio
 from assay.service.evaluate.thoth import sections_in
 from assay.service.prepare.example import Example
 from assay.service.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, messages_of
-from assay.service.scoring.scorer import Scorer
+from assay.service.rewards.scorer import Scorer
 from tests.prepare import by_hand
 
 

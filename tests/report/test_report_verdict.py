@@ -9,7 +9,7 @@ from assay.kernels.status import REASONS
 from assay.service.files.rows.rows import Location, Rollout
 from assay.service.report.statistics import Statistics
 from assay.service.report.verdict import REMEDIES, Finding, remedies, verdict
-from assay.service.scoring.scorer import Scorer
+from assay.service.rewards.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidRequest, Scorer
-from assay.service.scoring.scores import group_advantages
+from assay.service.rewards.scores import group_advantages
 from tests.cases import told
 from tests.reference.advantages import advantages as twin
 from tests.strategies import examples

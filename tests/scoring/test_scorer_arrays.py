@@ -10,7 +10,7 @@ import numpy as np
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from assay.kernels.status import REASONS
-from assay.service.scoring.self_test import run_self_test
+from assay.service.rewards.self_test import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
 from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from assay import Scorer
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler.jit import JIT
+from assay.service.rewards.scorer import scores_of
 from assay.service.scoring.column_scorer import ColumnScorer
 from assay.service.scoring.text_columns import reference_column, text_column
 from assay.service.settings import ScoreSettings
@@ -79,14 +80,14 @@ def test_slices(request_body, whole, cuts):
     parsed = scorer.parse(reference_column(request_body["references"]))
     index = np.array(request_body["reference_index"], np.int64)
     for order in (1, -1):
-        outputs = scorer.empty(responses.rows, index)
+        outputs = scorer.empty(responses.rows)
         for first, last in slices(cuts)[::order]:
-            scorer.fill(outputs, responses, parsed, first, last)
-        assert bits(*scorer.scores(outputs)) == whole
-    outputs = scorer.empty(responses.rows, index)
+            scorer.fill(outputs, responses, parsed, index, first, last)
+        assert bits(scores_of(outputs, 0, index, ScoreSettings())) == whole
+    outputs = scorer.empty(responses.rows)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda cut: scorer.fill(outputs, responses, parsed, *cut), slices(cuts)))
-    assert bits(*scorer.scores(outputs)) == whole
+        list(pool.map(lambda cut: scorer.fill(outputs, responses, parsed, index, *cut), slices(cuts)))
+    assert bits(scores_of(outputs, 0, index, ScoreSettings())) == whole
 
 
 def test_rows_of_a_larger_buffer(request_body, whole):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, Scorer, ScoringError
-from assay.service.scoring.reference_index import resolve_reference_index
+from assay.service.rewards.batch import Batch
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
 
@@ -213,11 +213,17 @@ def test_index_of_any_integers(kind):
 
 
 def test_default_index():
-    assert resolve_reference_index(3, 1, None).tolist() == [0, 0, 0]
-    assert resolve_reference_index(3, 3, None).tolist() == [0, 1, 2]
-    assert resolve_reference_index(0, 1, None).tolist() == []
-    assert resolve_reference_index(0, 0, None).tolist() == []
-    assert resolve_reference_index(1, 1, None).dtype == np.int64
+    def index(responses: int, references: int) -> np.ndarray:
+        batch = Batch(responses=["x"] * responses, references=[GOOD] * references)
+        batch.check()
+        assert batch.reference_index is not None
+        return batch.reference_index
+
+    assert index(3, 1).tolist() == [0, 0, 0]
+    assert index(3, 3).tolist() == [0, 1, 2]
+    assert index(0, 1).tolist() == []
+    assert index(0, 0).tolist() == []
+    assert index(1, 1).dtype == np.int64
 
 
 @pytest.mark.parametrize("references", [[], [GOOD], [KEY]])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, Scorer
 from assay.kernels.compiler.jit import JIT
-from assay.service.scoring import request as request_module
+from assay.service.rewards import registry as registry_module
+from assay.service.rewards.batch import Batch
 from assay.service.scoring import threads as threads_module
 from assay.service.scoring.references import ReferenceReader
 from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
@@ -29,7 +30,7 @@ def small_batches_too(request, monkeypatch) -> None:
     """Use fewer references with kernels as plain Python, which are slow."""
     if not JIT and "batch" in request.fixturenames:
         monkeypatch.setattr(threads_module, "MIN_REFERENCES", 4)
-        monkeypatch.setattr(request_module, "MIN_REFERENCES", 4)
+        monkeypatch.setattr(registry_module, "MIN_REFERENCES", 4)
 
 
 @pytest.fixture(scope="module")
@@ -165,15 +166,15 @@ def test_bad_references_of_any_share_are_all_named(batch, threads, columns):
     assert found == [(f"references[{row}]", reason) for row, reason in zip(bad, reasons, strict=True)]
 
 
-def test_what_is_wrong_with_responses_comes_first(batch):
+def test_what_is_wrong_with_references_and_responses_is_named_together(batch):
     references = ["", *batch["references"][1:]]
     responses = [*batch["responses"][:-1], 5]
     with pytest.raises(InvalidRequest) as caught:
         Scorer().score(responses, references, batch["reference_index"])
-    assert [issue.path for issue in caught.value.issues] == [f"responses[{len(responses) - 1}]"]
+    assert [issue.path for issue in caught.value.issues] == ["references[0]", f"responses[{len(responses) - 1}]"]
     with pytest.raises(InvalidRequest) as caught:
         Scorer().score(batch["responses"], references, [*batch["reference_index"][:-1], PROMPTS])
-    assert [issue.path for issue in caught.value.issues] == [f"reference_index[{len(responses) - 1}]"]
+    assert [issue.path for issue in caught.value.issues] == ["references[0]", f"reference_index[{len(responses) - 1}]"]
 
 
 # Memory that is used again
@@ -215,14 +216,14 @@ def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
     responses = [batch["responses"][k] for k in rows]
     references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
     expected = bits(Scorer().score(responses, references, index))
-    resolve = request_module.resolve_reference_index  # type: ignore[attr-defined]
+    check = Batch.check
 
-    def meanwhile(*arguments):
+    def meanwhile(given):
         responses.clear()
         references.clear()
-        return resolve(*arguments)
+        check(given)
 
-    monkeypatch.setattr(request_module, "resolve_reference_index", meanwhile)
+    monkeypatch.setattr(Batch, "check", meanwhile)
     assert bits(Scorer().score(responses, references, index)) == expected
 
 

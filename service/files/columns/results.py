@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...evaluate.task_rewards import TaskScores
 from ...http.wire.arrow_codec import REASON_NAMES
-from ...scoring.scores import Scores
+from ...rewards.scores import Scores
 from ..output_file import output_file, temp_dir_for
 from ..summary import GroupedRewards
 from .batch_scorer import ScoredBatch
@@ -59,7 +58,7 @@ def result_columns(scored: ScoredBatch, components: Sequence[str], first: int | 
 
 def _reasons(scores: Scores, valid: np.ndarray) -> Any:
     """Return the names of the reasons of the valid rows, null at the others."""
-    if not isinstance(scores, TaskScores):
+    if scores.is_score:
         return REASON_NAMES.take(_scatter(scores.reason_codes, valid))
     names = np.full(len(valid), None, object)
     names[valid] = scores.reasons

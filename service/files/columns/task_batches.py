@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from ...evaluate.task_rewards import SCORE
-from ...scoring.scores import Scores
-from ..row_tasks import RowTasks, codes_of, merged
+from ...rewards.registry import SCORE
+from ...rewards.scores import Scores
+from ..row_tasks import RowTasks, codes_of, columns_of, merged
 from ..rows.groups import numbered
 from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields
 from .batch_scorer import BatchScorer, ScoredBatch
@@ -48,7 +48,7 @@ class TaskBatchScorer:
         readable[list(faults)] = False
         parts = {}
         if rows := np.flatnonzero(readable & (codes == 0)).tolist():
-            parts[SCORE] = self._score(batch, rows, faults, groups)
+            parts[SCORE] = columns_of(self._score(batch, rows, faults, groups))
         others = self._read(batch, np.flatnonzero(readable & (codes > 0)).tolist())
         faults |= {one.location.number: one.fault for one in others if one.fault is not None}
         others = [one for one in others if one.fault is None]

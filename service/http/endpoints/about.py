@@ -8,11 +8,10 @@ from typing import Any
 
 import orjson
 
-from ....kernels.score import COMPONENTS
 from ...config import Config
 from ...evaluate.evaluation import every_task
 from ...evaluate.task import Task
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE, passed_if, reasons_of, reward_schema
+from ...rewards.registry import REWARD_TASKS, Reward, reward_of
 from ...settings import RULES_VERSION, ScoreSettings
 from ...version import VERSION
 from ..request.exchange import Exchange
@@ -20,26 +19,6 @@ from ..request.exchange import Exchange
 __all__ = ["About"]
 
 VERSION_REPLY = orjson.dumps({"version": VERSION})
-
-SCORE_REWARD = "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default."
-
-SCORE_REASONS = {
-    "ok": "The response passes both gates.",
-    "too_long": "The response has too many bytes or steps.",
-    "think_not_opened": "<think> is missing; with it, all four sections would be found. If the prompt ends with "
-    "<think>, set think_prefilled.",
-    "missing_sections": "The sections <think>, <key>, <orc> and <note> are not all found, in this order.",
-    "no_steps": "The <key> section has no steps.",
-    "bad_step_line": "A line of <key> is not of the form 'Step N: {...}'.",
-    "bad_step_json": "The braces of a line of <key> do not contain one valid JSON object.",
-    "bad_step_schema": "A line of <key> has fields other than action (a string with at least one word), objects and "
-    "parameters (arrays of strings).",
-    "key_numbering": "The steps of <key> are not numbered 1, 2, 3, ….",
-    "orc_numbering": "The steps of <orc> are not numbered 1, 2, 3, ….",
-    "step_count": "<key> and <orc> have different numbers of steps.",
-    "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
-}
-"""In the order of docs/rules.md, Reasons."""
 
 
 class About:
@@ -106,19 +85,18 @@ def task_of(task: Task) -> dict[str, Any]:
         "options": task.options.model_json_schema(),
         "metrics": [asdict(metric) for metric in task.metrics],
         "failures": dict(task.failures),
-        "reward": reward_of(task) if task.name in REWARD_TASKS else None,
+        "reward": description_of(reward_of(task.name)) if task.name in REWARD_TASKS else None,
     }
 
 
-def reward_of(task: Task) -> dict[str, Any]:
-    is_score = task.name == SCORE
-    reasons = SCORE_REASONS if is_score else reasons_of(task.name)
+def description_of(reward: Reward) -> dict[str, Any]:
+    """Return the description of a reward."""
     return {
-        "number": REWARD_TASKS.index(task.name),
-        "description": SCORE_REWARD if is_score else task.reward,
-        "reasons": reasons,
-        "reason_codes": {reason: code for code, reason in enumerate(reasons)},
-        "components": list(COMPONENTS if is_score else task.components),
-        "passed_if": list(passed_if(task.name)),
-        "config": ScoreSettings.model_json_schema() if is_score else reward_schema(task),
+        "number": reward.number,
+        "description": reward.description,
+        "reasons": reward.reasons,
+        "reason_codes": {reason: code for code, reason in enumerate(reward.reasons)},
+        "components": list(reward.components),
+        "passed_if": list(reward.passed_if),
+        "config": reward.schema(),
     }

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from ...errors import InvalidRequest, Issue, ScoringError
-from ...evaluate.task_rewards import SCORE
 from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
-from ...scoring.scorer import Scorer
+from ...rewards.registry import SCORE
+from ...rewards.scorer import Scorer
 from ...settings import ScoreSettings
 from ..request.exchange import Exchange
 from ..request.jobs import JobCall

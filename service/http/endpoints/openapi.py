@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
 from ...errors import Issue
-from ...evaluate.task_rewards import REWARD_TASKS
+from ...rewards.registry import REWARD_TASKS
 from ..wire.compression import ARROW, ENCODINGS
 from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS

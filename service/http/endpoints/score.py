@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...errors import Issue, ScoringError, one_of
-from ...evaluate.task_rewards import REWARD_TASKS
-from ...scoring.scorer import Scorer
+from ...errors import Issue, one_of
+from ...rewards.registry import REWARD_TASKS
+from ...rewards.scorer import Scorer
 from ..request.exchange import Exchange
 from ..request.paths import Paths
 from ..request.processes import Processes
@@ -16,11 +16,10 @@ from ..wire.arrow_request import answer_arrow, read_query
 from ..wire.compression import ARROW, JSON, Body
 from ..wire.envelope import Envelope
 from ..wire.fast_path import FastPath
-from ..wire.json_codec import Answer, Limits, decode_score_request, encode, parse_envelope
+from ..wire.json_codec import Answer, Limits, encode, encode_reply, parse_envelope, read_batch
+from ..wire.other_tasks import Rest, begin
 from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
-from ..wire.task_batch import Rest
-from ..wire.task_request import answer_tasks, names_other_task
 
 __all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
 
@@ -87,20 +86,11 @@ def answer_json(
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if query:
         take_fields(envelope, query)
-    if names_other_task(envelope):
-        return answer_tasks(envelope, scorer, limits, times)
     if body.inline and "configs" in envelope.values:
         return None
-    try:
-        batch = decode_score_request(envelope, scorer, limits)
-        times.decoded()
-        scores = batch.score()
-        times.scored()
-        reply = batch.encode(scores)
-    except ScoringError as error:
-        raise invalid_request(error.issues) from None
-    times.encoded()
-    return Answer(reply, scores[0])
+    batch = read_batch(envelope, scorer, limits)
+    times.decoded()
+    return begin(batch, lambda scores: encode_reply(batch, scores, envelope.values.get("include", ())), times)
 
 
 def take_fields(envelope: Envelope, query: bytes) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...scoring.scorer import Scorer
+from ...rewards.scorer import Scorer
 from ..wire.fast_path import FastPath
 from ..wire.json_codec import Limits
 from .exchange import Exchange

@@ -21,14 +21,12 @@ from threading import Event, Lock
 from time import perf_counter
 from typing import BinaryIO, TypeVar
 
-from ...errors import Issue
-from ...evaluate.task_rewards import TaskScores
+from ...errors import Issue, ScoringError
 from ..wire.frames import Buffer, read_frames
 from ..wire.json_codec import Answer, Limits
-from ..wire.other_tasks import assemble, read_pieces, score_others
+from ..wire.other_tasks import Rest, assemble, is_quick, is_unscored, pack_parts, read_pieces, score_parts
 from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
-from ..wire.task_batch import Rest
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
@@ -242,33 +240,37 @@ class Processes:
         SCORE is then over its deadline.
         """
         partial = partial and rest.has_score
-        other_rows = rest.others
-        if exchange.request_body.inline and other_rows.is_quick:
+        parts = rest.parts
+        if exchange.request_body.inline and is_quick(parts):
             times = StageTimes()
-            outcomes = score_others(other_rows, limits, times)
+            outcomes = score_parts(parts, limits, times)
             exchange.times.add(times)
             return rest.complete(outcomes)
+
+        def pack() -> Sequence[Buffer]:
+            return pack_parts(parts)
 
         def completed(reply: Reply) -> Answer:
             if reply.error is not None and not (partial and reply.error.kind == "deadline"):
                 raise reply.error
-            outcomes = assemble(other_rows, read_pieces(other_rows, reply.frames))
-            left_out = any(isinstance(outcome, TaskScores) and outcome.unscored is not None for outcome in outcomes)
+            outcomes = assemble(parts, read_pieces(parts, reply.frames))
+            left_out = any(map(is_unscored, parts, outcomes))
+            left_out = left_out and not any(isinstance(outcome, ScoringError) for outcome in outcomes)
             if left_out and reply.error is None:
                 raise RuntimeError("a job has left out rows")
             return rest.complete(outcomes)
 
         deadline = exchange.deadline
         if not partial:
-            return await self.run(new_call("reward", deadline, limits), other_rows.pack, exchange, completed)
+            return await self.run(new_call("reward", deadline, limits), pack, exchange, completed)
         reserve = min(MAX_RESERVE_SECONDS, RESERVE * deadline.left)
         call = new_call("reward", deadline.earlier(2 * reserve), limits)
         try:
-            return await self.run(call, other_rows.pack, exchange, completed, deadline.earlier(reserve))
+            return await self.run(call, pack, exchange, completed, deadline.earlier(reserve))
         except Problem as problem:
             if problem.kind != "deadline":
                 raise
-        return rest.complete(assemble(other_rows, []))
+        return rest.complete(assemble(parts, []))
 
     async def run(
         self,

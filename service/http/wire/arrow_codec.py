@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,9 @@ from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
 from ....kernels.text.utf8 import is_valid_column
 from ...errors import Issue
-from ...evaluate.task_rewards import TaskScores
-from ...scoring.scores import Scores
+from ...rewards.batch import Batch
+from ...rewards.registry import set_tasks
+from ...rewards.scores import Scores
 from ...scoring.text_columns import rows_of
 from .arrow_bounds import OverLimitError, check_bounds
 
@@ -28,7 +29,6 @@ __all__ = [
     "REASON_NAMES",
     "NotArrowError",
     "OverLimitError",
-    "StreamColumns",
     "read_stream",
     "text_column_of",
     "validate",
@@ -49,18 +49,6 @@ class NotArrowError(ValueError):
         super().__init__(detail)
 
 
-class StreamColumns(NamedTuple):
-    """The columns of a stream, with each distinct reference once. `validate` texts before reading them."""
-
-    responses: TextColumn
-    references: TextColumn
-    reference_index: np.ndarray
-    tasks: list[str] | None = None
-    """The name in each row, if there is a column `task`."""
-    groups: np.ndarray | None = None
-    """int64, the number of the group of each row, if there is a column `group`."""
-
-
 def validate(column: TextColumn, first: int, last: int) -> None:
     """Raise NotArrowError unless the rows [first, last) lie inside their buffer and are UTF-8."""
     if not is_valid_column(*rows_of(column, first, last)):
@@ -78,8 +66,8 @@ def arrow_errors() -> Iterator[None]:
         raise NotArrowError from None
 
 
-def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tuple[StreamColumns | None, list[Issue]]:
-    """Return the columns of a stream, or None and every issue.
+def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> Batch:
+    """Return a stream as a batch, with each distinct reference once.
 
     Columns: `response` (string or large_string), `reference` (the same, or a dictionary of either), and optionally
     `task` (as `reference`) and `group` (as `reference`, or integers); others are not unpacked. A stream of one record
@@ -93,6 +81,7 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
         _validate(table)
     if table.num_rows > max_rows:
         raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
+    batch = Batch(issues=issues, validate=validate)
     arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
@@ -100,24 +89,38 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
         except pa.ArrowInvalid:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
             issues.append(Issue(name, "too_large", detail))
-        else:
-            issues += _null_issues(name, arrays[name])
+            continue
+        if nulls := _null_issues(name, arrays[name]):
+            issues += nulls
+            column = arrays.pop(name)
+            if name == "response":
+                arrays[name] = pc.fill_null(column, "")
     if issues:
         with arrow_errors():
             table.validate(full=True)
-        return None, issues
-    reference = arrays["reference"]
-    if not pa.types.is_dictionary(reference.type):
-        reference = pc.dictionary_encode(reference)
-    if len(reference.dictionary) > max_rows:
+    if "response" in arrays:
+        batch.responses = text_column_of(arrays["response"])
+    if "reference" in arrays:
+        _read_references(batch, arrays["reference"], max_rows)
+    if "group" in arrays:
+        batch.groups = _numbered(arrays["group"])[1]
+    if "task" in arrays:
+        names, numbers = _numbered(arrays["task"])
+        set_tasks(batch, [names[number] for number in numbers.tolist()])
+    elif "task" in table.column_names or batch.has_issue("task"):
+        batch.task = None
+    return batch
+
+
+def _read_references(batch: Batch, column: Any, max_rows: int) -> None:
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column)
+    if len(column.dictionary) > max_rows:
         raise OverLimitError("reference", "too_many", f"more than {max_rows} in the dictionary")
-    index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    if ((index < 0) | (index >= len(reference.dictionary))).any():
+    index = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    if ((index < 0) | (index >= len(column.dictionary))).any():
         raise NotArrowError
-    texts = text_column_of(arrays["response"]), text_column_of(reference.dictionary)
-    tasks, groups = (_numbered(arrays[name]) if name in arrays else None for name in OPTIONAL)
-    names = None if tasks is None else [tasks[0][number] for number in tasks[1].tolist()]
-    return StreamColumns(*texts, index, names, None if groups is None else groups[1]), []
+    batch.references, batch.reference_index = text_column_of(column.dictionary), index
 
 
 def _numbered(array: Any) -> tuple[list[Any], np.ndarray]:
@@ -224,10 +227,9 @@ def write_stream(scores: Scores, components: bool, advantages: bool, identity: M
 
     `identity` becomes the schema's metadata. Raise ArithmeticError if a number is not finite.
     """
-    mixed = isinstance(scores, TaskScores)
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
-        "reason": pa.array(scores.reasons) if mixed else REASON_NAMES.take(pa.array(scores.reason_codes)),
+        "reason": REASON_NAMES.take(pa.array(scores.reason_codes)) if scores.is_score else pa.array(scores.reasons),
     }
     if components:
         columns |= {name: pa.array(values) for name, values in scores.components.items()}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
-from ...errors import Issue, ScoringError
-from ...evaluate.mixed import task_codes_of
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE
-from ...scoring.scorer import Scorer
-from ...scoring.scores import Scores
+from ...errors import Issue
+from ...rewards.batch import Batch
+from ...rewards.registry import identity_of, set_tasks
+from ...rewards.scorer import Scorer, set_config
 from .compression import Body
 from .json_codec import Answer, Limits
-from .problems import Problem, invalid_request
+from .other_tasks import Rest, begin
+from .problems import Problem
 from .stage_times import StageTimes
-from .task_batch import Rest, TaskBatch
-from .task_request import read_config
-from .validation import INCLUDES, issues_of, parse_query
+from .validation import INCLUDES, parse_query
 
 __all__ = ["answer_arrow", "read_query"]
 
@@ -47,19 +43,12 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     asked, issues = read_query(query)
     include = "components" in asked.include, "advantages" in asked.include
     try:
-        columns, found = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
+        batch = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
+        set_query(batch, asked, scorer)
+        batch.issues += issues
+        batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
         times.decoded()
-        issues += found
-        if asked.task not in (None, SCORE) or (columns is not None and columns.tasks is not None):
-            batch = task_batch(arrow, columns, asked, issues, scorer, limits)
-            return batch.begin(lambda scores: arrow.write_stream(scores, *include, batch.identity), times)
-        if columns is None:  # the tasks of the rows are unknown: options of other tasks may be right
-            asked = asked._replace(config={k: v for k, v in asked.config.items() if k not in REWARD_TASKS})
-        overridden, found = issues_of(scorer.with_overrides, asked.config)
-        scorer = overridden or scorer
-        scores = score_stream(arrow, columns, issues + found, scorer, limits)
-        times.scored()
-        reply = arrow.write_stream(scores, *include, scorer.identity)
+        return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
@@ -68,61 +57,19 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
             f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes, also once decompressed."
         )
         raise Problem("too-large", detail, [error.issue]) from None
-    except ScoringError as error:
-        raise invalid_request(error.issues) from None
-    times.encoded()
-    return Answer(reply, scores)
 
 
-def score_stream(arrow: Any, columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
-    """Return the scores of the columns of a stream.
-
-    Raise NotArrowError, which takes precedence over other errors, and ScoringError.
-    """
-    if columns is None:
-        raise ScoringError(issues)
-    texts = columns.responses, columns.references
-    validators = [partial(arrow.validate, column) for column in texts]
-    try:
-        if issues:
-            raise ScoringError(issues)
-        scores = scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, *validators)
-    except ScoringError:
-        for column in texts:
-            arrow.validate(column, 0, column.rows)
-        raise
-    scores.groups = columns.groups
-    return scores
-
-
-def task_batch(
-    arrow: Any, columns: Any, query: Query, issues: list[Issue], scorer: Scorer, limits: Limits
-) -> TaskBatch:
-    """Return a stream with rows of other tasks as a batch; raise NotArrowError, and ScoringError without columns."""
-    if columns is None:
-        raise ScoringError(issues)
-    for column in (columns.responses, columns.references):
-        arrow.validate(column, 0, column.rows)
-    if columns.tasks is not None and query.task is not None:
-        issues = [*issues, Issue("query.task", "repeated_setting", "the stream has a column of this name")]
-    task = query.task if columns.tasks is None else columns.tasks
-    codes, found = issues_of(task_codes_of, task, columns.responses.rows)
-    fixed = task if isinstance(task, str) and not found else None
-    issues = issues + [issue._replace(path=f"query.{issue.path}") if task is query.task else issue for issue in found]
-    scorer, options, found = read_config(query.config, fixed, scorer) if codes is not None else (scorer, None, [])
-    return TaskBatch(
-        codes,
-        fixed,
-        columns.responses,
-        columns.references,
-        np.zeros(columns.references.rows, np.uint8),
-        columns.reference_index,
-        columns.groups,
-        scorer,
-        options,
-        limits.max_reference_bytes,
-        issues + found,
-    )
+def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
+    """Set the task and the configuration of a stream; its columns come before the query."""
+    batch.configurations = {"config": scorer.columns}
+    named = batch.task is None
+    if named and query.task is not None:
+        detail = "the stream has a column of this name"
+        batch.issues.append(Issue("query.task", "repeated_setting", detail))
+    elif query.task is not None and not set_tasks(batch, query.task):
+        batch.issues[-1] = batch.issues[-1]._replace(path="query.task")
+        return
+    set_config(batch, scorer, query.config)
 
 
 def arrow_module() -> Any:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
 from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
 from ...evaluate.evaluation import TASKS
-from ...evaluate.task_rewards import REWARD_TASKS
+from ...rewards.registry import REWARD_TASKS
 from ...settings import ScoreSettings
 
 __all__ = [

@@ -15,9 +15,9 @@ from ....kernels.fast_path import INCLUDE, USE_GENERAL_PATH, new_request, read_m
 from ....kernels.json_text.envelope import VALUE
 from ....kernels.score import score_slice
 from ....kernels.text.unicode_tables import tables
+from ...rewards.scorer import Scorer
+from ...rewards.scores import Scores
 from ...scoring.column_scorer import configurations_of, rules_of
-from ...scoring.scorer import Scorer
-from ...scoring.scores import Scores
 from .json_codec import Limits
 
 __all__ = ["FastPath"]
@@ -94,4 +94,4 @@ class FastPath:
             columns = self._columns[rows] = (*measured, request.reference_index[:rows])
         if rows > 1:  # the next request may be read before these have been counted
             columns = columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].copy()
-        return Scores(*columns, self._ddof)
+        return Scores(*columns, advantage_ddof=self._ddof)

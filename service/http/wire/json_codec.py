@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,26 +11,26 @@ import orjson
 
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
-from ...errors import InvalidRequest, Issue
-from ...evaluate.task_rewards import TaskScores
+from ...errors import Issue
+from ...rewards.batch import Batch
+from ...rewards.registry import SCORE, identity_of, set_tasks
+from ...rewards.scorer import Scorer, set_config
+from ...rewards.scores import Scores
 from ...scoring.column_scorer import READING
-from ...scoring.configurations import by_reading, issues_under_all, overridden_by_each, score_together
-from ...scoring.references import issues_of_all
-from ...scoring.scorer import Scorer
-from ...scoring.scores import Scores
+from ...scoring.configurations import by_reading, overridden_by_each
 from .envelope import Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem
-from .validation import element_issues, envelope_issues, issues_of, read_index
+from .validation import element_issues, envelope_issues, issues_of
 
 __all__ = [
     "Answer",
-    "Batch",
     "Limits",
     "check_containers",
-    "decode_score_request",
     "encode",
+    "encode_reply",
     "json_document",
     "parse_envelope",
+    "read_batch",
 ]
 
 MAX_LIST_ROWS = 64
@@ -55,48 +54,6 @@ class Limits:
     max_reference_bytes: int
     max_compared_bytes: int = 1 << 30
     """Total bytes of references over all responses, for tasks that reread the reference for each response."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A decoded request, with the columns of its reply."""
-
-    responses: TextColumn
-    references: TextColumn
-    reference_index: np.ndarray
-    """int64, one per response."""
-    groups: np.ndarray | None
-    """int64, one per response, or None without groups."""
-    scorer: Scorer
-    configs: list[Scorer]
-    """Further configurations to score the responses by."""
-    max_reference_bytes: int
-    components: bool
-    advantages: bool
-
-    def score(self) -> list[Scores]:
-        """Return the scores by `scorer` and by each of `configs`; raise InvalidReference with every invalid one."""
-        columns = self.responses, self.references, self.reference_index, self.max_reference_bytes
-        if self.configs:
-            settings = [scorer.settings for scorer in (self.scorer, *self.configs)]
-            names = names_of(self.configs)
-            scores = score_together(settings, self.scorer.threads, lambda each: each.score_columns(*columns), names)
-        else:
-            scores = [self.scorer.score_columns(*columns)]
-        for each in scores:
-            each.groups = self.groups
-        return scores
-
-    def encode(self, scores: Sequence[Scores]) -> bytes:
-        """Return the bytes of the reply with what `score` has returned; raise ArithmeticError if not finite."""
-        own, *others = scores
-        configs = [(each, scorer.identity) for each, scorer in zip(others, self.configs, strict=True)]
-        return encode(own, self.scorer.identity, self.components, self.advantages, configs)
-
-
-def names_of(configs: Sequence[Scorer]) -> list[str]:
-    """Return what errors call the configuration of a request and its further `configs`."""
-    return ["config", *(f"configs[{k}]" for k in range(len(configs)))]
 
 
 def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
@@ -145,61 +102,75 @@ def check_containers(text: bytes | bytearray) -> None:
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
 
 
-def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
-    """Return the columns of a request.
+def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
+    """Return a request as a batch.
 
-    Raise InvalidRequest with every issue, in the order: fields, config, configs, references, responses, index,
-    advantages; and Problem `too-large` if `configs` multiplies the responses beyond their limit.
+    Raise Problem `too-large` if `configs` multiplies the responses beyond their limit.
     """
-    values = envelope.values
-    issues = envelope_issues(envelope)
-    if not envelope.is_object:
-        raise InvalidRequest(issues)
+    values, issues = envelope.values, envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
-    configs: list[Scorer] = []
-    further: list[Issue] = []
-    if "configs" in values and "configs" not in invalid:
-        check_results(envelope, limits.max_responses)
-        overridden, further = issues_of(overridden_by_each, scorer.with_overrides, values["configs"])
-        configs = overridden or []
-    if "config" in values and "config" not in invalid:
-        overridden, found = issues_of(scorer.with_overrides, values["config"])
-        scorer = overridden or scorer
-        issues += found
-    issues += further
-    check_readings(envelope, [scorer, *configs], limits.max_body_bytes)
-    index, groups, index_issues = read_index(envelope, invalid, limits.max_responses)
-    references, responses = envelope.references, envelope.responses
-    if issues or envelope.invalid_rows or index_issues or references is None or responses is None or index is None:
-        malformed = element_issues(envelope, "references")
-        if references is not None:
-            find = partial(issues_of_all, references, malformed, max_bytes=limits.max_reference_bytes)
-            steps = [each.settings.max_steps for each in (scorer, *configs)]
-            issues += issues_under_all(find, steps, names_of(configs))
-        raise InvalidRequest(issues + element_issues(envelope, "responses") + index_issues)
-    include = values.get("include", ())
-    wanted = "components" in include, "advantages" in include
-    return Batch(responses, references, index, groups, scorer, configs, limits.max_reference_bytes, *wanted)
+    batch = Batch(
+        responses=envelope.responses,
+        references=envelope.references,
+        kinds=envelope.reference_kinds,
+        configurations={"config": scorer.columns},
+        advantages="include" not in invalid and "advantages" in values.get("include", ()),
+        max_reference_bytes=limits.max_reference_bytes,
+        issues=issues + element_issues(envelope, "responses"),
+    )
+    if "task" in invalid:
+        batch.task = None
+    elif set_tasks(batch, values.get("task", SCORE)):
+        if "config" not in invalid:
+            set_config(batch, scorer, values.get("config", {}))
+        if "configs" in values:
+            set_configs(batch, scorer, values["configs"], invalid, limits)
+    if "reference_index" not in invalid:
+        batch.set_index(values.get("reference_index"), "must be a 64-bit integer")
+    if "groups" not in invalid:
+        batch.set_groups(values.get("groups"))
+    return batch
 
 
-def check_results(envelope: Envelope, max_responses: int) -> None:
+def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[str], limits: Limits) -> None:
+    """Set further configurations, which only SCORE has; raise Problem `too-large`."""
+    if batch.task != SCORE:
+        detail = "this field is only for the task score: it has settings of SCORE"
+        batch.issues = [issue for issue in batch.issues if issue.path != "configs"]
+        batch.issues.append(Issue("configs", "unknown_field", detail))
+        return
+    if "configs" not in invalid:
+        check_results(batch.size, len(configs), limits.max_responses)
+        scorers, issues = issues_of(overridden_by_each, scorer.with_overrides, configs)
+        batch.issues += issues
+        batch.configurations |= {f"configs[{k}]": each.columns for k, each in enumerate(scorers or ())}
+    check_readings(batch, limits.max_body_bytes)
+
+
+def check_results(responses: int, configs: int, max_responses: int) -> None:
     """Raise Problem `too-large` if there are too many responses for as many `configs`."""
-    configs, responses = len(envelope.values["configs"]), envelope.responses
-    if responses is not None and responses.rows * configs > max_responses:
-        issue = Issue("configs", "too_many", f"{responses.rows} responses by {configs} configurations")
+    if responses * configs > max_responses:
+        issue = Issue("configs", "too_many", f"{responses} responses by {configs} configurations")
         detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
         raise Problem("too-large", detail, [issue])
 
 
-def check_readings(envelope: Envelope, scorers: Sequence[Scorer], max_bytes: int) -> None:
+def check_readings(batch: Batch, max_bytes: int) -> None:
     """Raise Problem `too-large` if the texts are too long to be read as often as the configurations require."""
-    readings = len(by_reading([scorer.settings for scorer in scorers]))
-    columns = envelope.references, envelope.responses
-    nbytes = sum(int(column.lengths.sum()) for column in columns if column is not None)
+    readings = len(by_reading([scorer.settings for scorer in batch.configurations.values()]))
+    columns = batch.references, batch.responses
+    nbytes = sum(int(column.lengths.sum()) for column in columns if isinstance(column, TextColumn))
     if readings > 1 and readings * nbytes > max_bytes:
         issue = Issue("configs", "too_many", f"{nbytes} bytes of text, to be read {readings} times")
         detail = f"Texts count once for each combination of {', '.join(READING)}, up to {max_bytes} bytes."
         raise Problem("too-large", detail, [issue])
+
+
+def encode_reply(batch: Batch, scores: Scores, include: Collection[str]) -> bytes:
+    """Return the bytes of the reply to a batch; raise ArithmeticError if a number is not finite."""
+    further = list(batch.configurations.values())[1:]
+    configs = [(each, scorer.identity) for each, scorer in zip(scores.configs, further, strict=True)]
+    return encode(scores, identity_of(batch), "components" in include, "advantages" in include, configs)
 
 
 class Answer(NamedTuple):
@@ -235,8 +206,8 @@ def encode(
 def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[str, Any]:
     """Return the columns of a reply in types that orjson encodes."""
     as_lists = len(scores) <= MAX_LIST_ROWS
-    mixed = isinstance(scores, TaskScores)
-    reasons = scores.reasons.tolist() if mixed else [REASONS[code] for code in scores.reason_codes.tolist()]
+    names = REASONS if scores.is_score else None
+    reasons = scores.reasons.tolist() if names is None else [names[code] for code in scores.reason_codes.tolist()]
 
     def encodable(column: np.ndarray) -> Any:
         return column.tolist() if as_lists else column

@@ -1,26 +1,42 @@
-"""The rewards of tasks other than SCORE for the rows of a request, from columns to columns."""
+"""Batches with rows of other tasks than SCORE, whose parsers hold the GIL: they may be scored in another process.
+
+That process needs the rows alone: columns and options go to it as bytes, and columns of rewards come back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
 from ....kernels.column import TextColumn
-from ....kernels.json_text.columns import FIT, FROM_STEPS
-from ...errors import InvalidReference, Issue, ScoringError
-from ...evaluate.mixed import Part
-from ...evaluate.task import OUT_OF_TIME
-from ...evaluate.task_rewards import TaskScores, read_references, reasons_of, reward_responses, reward_task
+from ...errors import Issue, ScoringError
+from ...evaluate.evaluation import task_named
+from ...rewards.batch import Batch
+from ...rewards.registry import reward_of, task_reward
+from ...rewards.scorer import Outcome, merge, score_here, split
+from ...rewards.scores import Scores
+from ...scoring.column_scorer import Columns
+from ...scoring.text_columns import strings_of
 from .frames import Buffer, pack, unpack
-from .json_codec import Limits, check_containers
-from .problems import Problem, Refusal, invalid_request
+from .json_codec import Answer, Limits, check_containers
+from .problems import MAX_ERRORS, Problem, invalid_request
 from .stage_times import StageTimes
 
-__all__ = ["OtherRows", "Others", "Outcome", "assemble", "read_pieces", "score_frames", "score_others"]
+__all__ = [
+    "Rest",
+    "assemble",
+    "begin",
+    "is_quick",
+    "is_unscored",
+    "pack_parts",
+    "read_pieces",
+    "score_frames",
+    "score_parts",
+    "unpack_parts",
+]
 
 QUICK_BYTES = 4096
 """Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
@@ -31,180 +47,217 @@ PIECE_BYTES = 1 << 19
 """Maximum rows whose rewards a job computes together, and bytes of their responses if they are several; what is done is
 not lost if the job is killed."""
 
-COLUMNS_OF_TASK = 7
-"""Columns of one task in the rows for another process."""
+COLUMNS_OF_PART = 6
+"""Columns of the rows of one task in the body for another process."""
 
 NO_ROWS = np.empty(0, np.int64)
-
-NO_STEPS: dict[str, Any] = {"steps": []}
-"""In place of steps: a reference of SCORE only, which no other task reads."""
+NO_TEXTS = TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 
-class OtherRows(NamedTuple):
-    """The rows of one task."""
+class Rest(NamedTuple):
+    """What is left of a request once the rows of SCORE are scored: the others, and then the reply."""
 
-    part: Part
-    options: Any
-    """None if they are invalid."""
-    responses: TextColumn
-    references: TextColumn
-    kinds: np.ndarray
-    """uint8 (references,), as `Envelope.reference_kinds`."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the texts."""
-        return sum(int(column.offsets[-1] - column.offsets[0]) for column in (self.responses, self.references))
+    parts: list[Batch]
+    complete: Callable[[Sequence[Outcome]], Answer]
+    """Takes the outcomes of the parts; raises the error of the request with every issue."""
+    has_score: bool
+    """Whether rows of SCORE are scored already: they are not lost if there is no time for the others."""
 
 
-class Others(NamedTuple):
-    """The rows of a request of all tasks but SCORE."""
+class UnlistedError(ScoringError):
+    """The first issues of a part, and the number of those that are not listed."""
 
-    tasks: list[OtherRows]
-    valid: bool
-    """False if the request has an error already: then references are only read, so that errors name invalid ones."""
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether their rewards may be computed on the event loop."""
-        compare = any(reward_task(rows.part.task).compares for rows in self.tasks)
-        return not compare and sum(rows.nbytes for rows in self.tasks) <= QUICK_BYTES
-
-    def pack(self) -> list[Buffer]:
-        """Return the rows as the parts of a body for `score_frames`."""
-        tasks, columns = [], []
-        for rows in self.tasks:
-            options = None if rows.options is None else rows.options.model_dump(mode="json")
-            tasks.append({"code": rows.part.code, "mixed": rows.part.mixed, "options": options})
-            columns += [rows.part.references, rows.part.reference_index, rows.kinds]
-            for texts in (rows.responses, rows.references):
-                columns += [texts.data[texts.offsets[0] : texts.offsets[-1]], texts.offsets - texts.offsets[0]]
-        return pack({"tasks": tasks, "valid": self.valid}, columns)
-
-    @classmethod
-    def unpack(cls, body: bytes) -> Others:
-        """Return the rows that `pack` has packed."""
-        head, columns = unpack(body)
-        tasks = []
-        for number, task in enumerate(head["tasks"]):
-            references, index, kinds, *texts = columns[COLUMNS_OF_TASK * number : COLUMNS_OF_TASK * (number + 1)]
-            part = Part(task["code"], np.arange(len(index)), references, index, task["mixed"])
-            options = reward_task(part.task).options
-            read = None if task["options"] is None else options.model_validate_json(orjson.dumps(task["options"]))
-            tasks.append(OtherRows(part, read, TextColumn.of(*texts[:2]), TextColumn.of(*texts[2:]), kinds))
-        return cls(tasks, head["valid"])
+    def __init__(self, issues: Sequence[Issue], unlisted: int) -> None:
+        super().__init__(issues)
+        self.unlisted = unlisted
 
 
-Outcome = TaskScores | Problem | None
-"""Of the rows of one task: their scores, the problem with their references, or None if another part is invalid."""
+def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
+    """Return the error of a request with these issues, and the number of those that are not listed."""
+    return invalid_request(issues, len(issues) + unlisted)
+
+
+def begin(
+    batch: Batch,
+    encode: Callable[[Scores], bytes],
+    times: StageTimes,
+    refuse: Callable[[Sequence[Issue], int], Exception] = refused,
+) -> Rest | Answer:
+    """Score the rows that kernels score; return the rest of the request, or its answer if there are no other rows.
+
+    encode: returns the bytes of the reply. refuse: returns the error of an invalid batch.
+    """
+    parts = split(batch)
+    here = [part for part in parts if reward_of(part.task).in_kernels]
+    left = [part for part in parts if not reward_of(part.task).in_kernels]
+    outcomes = [score_here(part) for part in here]
+    failed = bool(batch.issues) or any(isinstance(outcome, ScoringError) for outcome in outcomes)
+    for part in left:
+        part.read_only = failed
+    if not failed:
+        times.scored()
+
+    def complete(others: Sequence[Outcome]) -> Answer:
+        times.start()
+        try:
+            scores = merge(batch, [*here, *left], [*outcomes, *others])
+        except ScoringError as error:
+            unlisted = sum(outcome.unlisted for outcome in others if isinstance(outcome, UnlistedError))
+            raise refuse(error.issues, unlisted) from None
+        reply = encode(scores)
+        times.encoded()
+        return Answer(reply, scores)
+
+    if not left:
+        return complete([])
+    has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
+    return Rest(left, complete, has_score)
+
+
+def is_quick(parts: Iterable[Batch]) -> bool:
+    """Return whether the rewards of parts may be computed on the event loop."""
+    columns = [texts for part in parts for texts in (part.responses, part.references)]
+    nbytes = sum(int(texts.offsets[-1] - texts.offsets[0]) for texts in columns if isinstance(texts, TextColumn))
+    return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
+
+
+def pack_parts(parts: Iterable[Batch]) -> list[Buffer]:
+    """Return parts as the parts of a body for `score_frames`."""
+    heads, columns = [], []
+    for part in parts:
+        options = None if part.read_only else task_reward(part).options_in(part).model_dump(mode="json")
+        heads.append({"task": part.task, "options": options})
+        columns.append(np.empty(0, np.uint8) if part.kinds is None else part.kinds)
+        columns.append(NO_ROWS if part.read_only or part.reference_index is None else part.reference_index)
+        for texts in (NO_TEXTS if part.read_only else part.responses, part.references):
+            assert isinstance(texts, TextColumn)
+            columns += [texts.data[texts.offsets[0] : texts.offsets[-1]], texts.offsets - texts.offsets[0]]
+    return pack({"parts": heads}, columns)
+
+
+def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
+    """Return the parts that `pack_parts` has packed."""
+    head, columns = unpack(body)
+    parts = []
+    for number, task in enumerate(head["parts"]):
+        kinds, index, *texts = columns[COLUMNS_OF_PART * number : COLUMNS_OF_PART * (number + 1)]
+        options = task["options"]
+        read = None if options is None else task_named(task["task"]).options.model_validate_json(orjson.dumps(options))
+        parts.append(
+            Batch(
+                responses=TextColumn.of(*texts[:2]),
+                references=TextColumn.of(*texts[2:]),
+                kinds=kinds if len(kinds) else None,
+                reference_index=index,
+                task=task["task"],
+                options={task["task"]: read},
+                max_reference_bytes=max_reference_bytes,
+                read_only=options is None,
+            )
+        )
+    return parts
 
 
 class Piece(NamedTuple):
-    """What was computed for some rows of one task: their scores, or the problem with their references."""
+    """What was computed for some rows of a part: their rewards, or an error with its issues."""
 
-    task: int
-    """Its number among the tasks of `Others`."""
+    part: int
+    """The number of the part."""
     rows: np.ndarray
-    """int64, numbers of rows of the task."""
-    result: TaskScores | Problem
+    """int64, numbers of rows of the part."""
+    result: Columns | UnlistedError
 
 
 def score_frames(body: bytes, limits: Limits, times: StageTimes) -> Iterator[list[Buffer]]:
-    """Score packed `Others` in another process, and yield each piece as the parts of a frame; raise Problem."""
-    others = Others.unpack(body)
-    for piece in score_pieces(others, limits, times):
-        if isinstance(piece.result, Problem):
-            refusal = Refusal.of(piece.result).model_dump(mode="json")
-            yield pack({"task": piece.task, "refusal": refusal}, [])
+    """Score packed parts in another process, and yield each piece as the parts of a frame; raise Problem."""
+    for piece in score_pieces(unpack_parts(body, limits.max_reference_bytes), limits, times):
+        if isinstance(piece.result, UnlistedError):
+            yield pack(
+                {"part": piece.part, "issues": [*map(list, piece.result.issues)], "unlisted": piece.result.unlisted}, []
+            )
         else:
-            measures = [piece.result.components[name] for name in components_of(others, piece.task)]
-            columns = [piece.rows, piece.result.rewards, *measures, piece.result.reason_codes]
-            yield pack({"task": piece.task, "refusal": None}, columns)
+            (rewards,), (codes,), (measures,) = piece.result
+            yield pack({"part": piece.part, "issues": None}, [piece.rows, codes, rewards, *measures])
 
 
-def read_pieces(others: Others, frames: Iterable[bytes]) -> Iterator[Piece]:
+def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[Piece]:
     """Yield the pieces in the frames of `score_frames`; raise ValueError for any that it cannot have written."""
     for frame in frames:
         head, columns = unpack(frame)
-        if head["refusal"] is not None:
-            refusal = Refusal.model_validate_json(orjson.dumps(head["refusal"]))
-            yield Piece(head["task"], NO_ROWS, refusal.problem())
+        if head["issues"] is not None:
+            issues = [Issue(*map(str, issue)) for issue in head["issues"]]
+            yield Piece(head["part"], NO_ROWS, UnlistedError(issues, int(head["unlisted"])))
             continue
-        part = others.tasks[head["task"]].part
-        rows, rewards, *measures, reason_codes = columns
-        scores = TaskScores(np.full(len(rows), part.code, np.uint8), part.reference_index[rows])
-        scores.rewards[:] = rewards
-        scores.reason_codes[:] = reason_codes
-        for name, column in zip(components_of(others, head["task"]), measures, strict=True):
-            scores.components[name][:] = column
-        numbers = np.isfinite(scores.rewards).all() and np.isfinite(scores.measures).all()
-        if not numbers or (reason_codes >= len(reasons_of(part.task))).any():
+        reward = reward_of(parts[head["part"]].task)
+        rows, codes, rewards, *measures = columns
+        if len(measures) != len(reward.components) or {len(column) for column in columns} != {len(rows)}:
+            raise ValueError("a job has returned other columns than its task has")
+        result = Columns(rewards[None], codes[None], np.array(measures)[None])
+        finite = np.isfinite(rewards).all() and np.isfinite(result.measures).all()
+        if not finite or (codes >= len(reward.reasons)).any():
             raise ValueError("a job has returned numbers that cannot be rewards")
-        yield Piece(head["task"], rows, scores)
+        yield Piece(head["part"], rows, result)
 
 
-def components_of(others: Others, task: int) -> tuple[str, ...]:
-    """Return the components of a task by its number among the tasks of `others`."""
-    return reward_task(others.tasks[task].part.task).components
+def score_parts(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> list[Outcome]:
+    """Return the outcome of each part; raise Problem `too-large` above `max_compared_bytes`."""
+    return assemble(parts, score_pieces(parts, limits, times))
 
 
-def score_others(others: Others, limits: Limits, times: StageTimes) -> Sequence[Outcome]:
-    """Return the outcome of each task; raise Problem `too-large` above `max_compared_bytes`."""
-    return assemble(others, score_pieces(others, limits, times))
-
-
-def assemble(others: Others, pieces: Iterable[Piece]) -> Sequence[Outcome]:
-    """Return the outcome of each task from its pieces; rows in none of them are `out_of_time`."""
-    outcomes: list[Outcome] = [None] * len(others.tasks)
-    for piece in pieces:
-        if isinstance(piece.result, Problem):
-            outcomes[piece.task] = piece.result
-            continue
-        scores = outcomes[piece.task]
-        if not isinstance(scores, TaskScores):
-            scores = outcomes[piece.task] = unscored(others.tasks[piece.task].part)
-        scores.put_rows(piece.rows, piece.result)
-    if others.valid and not any(isinstance(outcome, Problem) for outcome in outcomes):
-        pairs = zip(others.tasks, outcomes, strict=True)
-        return [unscored(rows.part) if outcome is None else outcome for rows, outcome in pairs]
+def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
+    """Return the outcome of each part from its pieces; rows in none of them are `out_of_time`."""
+    outcomes: list[Outcome] = [None if part.read_only else task_reward(part).unscored(part.size) for part in parts]
+    for part, rows, result in pieces:
+        outcome = outcomes[part]
+        if isinstance(result, UnlistedError):
+            outcomes[part] = result
+        elif isinstance(outcome, Columns):
+            for column, computed in zip(outcome, result, strict=True):
+                column[..., rows] = computed
     return outcomes
 
 
-def unscored(part: Part) -> TaskScores:
-    """Return the scores of rows for which there was no time."""
-    scores = TaskScores(np.full(len(part.rows), part.code, np.uint8), part.reference_index)
-    scores.reason_codes[:] = list(reasons_of(part.task)).index(OUT_OF_TIME)
-    return scores
+def is_unscored(part: Batch, outcome: Outcome) -> bool:
+    """Return whether rows of a part are `out_of_time`."""
+    number = reward_of(part.task).out_of_time
+    return isinstance(outcome, Columns) and bool((outcome.reason_codes == number).any())
 
 
-def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[Piece]:
-    """Yield the scores of all rows piece by piece, or the problems of references; raise Problem as `score_others`."""
+def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> Iterator[Piece]:
+    """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem as `score_parts`."""
     times.start()
-    read = []
-    refused = False
-    for number, rows in enumerate(others.tasks):
+    read: list[Any] = []
+    for number, part in enumerate(parts):
+        if isinstance(part.references, TextColumn):
+            check_containers(part.references.data.tobytes())
         try:
-            read.append(read_references(reward_task(rows.part.task), references_of(rows), limits.max_reference_bytes))
+            read.append(reward_of(part.task).read_references(part))
         except ScoringError as error:
-            refused = True
-            yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error.issues)))
+            yield Piece(number, NO_ROWS, first_issues(error))
     times.decoded()
-    if not others.valid or refused:
+    if len(read) < len(parts) or any(part.read_only for part in parts):
         return
-    for rows, references in zip(others.tasks, read, strict=True):
-        if reward_task(rows.part.task).compares:
-            check_compared(references, rows.part.reference_index, limits.max_compared_bytes)
-    for number, (rows, references) in enumerate(zip(others.tasks, read, strict=True)):
-        task, index = reward_task(rows.part.task), rows.part.reference_index
-        responses = texts_of(rows.responses)
-        for chosen in pieces_of(index, rows.responses.lengths):
-            texts = [responses[row] for row in chosen.tolist()]
+    for part, references in zip(parts, read, strict=True):
+        if reward_of(part.task).compares and part.reference_index is not None:
+            check_compared(references, part.reference_index, limits.max_compared_bytes)
+    for number, (part, references) in enumerate(zip(parts, read, strict=True)):
+        assert part.responses is not None
+        assert part.reference_index is not None
+        lengths = part.responses.lengths if isinstance(part.responses, TextColumn) else np.array([])
+        part.responses = strings_of(part.responses)
+        for rows in pieces_of(part.reference_index, lengths):
+            piece = part.at(rows, None, part.reference_index[rows])
             try:
-                yield Piece(number, chosen, reward_responses(task, texts, references, index[chosen], rows.options))
+                yield Piece(number, rows, reward_of(part.task).score(piece, references))
             except ScoringError as error:
-                yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error.issues)))
+                yield Piece(number, NO_ROWS, first_issues(error))
                 break
     times.scored()
+
+
+def first_issues(error: ScoringError) -> UnlistedError:
+    """Return the issues of an error that a reply may list, without advice for whoever runs the program."""
+    return UnlistedError(error.issues[:MAX_ERRORS], max(0, len(error.issues) - MAX_ERRORS))
 
 
 def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
@@ -220,28 +273,6 @@ def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.n
         stop = min(max(within, start + 1), start + PIECE_ROWS)
         yield order[start:stop]
         start, begun = stop, int(ends[stop - 1])
-
-
-def texts_of(column: TextColumn) -> list[str]:
-    """Return the texts of a column as strings."""
-    data = column.data.tobytes()
-    return [data[start:stop].decode() for start, stop in pairwise(column.offsets.tolist())]
-
-
-def references_of(rows: OtherRows) -> list[Any]:
-    """Return the references as values: text, or what its JSON says; raise InvalidReference, and Problem `too-large`."""
-    texts = texts_of(rows.references)
-    check_containers(rows.references.data.tobytes())
-    references: list[Any] = []
-    issues = []
-    for k, (text, kind) in enumerate(zip(texts, rows.kinds.tolist(), strict=True)):
-        try:
-            references.append(NO_STEPS if kind == FROM_STEPS else text if kind == FIT else orjson.loads(text))
-        except orjson.JSONDecodeError as error:  # a number that no double can represent, or deep nesting
-            issues.append(Issue(f"references[{k}]", "bad_reference", f"its JSON cannot be read: {error.msg}"))
-    if issues:
-        raise InvalidReference(issues)
-    return references
 
 
 def check_compared(references: Sequence[Mapping[str, Any]], reference_index: np.ndarray, max_bytes: int) -> None:

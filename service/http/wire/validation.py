@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
-import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
-from ...evaluate.task_rewards import REWARD_TASKS
-from ...scoring.reference_index import check_index, group_numbers, resolve_reference_index
-from ...scoring.scores import require_group_of_two
 from .envelope import MAX_UNKNOWN, Envelope
 
 __all__ = [
@@ -23,7 +19,6 @@ __all__ = [
     "field_issues",
     "issues_of",
     "parse_query",
-    "read_index",
 ]
 
 COLUMNS = ("references", "responses")
@@ -122,8 +117,6 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
             issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
         elif name == "include":
             issues += include_issues(value)
-        elif name == "task" and value not in REWARD_TASKS:
-            issues.append(Issue(name, "unknown_task", one_of(value, REWARD_TASKS)))
         elif name == "config" and len(value) > MAX_ENTRIES:
             issues.append(entry_limit_issue(name))
         elif name == "configs" and (len(value) > MAX_CONFIGS or settings_in(value) > MAX_ENTRIES):
@@ -145,61 +138,6 @@ def include_issues(include: list[Any]) -> list[Issue]:
         return [entry_limit_issue("include")]
     wrong = [(k, name) for k, name in enumerate(include) if name not in INCLUDES]
     return [Issue(f"include[{k}]", "unknown_column", one_of(name, INCLUDES)) for k, name in wrong]
-
-
-def read_index(
-    envelope: Envelope, invalid: Collection[str], max_responses: int
-) -> tuple[np.ndarray | None, np.ndarray | None, list[Issue]]:
-    """Return the reference and the group of each response, each int64 (n,), and the issues of both and of advantages.
-
-    The index is None if it is invalid, groups also if none are given. Neither is looked into if it is one of the
-    `invalid` fields, or if a column is missing.
-    """
-    if envelope.responses is None:
-        return None, None, []
-    responses = envelope.responses.rows
-    groups: np.ndarray | None = None
-    found: list[Issue] = []
-    if "groups" not in invalid:
-        groups, found = issues_of(group_numbers, envelope.values.get("groups"), responses)
-    if envelope.references is None or "reference_index" in invalid:
-        return None, groups, found
-    index, issues = _index(envelope, envelope.references.rows, responses, max_responses)
-    index = None if issues else index
-    issues += found
-    asked = "include" not in invalid and "advantages" in envelope.values.get("include", ())
-    if asked and groups is None and not issues and index is not None:
-        issues = issues_of(require_group_of_two, index)[1]
-    return index, groups, issues
-
-
-def _index(
-    envelope: Envelope, references: int, responses: int, max_responses: int
-) -> tuple[np.ndarray | None, list[Issue]]:
-    given = envelope.values.get("reference_index")
-    if given is None:
-        index, issues = issues_of(resolve_reference_index, responses, references, None)
-    else:
-        entries = given[:max_responses]
-        issues = integer_issues(entries)
-        wrong = {issue.path for issue in issues}
-        index = np.array([entry if is_index(entry) else 0 for entry in entries] if wrong else entries, np.int64)
-        issues += [issue for issue in issues_of(check_index, index, references)[1] if issue.path not in wrong]
-        issues = issues_of(resolve_reference_index, responses, references, np.empty(len(given), np.int64))[1] + issues
-    return index, issues
-
-
-def integer_issues(entries: list[Any]) -> list[Issue]:
-    """Return an issue for every element that is not a 64-bit integer (true and 1.0 are not)."""
-    if set(map(type, entries)) <= {int} and (not entries or max(entries) < 2**63):
-        return []
-    detail = "must be a 64-bit integer"
-    return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(entries) if not is_index(e)]
-
-
-def is_index(entry: Any) -> bool:
-    """Return True if `entry`, as parsed from JSON, is an integer that fits an int64."""
-    return type(entry) is int and entry < 2**63
 
 
 def settings_in(configs: list[Any]) -> int:

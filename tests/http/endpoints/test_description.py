@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from assay.service.evaluate.task_rewards import REWARD_TASKS
+from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import ROWS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, STEPS, SWAPPED, errors_of, paths_with_bodies, problem_of
 

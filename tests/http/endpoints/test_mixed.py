@@ -12,13 +12,12 @@ import pyarrow as pa
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate.mixed import settings_of
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS
+from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, split_config
 from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
 
 BOTH = ["components", "advantages"]
-SETTINGS, TASK_OPTIONS = settings_of(OPTIONS)
+SETTINGS, TASK_OPTIONS = split_config(OPTIONS)
 IN_PROCESS = Scorer(**SETTINGS).score(**columns(), task_options=TASK_OPTIONS)
 
 

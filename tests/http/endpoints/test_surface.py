@@ -13,7 +13,6 @@ from pydantic import BaseModel
 
 from assay import ScoreSettings
 from assay.service.config import load
-from assay.service.evaluate.task_rewards import REWARD_TASKS
 from assay.service.http.app import create_app
 from assay.service.http.wire.contract import (
     ConfigReply,
@@ -26,6 +25,7 @@ from assay.service.http.wire.contract import (
     VersionReply,
 )
 from assay.service.http.wire.problems import KINDS
+from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.version import VERSION
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for

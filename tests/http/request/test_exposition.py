@@ -18,7 +18,6 @@ from prometheus_client.samples import Sample
 
 from assay.kernels.score import COMPONENTS
 from assay.service.config import Config, ServerSettings
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores, reasons_of
 from assay.service.http.endpoints.about import About
 from assay.service.http.request.runs import RunNames
 from assay.service.http.request.telemetry.exposition import Exposition, Paced, Renderer
@@ -28,7 +27,8 @@ from assay.service.http.routes import add_routes
 from assay.service.http.state import ServiceState
 from assay.service.http.wire.problems import KINDS
 from assay.service.http.wire.stage_times import StageTimes
-from assay.service.scoring.scores import Scores
+from assay.service.rewards.registry import REWARD_TASKS, reward_of
+from assay.service.rewards.scores import Scores
 from tests.http.samples import REQUEST
 
 MAX_RUNS = 128
@@ -73,7 +73,7 @@ def test_both_formats_are_the_bytes_of_prometheus_client(steps):
     assert render(renderer, metrics.refresh()) == expected(metrics.table)
     for k, (name, values) in enumerate(steps):
         metrics.requests.observe(values[0] % 10 if np.isfinite(values[0]) else 1.0, "/v1/score", str(200 + k))
-        scores = Scores(np.ones(1), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64), 1)
+        scores = Scores(np.ones(1), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64))
         metrics.counting(scores, StageTimes(), name)()
         metrics.rejected("too-large")
         metrics.refresh().values[: len(values)] = values
@@ -83,7 +83,7 @@ def test_both_formats_are_the_bytes_of_prometheus_client(steps):
 def test_a_single_request_is_counted_as_it_was_scored():
     """The fast path reuses its columns for the next request, which may come before the reply of this one is sent."""
     metrics = metrics_of()
-    scores = Scores(np.full(1, 0.25), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64), 1)
+    scores = Scores(np.full(1, 0.25), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64))
     count = metrics.counting(scores, StageTimes())
     scores.rewards[:], scores.reason_codes[:], scores.measures[:] = 2.5, 3, 0.0
     text = render(Renderer(), metrics.refresh())[0]
@@ -150,9 +150,9 @@ def fill(metrics: Metrics, routes: set[str], statuses: set[int]) -> None:
     for name in ["", "other", *(f"run {k}" for k in range(MAX_RUNS + 20))]:
         run = metrics.runs.label(name)
         for code, task in enumerate(REWARD_TASKS):
-            scores = TaskScores(np.full(6, code, np.uint8), np.zeros(6, np.int64))
+            scores = Scores.zeros(np.full(6, code, np.uint8), np.zeros(6, np.int64))
             scores.rewards[:] = rng.normal(size=6)
-            scores.reason_codes[:] = rng.integers(0, len(reasons_of(task)), 6)
+            scores.reason_codes[:] = rng.integers(0, len(reward_of(task).reasons), 6)
             metrics.counting(scores, StageTimes(), run)()
     metrics.waits.observe(1.0)
     for route in routes:
@@ -177,7 +177,7 @@ def test_the_number_of_series_has_a_bound():
     assert 0.95 * MAX_SERIES < len(table.series) < MAX_SERIES
     before = len(table.series)
     fill(metrics, routes, statuses)
-    metrics.counting(TaskScores(np.zeros(2, np.uint8), np.zeros(2, np.int64)), StageTimes(), "one more name")()
+    metrics.counting(Scores.zeros(np.zeros(2, np.uint8), np.zeros(2, np.int64)), StageTimes(), "one more name")()
     assert len(metrics.refresh().series) == before
 
 

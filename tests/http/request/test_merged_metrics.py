@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores
 from assay.service.http.process.worker import MAX_LINE, encode_message
 from assay.service.http.request.runs import RunNames
 from assay.service.http.request.telemetry.merged_metrics import CHUNK, Differences, MergedMetrics, WorkerMetrics
 from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
 from assay.service.http.request.telemetry.series import SeriesTable
+from assay.service.rewards.registry import REWARD_TASKS
+from assay.service.rewards.scores import Scores
 
 
 class Process:
@@ -46,7 +47,7 @@ class Counting(Process):
         self._rewards = RewardMetrics(self.table)
 
     def count(self, run: str, reward: float) -> None:
-        scores = TaskScores(np.zeros(1, np.uint8), np.zeros(1, np.int64))
+        scores = Scores.zeros(np.zeros(1, np.uint8), np.zeros(1, np.int64))
         scores.rewards[:] = reward
         self._rewards.count(run, scores)
         self.waiting += 1
@@ -98,7 +99,7 @@ def test_only_what_has_changed_is_sent():
     merged = MergedMetrics(RunNames(128))
     worker = Process(merged)
     metrics = RewardMetrics(worker.table)
-    scores = TaskScores(np.zeros(3, np.uint8), np.zeros(3, np.int64))
+    scores = Scores.zeros(np.zeros(3, np.uint8), np.zeros(3, np.int64))
     for k in range(100):
         metrics.count(f"run {k}", scores)
     assert sum(map(len, worker.report())) > 100_000
@@ -114,7 +115,7 @@ def test_messages_have_a_bounded_length():
     merged = MergedMetrics(RunNames(128))
     worker = Process(merged)
     metrics = RewardMetrics(worker.table)
-    scores = TaskScores(np.arange(len(REWARD_TASKS), dtype=np.uint8).repeat(2), np.zeros(12, np.int64))
+    scores = Scores.zeros(np.arange(len(REWARD_TASKS), dtype=np.uint8).repeat(2), np.zeros(12, np.int64))
     for k in range(130):
         metrics.count(f"{k:03}" + 97 * "\\", scores)
     lines = worker.report()

@@ -7,16 +7,18 @@ import threading
 
 import pytest
 
+from assay import Scorer
 from assay.kernels.warmup import warmup
 from assay.service.config import Config, ServerSettings
-from assay.service.errors import Issue, ScoringError
+from assay.service.errors import Issue
 from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
 from assay.service.http.request import readiness
 from assay.service.http.wire import json_codec
 from assay.service.http.wire.problems import Problem
-from assay.service.scoring import self_test
+from assay.service.rewards import self_test
+from assay.service.rewards.batch import Batch
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 
@@ -149,11 +151,11 @@ def test_issues_of_decoding_are_reported(monkeypatch):
     issue = Issue("somewhere", "unforeseen", "something")
 
     def refuse(*_arguments):
-        raise ScoringError([issue])
+        return Batch(configurations={"config": Scorer().columns}, issues=[issue])
 
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(score, "decode_score_request", refuse)
+        monkeypatch.setattr(score, "read_batch", refuse)
         document = problem_of(client.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
     assert document["errors"] == [issue._asdict()]
 

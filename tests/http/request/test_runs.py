@@ -19,16 +19,15 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
 from assay.service.evaluate.evaluation import task_named
-from assay.service.evaluate.mixed import settings_of
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores, reasons_of
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.http.process.worker import encode_message
 from assay.service.http.request.runs import RunNames, read_run
 from assay.service.http.request.telemetry.merged_metrics import Differences, MergedMetrics, WorkerMetrics
 from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
 from assay.service.http.request.telemetry.series import SeriesTable
-from assay.service.scoring.scorer import Scorer
-from assay.service.scoring.scores import Scores
+from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
+from assay.service.rewards.scorer import Scorer
+from assay.service.rewards.scores import Scores
 from tests.cases.mixed import OPTIONS, columns
 from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of
@@ -177,7 +176,7 @@ def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
     for task in set(reply["task"]):
         rows, plain = [k for k, name in enumerate(reply["task"]) if name == task], {"run": run, "task": task}
         rewards, reasons = ([reply[name][k] for k in rows] for name in ("rewards", "reasons"))
-        for reason in reasons_of(task):
+        for reason in reward_of(task).reasons:
             assert of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
         assert of(found, "assay_reward_count", **plain) == len(rows)
         assert of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
@@ -196,7 +195,7 @@ def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
 
 
 def test_a_batch_of_several_tasks_is_counted_by_task():
-    table, batch, (settings, task_options) = SeriesTable(), columns(), settings_of(OPTIONS)
+    table, batch, (settings, task_options) = SeriesTable(), columns(), split_config(OPTIONS)
     metrics = RewardMetrics(table)
     scores = Scorer(**settings).score(**batch, task_options=task_options)
     metrics.count("mixed", scores)
@@ -230,7 +229,7 @@ def test_rewards_of_all_tasks_are_counted_over_http(client):
 
 def test_a_group_of_several_tasks_counts_for_each_of_them():
     table, tasks = SeriesTable(), ["score", "lexical", "score", "lexical", "lexical", "score", "lexical"]
-    scores = TaskScores(np.array([REWARD_TASKS.index(task) for task in tasks], np.uint8), np.zeros(7, np.int64))
+    scores = Scores.zeros(np.array([REWARD_TASKS.index(task) for task in tasks], np.uint8), np.zeros(7, np.int64))
     scores.rewards[:] = [1.0, 0.4, 0.5, 0.4, 0.1, 0.2, 0.1]
     scores.groups = np.array([0, 0, 0, 0, 1, 1, 1])
     RewardMetrics(table).count("mixed", scores)
@@ -320,7 +319,7 @@ def test_a_process_follows_the_names_of_the_supervisor():
         names, metrics = workers[worker]
         for run in runs:
             index = np.zeros(1, np.int64)
-            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index, 1))
+            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index))
 
     def report() -> Samples:
         for slot, (names, _) in enumerate(workers):

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, reasons_of
 from assay.service.files.reference_text import reference_text
 from assay.service.files.trainer_rows import PROMPTS, PromptRow
+from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
@@ -75,7 +75,7 @@ def check_row(found: dict[str, float], row: Row) -> None:
     code = REWARD_TASKS.index(row.task)
     assert found["reward"] == row.reward
     assert found["score_task"] == code
-    assert found["score_reason_code"] == list(reasons_of(row.task)).index(row.reason)
+    assert found["score_reason_code"] == list(reward_of(row.task).reasons).index(row.reason)
     assert found["score_readable"] == (row.reason == "ok")
     assert found["score_passed"] == row.passed
     named = {name.removeprefix("score_reason_") for name, value in found.items() if "_reason_" in name and value == 1.0}

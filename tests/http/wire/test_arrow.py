@@ -112,7 +112,7 @@ def test_an_empty_table(client):
         ({"response": [PERFECT], "reference": [REFERENCE], "id": [1]}, [("id", "unknown_field")]),
         (
             {"response": [None, PERFECT, None], "reference": [REFERENCE, None, REFERENCE]},
-            [("response[0]", "wrong_type"), ("response[2]", "wrong_type"), ("reference[1]", "wrong_type")],
+            [("reference[1]", "wrong_type"), ("response[0]", "wrong_type"), ("response[2]", "wrong_type")],
         ),
         ({"response": [PERFECT] * 2, "reference": [REFERENCE, "?"]}, [("references[1]", "bad_step_line")]),
     ],

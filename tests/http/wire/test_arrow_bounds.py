@@ -19,6 +19,7 @@ from tests.servers import launched
 
 pa = pytest.importorskip("pyarrow")
 
+from assay.kernels.column import TextColumn  # noqa: E402
 from assay.service.http.wire.arrow_bounds import (  # noqa: E402
     MAX_EXTRA_MESSAGES,
     MAX_METADATA,
@@ -138,9 +139,9 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
     table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._read_columns", lambda body: (table, []))
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
-    columns, issues = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
-    assert columns is None
-    assert [(issue.path, issue.reason) for issue in issues] == [("response", "too_large")]
+    batch = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
+    assert batch.responses is None
+    assert [(issue.path, issue.reason) for issue in batch.issues] == [("response", "too_large")]
 
 
 def test_thousands_of_messages_without_rows(client):
@@ -244,9 +245,10 @@ def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
 def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
     """Arrow copies all of it for each delta, and keeps every copy."""
     base = ["x" * 10_000] * 100
-    columns, issues = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
-    assert not issues
-    assert columns.references.rows == 4
+    batch = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
+    assert not batch.issues
+    assert isinstance(batch.references, TextColumn)
+    assert batch.references.rows == 4
     with pytest.raises(OverLimitError):
         read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)
 
@@ -264,7 +266,8 @@ def test_a_shared_dictionary_is_not_validated_for_each_batch():
             costs.append(time.process_time() - started)
         return min(costs)
 
-    columns, _ = read_stream(body, 1000, 1 << 24)
-    assert columns.reference_index.tolist() == [0] * 500
+    batch = read_stream(body, 1000, 1 << 24)
+    assert batch.reference_index is not None
+    assert batch.reference_index.tolist() == [0] * 500
     once = shortest(lambda: dictionary.validate(full=True))
     assert shortest(lambda: read_stream(body, 1000, 1 << 24)) < 250 * once

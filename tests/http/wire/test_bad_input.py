@@ -222,23 +222,27 @@ def test_errors_of_different_kinds_are_reported_together(client):
         "reference_index": [0, 9],
         "config": {"ordr": 1, "min_coverage": 2},
         "include": ["component"],
-        "task": SECRET,
         "more": SECRET,
     }
     reply = client.post("/v1/score", json=body)
     document = problem_of(reply, 422)
-    assert {path for path, _ in errors_of(document)} == {
+    assert [path for path, _ in errors_of(document)] == [
+        "more",
+        "include[0]",
+        "config.min_coverage",
+        "config.ordr",
         "references[0]",
         "references[2]",
         "responses[1]",
         "reference_index[1]",
-        "config.ordr",
-        "config.min_coverage",
-        "include[0]",
-        "task",
-        "more",
-    }
-    assert document["error_count"] == 9
+    ]
+    assert document["error_count"] == 8
+    assert SECRET not in reply.text
+    reply = client.post("/v1/score", json=body | {"task": SECRET})
+    paths = [path for path, _ in errors_of(problem_of(reply, 422))]
+    assert paths == ["more", "include[0]", "task", "responses[1]", "reference_index[1]"], (
+        "of which task are the others?"
+    )
     assert SECRET not in reply.text
 
 

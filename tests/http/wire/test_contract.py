@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from assay import Scorer
 from assay.service.errors import Issue, ScoringError
 from assay.service.http.wire.contract import ScoreRequest
-from assay.service.http.wire.json_codec import Limits, decode_score_request, parse_envelope
+from assay.service.http.wire.json_codec import Limits, parse_envelope, read_batch
+from assay.service.rewards.scorer import score
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
@@ -78,9 +79,7 @@ def refused_by_model(document: Any) -> bool:
 def issues_found(document: Any, scorer: Scorer) -> list[Issue]:
     """Return the issues of a request, found while it is decoded or scored."""
     try:
-        batch = decode_score_request(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
-        scores = batch.score()
-        batch.encode(scores)
+        score(read_batch(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS))
     except ScoringError as error:
         return list(error.issues)
     return []

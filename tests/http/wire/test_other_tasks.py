@@ -13,110 +13,116 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.service.evaluate.mixed import Part, settings_of
-from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores
+from assay.service.errors import ScoringError
 from assay.service.http.wire.frames import pack
-from assay.service.http.wire.json_codec import Limits, parse_envelope
+from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
 from assay.service.http.wire.other_tasks import (
     PIECE_BYTES,
     PIECE_ROWS,
     QUICK_BYTES,
-    OtherRows,
-    Others,
-    Outcome,
+    Rest,
     assemble,
+    begin,
+    is_quick,
+    is_unscored,
+    pack_parts,
     pieces_of,
     read_pieces,
     score_frames,
-    score_others,
+    score_parts,
 )
 from assay.service.http.wire.stage_times import StageTimes
-from assay.service.http.wire.task_batch import Rest
-from assay.service.http.wire.task_request import answer_tasks
+from assay.service.rewards.batch import Batch
+from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
+from assay.service.rewards.scorer import Outcome
+from assay.service.scoring.column_scorer import Columns
 from assay.service.scoring.text_columns import text_column
 from tests.cases.mixed import OPTIONS, columns
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 
 
-def rows_of(task: str, response: str, reference: str) -> OtherRows:
-    zero = np.zeros(1, np.int64)
-    part = Part(REWARD_TASKS.index(task), zero, zero, zero, True)
-    return OtherRows(part, None, text_column([response]), text_column([reference]), np.zeros(1, np.uint8))
+def rows_of(task: str, response: str, reference: str) -> Batch:
+    index = np.zeros(1, np.int64)
+    texts = text_column([response]), text_column([reference])
+    return Batch(responses=texts[0], references=texts[1], reference_index=index, task=task)
 
 
 @pytest.mark.parametrize("task", REWARD_TASKS[1:])
 def test_short_rows_of_tasks_without_comparisons_are_quick(task):
     compares = task in ("lexical", "bioplanner")
     short = rows_of(task, "a" * (QUICK_BYTES - 5), "f(a)")
-    assert Others([short], True).is_quick is not compares
-    assert not Others([short, rows_of("bioprobench.err", "a", "b")], True).is_quick
+    assert is_quick([short]) is not compares
+    assert not is_quick([short, rows_of("bioprobench.err", "a", "b")])
 
 
-def left_of(request: dict[str, Any]) -> Others:
+def left_of(request: dict[str, Any]) -> list[Batch]:
     """Return the rows of other tasks of a request."""
-    envelope = parse_envelope(orjson.dumps(request), LIMITS)
-    settings, _ = settings_of(OPTIONS)
-    rest = answer_tasks(envelope, Scorer(**settings), LIMITS, StageTimes())
+    settings, _ = split_config(OPTIONS)
+    batch = read_batch(parse_envelope(orjson.dumps(request), LIMITS), Scorer(**settings), LIMITS)
+    rest = begin(batch, lambda scores: encode_reply(batch, scores, ()), StageTimes())
     assert isinstance(rest, Rest)
-    return rest.others
+    return rest.parts
 
 
-def scored_elsewhere(others: Others) -> list[bytes]:
+def scored_elsewhere(parts: list[Batch]) -> list[bytes]:
     """Return the frames that another process writes."""
-    return [b"".join(parts) for parts in score_frames(b"".join(others.pack()), LIMITS, StageTimes())]
+    return [b"".join(frame) for frame in score_frames(b"".join(pack_parts(parts)), LIMITS, StageTimes())]
 
 
 def bits(outcomes: Sequence[Outcome]) -> list[Any]:
     """Return what can be compared of outcomes."""
     return [
-        (outcome.rewards.tobytes(), outcome.reasons.tolist(), outcome.measures.tobytes())
-        if isinstance(outcome, TaskScores)
-        else outcome and (outcome.kind, list(outcome.issues), outcome.error_count)
+        outcome.issues if isinstance(outcome, ScoringError) else outcome and [column.tobytes() for column in outcome]
         for outcome in outcomes
     ]
 
 
 def test_another_process_gives_the_same_bits():
-    others = left_of({**columns(), "config": OPTIONS})
-    here = score_others(others, LIMITS, StageTimes())
-    frames = scored_elsewhere(others)
-    assert bits(assemble(others, read_pieces(others, frames))) == bits(here)
-    assert all(isinstance(outcome, TaskScores) and outcome.unscored is None for outcome in here)
+    parts = left_of({**columns(), "config": OPTIONS})
+    frames = scored_elsewhere(parts)
+    here = score_parts(parts, LIMITS, StageTimes())
+    assert bits(assemble(parts, read_pieces(parts, frames))) == bits(here)
+    assert all(isinstance(outcome, Columns) for outcome in here)
+    assert not any(map(is_unscored, parts, here))
 
 
 def test_another_process_reports_the_same_issues():
     request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
-    others = left_of(request)
-    here = score_others(others, LIMITS, StageTimes())
-    assert bits(assemble(others, read_pieces(others, scored_elsewhere(others)))) == bits(here)
-    assert [outcome.kind for outcome in here] == ["invalid-request", "invalid-request"]
+    parts = left_of(request)
+    here = score_parts(parts, LIMITS, StageTimes())
+    assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
+    assert all(isinstance(outcome, ScoringError) for outcome in here)
 
 
 def test_rows_that_were_not_reached_are_out_of_time():
-    others = left_of({**columns(), "config": OPTIONS})
-    frames = scored_elsewhere(others)
-    here = score_others(others, LIMITS, StageTimes())
+    parts = left_of({**columns(), "config": OPTIONS})
+    frames = scored_elsewhere(parts)
+    here = score_parts(parts, LIMITS, StageTimes())
     for kept in range(len(frames)):
-        outcomes = assemble(others, read_pieces(others, frames[:kept]))
-        for outcome, whole in zip(outcomes, here, strict=True):
-            late = outcome.reasons == "out_of_time"
-            assert (outcome.unscored is None) == (not late.any())
-            assert not outcome.rewards[late].any()
-            assert not outcome.measures[:, late].any()
-            assert bits([outcome])[0][0] == np.where(late, 0.0, whole.rewards).tobytes()
-            assert outcome.reasons[~late].tolist() == whole.reasons[~late].tolist()
-    assert assemble(others, [])[0].reasons.tolist() == ["out_of_time"] * len(here[0])
+        outcomes = assemble(parts, read_pieces(parts, frames[:kept]))
+        for part, outcome, whole in zip(parts, outcomes, here, strict=True):
+            assert isinstance(outcome, Columns)
+            assert isinstance(whole, Columns)
+            late = outcome.reason_codes[0] == reward_of(part.task).out_of_time
+            assert is_unscored(part, outcome) == late.any()
+            assert not outcome.rewards[0, late].any()
+            assert not outcome.measures[0][:, late].any()
+            assert outcome.rewards[0].tobytes() == np.where(late, 0.0, whole.rewards[0]).tobytes()
+            assert outcome.reason_codes[0, ~late].tolist() == whole.reason_codes[0, ~late].tolist()
+    (first, *_) = assemble(parts, [])
+    assert isinstance(first, Columns)
+    assert (first.reason_codes == reward_of(parts[0].task).out_of_time).all()
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf])
 def test_numbers_that_cannot_be_rewards_are_an_error(reward):
-    others = left_of({"task": "bioprobench.err", "responses": ["x"], "references": [True]})
+    parts = left_of({"task": "bioprobench.err", "responses": ["x"], "references": [True]})
     for rewards, reasons in (([reward], [0]), ([1.0], [99])):
-        columns = [np.zeros(1, np.int64), np.array(rewards), np.zeros(1), np.zeros(1), np.array(reasons, np.uint8)]
-        frame = b"".join(pack({"task": 0, "refusal": None}, columns))
+        columns = [np.zeros(1, np.int64), np.array(reasons, np.uint8), np.array(rewards), np.zeros(1), np.zeros(1)]
+        frame = b"".join(pack({"part": 0, "issues": None}, columns))
         with pytest.raises(ValueError, match="cannot be rewards"):
-            list(read_pieces(others, [frame]))
+            list(read_pieces(parts, [frame]))
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, PIECE_BYTES)), max_size=600))

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, Strict
 
 from .....kernels.score import COMPONENTS
 from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
-from ....evaluate.task_rewards import TASK_COMPONENTS
+from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
 __all__ = [

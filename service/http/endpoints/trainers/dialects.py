@@ -17,8 +17,8 @@ from .....kernels.score import COMPONENTS
 from .....kernels.similarity.prompt_overlap import overlaps
 from .....kernels.status import REASONS
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS
-from ....scoring.scores import PASSED_IF, Scores
+from ....rewards.registry import REWARD_TASKS, SCORE, TASK_COMPONENTS, reward_of
+from ....rewards.scores import Scores
 from ...wire.envelope import Envelope, TooManyError, open_envelope
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem
@@ -258,7 +258,7 @@ def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:
     if any(tasks):
         passed = scores.passed.tolist()
     else:  # some ten times as fast for one row
-        both = zip(*(measures[COMPONENTS.index(name)] for name in PASSED_IF), strict=True)
+        both = zip(*(measures[COMPONENTS.index(name)] for name in reward_of(SCORE).passed_if), strict=True)
         passed = [float(values == (1.0, 1.0)) for values in both]
     columns: list[Sequence[float]] = [*zip(*reasons, strict=True)] or [()] * len(REASON_NUMBERS)
     columns += [passed, *measures, *[[0.0] * len(scores)] * (len(TASK_COMPONENTS) - len(measures))]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
 
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE
+from ....rewards.batch import Batch
+from ....rewards.registry import SCORE
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...request.processes import Processes
@@ -15,9 +17,9 @@ from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
 from ...wire.json_codec import Answer
+from ...wire.other_tasks import Rest, begin
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
-from ...wire.task_batch import Rest, TaskBatch
 from ...wire.validation import element_issues
 from .dialects import Dialect, rename_paths
 from .query import Query, in_query, read_query
@@ -120,34 +122,36 @@ class TrainerEndpoint:
             raise refuse(malformed)
         times.decoded()
         rows = columns.references.rows
-        batch = TaskBatch(
-            task_codes=np.array(codes if task is None else [REWARD_TASKS.index(task)] * rows, np.uint8),
-            fixed=task,
+        batch = Batch(
             responses=columns.responses,
             references=columns.references,
-            reference_kinds=columns.reference_kinds,
+            kinds=columns.reference_kinds,
             reference_index=np.arange(rows),
-            groups=None,
-            scorer=query.scorer,
+            task=task,
+            task_codes=np.array(codes, np.uint8) if task is None else None,
+            configurations={"config": query.scorer.columns},
             options=query.task_options,
             max_reference_bytes=limits.max_reference_bytes,
-            issues=issues,
-            malformed=malformed,
+            issues=[*issues],
         )
-        return batch.begin(lambda scores: dialect.encode(scores, request, options), times, refuse)
+        return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
-        self, issues: list[Issue], request: JsonObject, query: Query, of_parts: list[Issue], unlisted: int = 0
+        self,
+        issues: list[Issue],
+        request: JsonObject,
+        query: Query,
+        batch_issues: Sequence[Issue],
+        unlisted: int = 0,
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 
-        of_parts: issues of references, and of options that only scoring finds. The problem has every issue of the
-        request, references last; `unlisted` is as for `Refuse`.
+        batch_issues: issues of the batch, of which those of options and of references are not in `issues` yet. The
+        problem has every issue of the request, references last; `unlisted` is the number of issues that are left out.
         """
-        of_options = [issue for issue in of_parts if issue.path.startswith("config.")]
-        of_references = [issue for issue in of_parts if issue not in of_options]
-        issues = issues + in_query(of_options)
-        reference_issues = rename_paths(of_references, "references", query.options.reference_path)
+        issues = issues + in_query(issue for issue in batch_issues if issue.path.startswith("config."))
+        reference_issues = [issue for issue in batch_issues if issue.path.startswith("references[")]
+        reference_issues = rename_paths(reference_issues, "references", query.options.reference_path)
         only_references = reference_issues and not issues
         masked = self._dialect.masked(reference_issues, request, query.options) if only_references else None
         problem = invalid_request(issues + reference_issues, len(issues) + len(reference_issues) + unlisted)

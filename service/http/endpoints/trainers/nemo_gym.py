@@ -14,10 +14,9 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from .....kernels.score import COMPONENTS
 from ....errors import Issue
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
-from ....scoring.scores import Scores
+from ....rewards.registry import REWARD_TASKS, reward_of
+from ....rewards.scores import Scores
 from ...request.exchange import Exchange
 from ...request.jobs import JobCall
 from ...request.paths import Paths
@@ -385,8 +384,8 @@ def absent_numbers(task: int) -> frozenset[str]:
     if task == NO_TASK:
         return frozenset()
     name = REWARD_TASKS[task]
-    components = COMPONENTS if name == SCORE else reward_task(name).components
-    reasons = REASON_NUMBERS if name == SCORE else OF_EVERY_TASK
+    components = reward_of(name).components
+    reasons = REASON_NUMBERS if reward_of(name).in_kernels else OF_EVERY_TASK
     return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
 
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
-from ....evaluate.mixed import TaskOptions
+from ....evaluate.evaluation import task_named
 from ....evaluate.task import Options
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_schema, reward_task
-from ....scoring.scorer import Scorer
+from ....rewards.batch import Batch
+from ....rewards.registry import REWARD_TASKS, SCORE, reward_of, set_options
+from ....rewards.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
 from ...wire.fast_path import FastPath
 from ...wire.problems import invalid_request
@@ -33,7 +34,8 @@ class Query(NamedTuple):
     """For the event loop's thread."""
     options: Any
     """Options of the route."""
-    task_options: TaskOptions | None = None
+    task_options: dict[str, Any]
+    """Options of tasks by name, checked."""
 
 
 def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
@@ -79,8 +81,8 @@ def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
     return issues
 
 
-def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[TaskOptions | None, list[Issue]]:
-    """Return the options of tasks, or None, and every issue.
+def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[dict[str, Any], list[Issue]]:
+    """Return the options of tasks, checked, and every issue.
 
     Names are `TASK.NAME`, or names of options if all rows have one `fixed` task.
     """
@@ -93,17 +95,18 @@ def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[Ta
         typed[task], invalid = typed_options(task, options)
         prefix = "query." if fixed else f"query.{task}."
         issues += [issue._replace(path=issue.path.replace("query.", prefix, 1)) for issue in invalid]
-    checked, invalid = issues_of(TaskOptions, typed[fixed] if fixed else typed, fixed, True)
-    return checked, issues + in_query(invalid)
+    batch = Batch(task=fixed)
+    set_options(batch, typed[fixed] if fixed else typed, remote=True)
+    return batch.options, issues + in_query(batch.issues)
 
 
 def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
     """Return the options of a task with the types of its model, and an issue for each without one.
 
-    Options that do not apply to a reward keep their text: `TaskOptions` reports them.
+    Options that do not apply to a reward keep their text: `set_options` reports them.
     """
     named = {name: value for name, value in strings.items() if name not in Options.model_fields}
-    model, issues = read_strings(reward_task(task).options, named)
+    model, issues = read_strings(task_named(task).options, named)
     if model is None:
         return {name: strings[name] for name in Options.model_fields.keys() & strings.keys()}, issues
     return {name: getattr(model, name, value) for name, value in strings.items()}, issues
@@ -150,7 +153,7 @@ def task_options_schema() -> dict[str, Any]:
     by_task = {
         f"{task}.{name}": text_schema(schema)
         for task in OTHERS
-        for name, schema in reward_schema(reward_task(task), remote=True)["properties"].items()
+        for name, schema in reward_of(task).schema(remote=True)["properties"].items()
     }
     by_name: dict[str, list[dict[str, Any]]] = {}
     for name, schema in by_task.items():

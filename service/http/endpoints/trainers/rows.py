@@ -16,10 +16,10 @@ import orjson
 from .....kernels.column import TextColumn, column_of
 from .....kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
 from ....errors import Issue, one_of
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE
+from ....rewards.batch import UNKNOWN
+from ....rewards.registry import NUMBERS, REWARD_TASKS, SCORE
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, invalid_request
-from ...wire.task_batch import UNKNOWN
 
 __all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "text"]
 
@@ -33,8 +33,6 @@ MAX_ELEMENTS = 65_536
 
 MAX_CACHED = 64
 """Lists of names that are cached: queries choose some of the names."""
-
-NUMBERS = {name: number for number, name in enumerate(REWARD_TASKS)}
 
 
 @lru_cache(MAX_CACHED)

@@ -9,7 +9,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
 
 from .....kernels.score import COMPONENTS
-from ....scoring.scores import Scores
+from ....rewards.scores import Scores
 from ...wire.stage_times import STAGES, StageTimes
 from ..runs import RunNames
 from .exposition import paced_rendering
@@ -93,7 +93,7 @@ class Metrics:
         run: name of its training run; empty if it has none. The scores of a single request may have changed by then.
         """
         label = self.runs.label(run)
-        if type(scores) is Scores and len(scores.rewards) == 1:
+        if scores.is_score and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
             single = (label, *seconds, scores.rewards.item(), scores.reason_codes.item(), measures)
@@ -123,7 +123,7 @@ class Metrics:
         n = len(rewards)
         self.batches.observe_column(np.ones(n))
         table = np.frombuffer(b"".join(measures)).reshape(n, len(COMPONENTS)).T
-        self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n), 1))
+        self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n)))
 
     async def exposition(self, openmetrics: bool) -> bytes:
         """Return all metrics as OpenMetrics or as Prometheus text."""

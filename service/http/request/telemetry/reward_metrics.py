@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .....kernels.score import COMPONENTS
-from ....evaluate.evaluation import task_named
 from ....evaluate.task import OUT_OF_TIME
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reasons_of
-from ....scoring.scores import NO_SPREAD, Scores
+from ....rewards.registry import REWARD_TASKS, SCORE, reward_of
+from ....rewards.scores import NO_SPREAD, Scores
 from ..runs import UNNAMED
 from .histogram import Histogram, numbered
 from .series import Series, SeriesTable
@@ -54,8 +52,8 @@ class TaskCounters:
 
     def __init__(self, task: str) -> None:
         self.task = task
-        self.reasons = list(reasons_of(task))
-        self.components = COMPONENTS if task == SCORE else task_named(task).components
+        self.reasons = list(reward_of(task).reasons)
+        self.components = reward_of(task).components
         self.width = len(self.reasons) + 2 + 3 * len(self.components)
 
     def series(self, run: str) -> list[Series]:

@@ -1,0 +1,287 @@
+"""One batch: responses with their references, tasks and settings, and everything that is wrong with them.
+
+A reader fills a `Batch` with what it could read and appends an issue for everything else; `Batch.check` completes both.
+A batch with an issue is never scored: `scorer.score` raises all of them, in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...kernels.column import TextColumn
+from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, NotInstalled, ScoringError
+from ..scoring.column_scorer import ColumnScorer, Validate
+from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED
+from ..scoring.text_columns import Texts, count_of, taken
+
+__all__ = ["UNKNOWN", "Batch", "error_of", "group_numbers", "groups_of_one", "in_order", "read_objects"]
+
+UNKNOWN = 255
+"""The number of a task in place of an invalid name, which an issue reports."""
+
+ISSUE_ORDER = ("include", "task", "config", "configs", "references", "responses", "reference_index", "groups")
+"""The order of the issues of a batch: by field, those of other fields first, and within a field by row."""
+
+MAX_DIGITS = 20
+"""Digits of a row: the path of an unknown field is the client's."""
+
+COLUMNS = {"reference": "references", "response": "responses", "group": "groups"}
+"""The fields of a request by the names of columns in a stream."""
+
+ERRORS = {"references": InvalidReference, "config": InvalidSetting, "configs": InvalidSetting}
+"""The exception for issues of one field; InvalidRequest for other fields, and for several with different ones."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Batch:
+    """n responses, each with its reference and its task. What could not be read is None, as `issues` report.
+
+    Texts are a column of UTF-8, or a list of Python objects: strings, and for references also steps and records.
+    """
+
+    responses: Texts | None = None
+    references: Texts | None = None
+    kinds: np.ndarray | None = None
+    """uint8 (references,), for a column of references that has others than texts: `FIT` for text, `FROM_STEPS` for
+    steps that became text, else a fault, whose text is the reference as JSON: it may be a record of another task."""
+    reference_index: np.ndarray | None = None
+    """int64 (n,), set by `set_index`, or else by `check` to the only reference or the one of the same position."""
+    groups: np.ndarray | None = None
+    """int64 (n,), equal for equal groups; None also without groups."""
+    task: str | None = "score"
+    """The reward of every response; None if each response has one, by its number in `task_codes`."""
+    task_codes: np.ndarray | None = None
+    """uint8 (n,), positions in `REWARDS`; `UNKNOWN` in rows whose task an issue reports."""
+    configurations: dict[str, ColumnScorer] = field(default_factory=dict)
+    """How rows of SCORE are scored, by what issues call the configuration: one, or several for SCORE alone."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The options of other rewards by name; one that is missing has its defaults."""
+    advantages: bool = False
+    """Whether advantages will be computed, for which groups must have two responses."""
+    max_reference_bytes: int = MAX_REFERENCE_BYTES
+    validate: Validate | None = None
+    """Called with a column and rows before these are read, if the columns may be invalid UTF-8; for SCORE alone."""
+    issues: list[Issue] = field(default_factory=list)
+
+    # Of the part of a batch that has the rows of one reward:
+    rows: np.ndarray | None = None
+    """int64, ascending: the numbers of the rows in the batch; None for all."""
+    reference_numbers: np.ndarray | None = None
+    """int64, ascending: the numbers of the references in the batch; None for all."""
+    read_only: bool = False
+    """Whether references are only read, for their issues, because the batch has an issue already."""
+
+    @property
+    def size(self) -> int:
+        """The number of responses that could be read."""
+        return 0 if self.responses is None else count_of(self.responses)
+
+    @property
+    def scorer(self) -> ColumnScorer:
+        """The first of the configurations."""
+        return next(iter(self.configurations.values()))
+
+    def has_issue(self, name: str) -> bool:
+        """Return whether a field has an issue."""
+        return any(field_of(issue) == name for issue in self.issues)
+
+    def set_responses(self, given: Any, detail: str = "a string is needed") -> None:
+        """Copy responses, so that the caller cannot change the list while kernels read the strings."""
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+            self.issues.append(Issue("responses", "wrong_type", "a list of strings is needed"))
+            return
+        self.responses = list(given)
+        if set(map(type, self.responses)) != {str}:
+            self.issues += [
+                Issue(f"responses[{row}]", "wrong_type", detail)
+                for row, text in enumerate(self.responses)
+                if not isinstance(text, str)
+            ]
+
+    def set_references(self, given: Any) -> None:
+        """Copy references, which each reward checks for itself."""
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+            self.issues.append(Issue("references", "wrong_type", "a list of references is needed"))
+        else:
+            self.references = list(given)
+
+    def set_index(self, given: Any, detail: str = "an integer is needed") -> None:
+        """Set the reference of each response after the responses; `detail` is for entries that are not integers."""
+        if given is None or self.responses is None:
+            return
+        is_array = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu"
+        if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
+            self.issues.append(Issue("reference_index", "wrong_type", "a list of integers is needed"))
+            return
+        entries = given
+        if len(given) != self.size:
+            wrong_length = f"it has {len(given)} entries for {self.size} responses"
+            self.issues.append(Issue("reference_index", "wrong_length", wrong_length))
+            entries = given if is_array else list(given)
+            entries = entries[: self.size]
+        self.reference_index = entries.astype(np.int64) if is_array else self._integers(entries, detail)
+
+    def _integers(self, entries: Sequence[Any], detail: str) -> np.ndarray:
+        """Return entries as int64, -1 for what is far out of range, and 0 for what is no integer, with an issue."""
+        if set(map(type, entries)) == {int}:
+            with suppress(OverflowError):
+                return np.fromiter(entries, np.int64, len(entries))
+        wrong = {row for row, entry in enumerate(entries) if not is_integer(entry)}
+        self.issues += [Issue(f"reference_index[{row}]", "wrong_type", detail) for row in sorted(wrong)]
+        clipped = [0 if row in wrong else entry if -1 <= entry < UNLIMITED else -1 for row, entry in enumerate(entries)]
+        return np.array(clipped, np.int64)
+
+    def set_groups(self, given: Any) -> None:
+        """Set the group of each response after the responses."""
+        if self.responses is not None:
+            self.groups, issues = group_numbers(given, self.size)
+            self.issues += issues
+
+    def check(self) -> None:
+        """Complete the index and the issues, all but those of references' content, and sort the issues."""
+        if self.responses is not None and self.references is not None:
+            self._check_index(self.size, count_of(self.references))
+            self._check_groups()
+        if self.issues:
+            self.issues = in_order(self.issues)
+
+    def check_texts(self) -> None:
+        """Validate all texts, if that has been left to whoever reads them."""
+        for texts in (self.responses, self.references):
+            if self.validate is not None and isinstance(texts, TextColumn):
+                self.validate(texts, 0, texts.rows)
+        self.validate = None
+
+    def _check_index(self, responses: int, references: int) -> None:
+        index = self.reference_index
+        if index is None:
+            if self.issues and self.has_issue("reference_index"):
+                return
+            if references == responses:
+                self.reference_index = np.arange(responses, dtype=np.int64)
+            elif references == 1:
+                self.reference_index = np.zeros(responses, np.int64)
+            else:
+                detail = f"it is needed: there are {responses} responses and {references} references"
+                self.issues.append(Issue("reference_index", "missing", detail))
+            return
+        outside = np.flatnonzero((index < 0) | (index >= references))
+        if outside.size:
+            detail = f"it is not an index of one of the {references} references"
+            named = {issue.path for issue in self.issues}
+            paths = [f"reference_index[{row}]" for row in outside.tolist()]
+            self.issues += [Issue(path, "index_out_of_range", detail) for path in paths if path not in named]
+        if self.issues and self.has_issue("reference_index"):
+            self.reference_index = None
+
+    def _check_groups(self) -> None:
+        """Check what depends on a valid index: references without a response, and groups of one."""
+        index, codes = self.reference_index, self.task_codes
+        if index is None:
+            return
+        if codes is not None and len(np.unique(codes)) != 1:
+            detail = "no response names it, so its task is unknown"
+            unused = np.setdiff1d(np.arange(count_of(self.references or [])), index)
+            self.issues += [Issue(f"references[{row}]", "unused_reference", detail) for row in unused.tolist()]
+        if self.advantages and self.groups is None and not (self.issues and self.has_issue("groups")):
+            self.issues += groups_of_one(index)
+
+    def at(self, rows: np.ndarray, references: np.ndarray | None, index: np.ndarray) -> Batch:
+        """Return the batch with these rows and references, int64, ascending; None for all references."""
+        numbers = slice(None) if references is None else references
+        chosen = self.references
+        assert chosen is not None
+        return replace(
+            self,
+            responses=None if self.responses is None else taken(self.responses, rows),
+            references=chosen if references is None else taken(chosen, references),
+            kinds=None if self.kinds is None else self.kinds[numbers],
+            reference_index=index,
+            groups=None,
+            task_codes=None if self.task_codes is None else self.task_codes[rows],
+            rows=rows,
+            reference_numbers=references,
+        )
+
+
+def read_objects(scorer: ColumnScorer, responses: Any, references: Any, reference_index: Any, groups: Any) -> Batch:
+    """Return Python objects as a batch of SCORE."""
+    batch = Batch(configurations={"config": scorer})
+    batch.set_responses(responses)
+    batch.set_references(references)
+    batch.set_index(reference_index)
+    batch.set_groups(groups)
+    return batch
+
+
+def is_integer(entry: Any) -> bool:
+    return isinstance(entry, (int, np.integer)) and not isinstance(entry, bool)
+
+
+def group_numbers(given: Any, responses: int) -> tuple[np.ndarray | None, list[Issue]]:
+    """Return a number for the group of each response, int64 (responses,), None without (valid) groups; and issues.
+
+    An integer and the string of its digits are two groups.
+    """
+    if given is None:
+        return None, []
+    entries = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    if isinstance(entries, (str, bytes)) or not isinstance(entries, Sequence):
+        return None, [Issue("groups", "wrong_type", "a list of strings or integers is needed")]
+    issues = []
+    if len(entries) != responses:
+        issues.append(Issue("groups", "wrong_length", f"it has {len(entries)} entries for {responses} responses"))
+    if not set(map(type, entries)) <= {str, int}:
+        issues += [
+            Issue(f"groups[{row}]", "wrong_type", "must be a string or an integer")
+            for row, entry in enumerate(entries[:responses])
+            if not isinstance(entry, str) and not is_integer(entry)
+        ]
+    if issues:
+        return None, issues
+    numbers: dict[str | int, int] = {}
+    return np.fromiter((numbers.setdefault(entry, len(numbers)) for entry in entries), np.int64, responses), []
+
+
+def groups_of_one(reference_index: np.ndarray) -> list[Issue]:
+    """Return an issue if groups that follow from references, int64 (n,), have one response each.
+
+    That is a mistake: one reference for each row and no index. Groups that a request names may have one response.
+    """
+    if len(reference_index) and len(np.unique(reference_index)) == len(reference_index):
+        return [Issue("include", "no_group", "advantages need a group of at least two responses")]
+    return []
+
+
+def field_of(issue: Issue) -> str:
+    """Return the field of a request that an issue is about."""
+    name = issue.path.partition("[")[0].partition(".")[0].removesuffix(" (dictionary)")
+    return name if issue.reason == "unknown_field" else COLUMNS.get(name, name)
+
+
+def in_order(issues: Iterable[Issue]) -> list[Issue]:
+    """Return issues in the order that lists of them have everywhere: see `ISSUE_ORDER`."""
+
+    def place(issue: Issue) -> tuple[int, int]:
+        name = field_of(issue)
+        if name not in ISSUE_ORDER:
+            return -1, -1
+        start, _, row = issue.path.partition("[")
+        digits = "" if "." in start else row.partition("]")[0]
+        return ISSUE_ORDER.index(name), int(digits) if digits.isdecimal() and len(digits) < MAX_DIGITS else -1
+
+    return sorted(issues, key=place)
+
+
+def error_of(issues: Sequence[Issue]) -> ScoringError:
+    """Return the error of a batch with these issues."""
+    kinds = {
+        NotInstalled if issue.reason == "not_installed" else ERRORS.get(field_of(issue), InvalidRequest)
+        for issue in issues
+    }
+    return (kinds.pop() if len(kinds) == 1 else InvalidRequest)(issues)

@@ -1,0 +1,506 @@
+"""The rewards: what each needs to know about its task, in one entry; a position in `REWARDS` is a number in replies.
+
+One finite number and one reason from a small constant vocabulary for each response, in order; errors name every issue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ...kernels.column import TextColumn
+from ...kernels.json_text.columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
+from ...kernels.score import COMPONENTS
+from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, one_of
+from ..evaluate.evaluation import task_named
+from ..evaluate.signatures import mixed_signature, reward_signature
+from ..evaluate.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
+from ..scoring.column_scorer import Columns, ColumnScorer
+from ..scoring.configurations import issues_under_all, score_together
+from ..scoring.references import issues_of_all
+from ..scoring.text_columns import Texts, references_as_column, strings_of
+from ..scoring.threads import MIN_REFERENCES
+from ..settings import RULES_VERSION, ScoreSettings
+from .batch import UNKNOWN, Batch
+
+__all__ = [
+    "NUMBERS",
+    "REWARDS",
+    "REWARD_TASKS",
+    "SCORE",
+    "TASK_COMPONENTS",
+    "Reward",
+    "identity_of",
+    "reward_of",
+    "set_options",
+    "set_tasks",
+    "split_config",
+    "task_reward",
+]
+
+SCORE = "score"
+
+TASK_COMPONENTS = (
+    *COMPONENTS,
+    "accuracy",
+    "brier",
+    "confidence",
+    "exact_match",
+    "kendall_tau",
+    "called_erroneous",
+    "text_similarity",
+    "order_similarity",
+    "function_precision",
+    "function_recall",
+)
+"""The components of all tasks, SCORE's first: the columns of every reply to a request that names other tasks."""
+
+MAX_RESPONSE_BYTES = 262_144
+EVALUATION_ONLY = frozenset(Options.model_fields)
+"""Options that do not apply to a reward."""
+
+MAX_SUGGESTIONS = 16
+"""Unknown names of one batch for which a similar one is looked for."""
+
+NO_STEPS: dict[str, Any] = {"steps": []}
+"""In place of steps: a reference of SCORE only, which no other task reads."""
+
+FAULTS = {
+    WRONG_TYPE: ("wrong_type", "must be a string or an object with steps"),
+    NOT_STEPS: ("bad_step_schema", "must have one field, steps, an array of objects"),
+    NO_STEP_GIVEN: ("no_steps", "it has no step"),
+    STEPS_TOO_LONG: ("too_long", "its steps are over the limit of bytes"),
+}
+"""Reason and detail of a reference that is neither text nor steps, by its kind."""
+
+
+class Reward(ABC):
+    """One entry of the registry."""
+
+    name: str
+    number: int
+    """Its position in `REWARDS`."""
+    description: str
+    reasons: Mapping[str, str]
+    """The reasons in the order of their numbers, each with a sentence."""
+    components: tuple[str, ...]
+    passed_if: tuple[str, ...]
+    """The components that are all 1 for a response that passes."""
+    tolerance: float
+    """How far from 1 such a component may be: BLEU of equal texts is 1 only up to rounding."""
+    in_kernels: bool
+    """Whether kernels score its columns, which hold no lock and take little time, so that it needs no process of its
+    own. Its options are settings of the reward."""
+    compares: bool
+    """Whether the cost of each reward grows with its reference, even for a short response."""
+
+    @cached_property
+    def reason_names(self) -> np.ndarray:
+        """The reasons in the order of their numbers, as an array."""
+        return np.array(list(self.reasons))
+
+    @cached_property
+    def out_of_time(self) -> int | None:
+        """The number of the reason of a response without a reward, if there may be such."""
+        reasons = list(self.reasons)
+        return reasons.index(OUT_OF_TIME) if OUT_OF_TIME in reasons else None
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The positions of its components in `TASK_COMPONENTS`."""
+        return [TASK_COMPONENTS.index(name) for name in self.components]
+
+    @abstractmethod
+    def options(self, given: Mapping[str, Any], remote: bool = False) -> Any:
+        """Validate options; raises InvalidSetting naming every issue as `config.NAME`.
+
+        remote: options come over HTTP, so they must not trigger network or file access (see `Options`).
+        """
+
+    @abstractmethod
+    def schema(self, remote: bool = False) -> dict[str, Any]:
+        """Return the JSON schema of its options; `remote` is as for `options`."""
+
+    @abstractmethod
+    def identity(self, batch: Batch) -> dict[str, str]:
+        """Return `config_id`, a digest of the options and of the version of the rules, and `signature`."""
+
+    @abstractmethod
+    def read_references(self, part: Batch) -> Any:
+        """Return the references of a part in the form that `score` takes; raises InvalidReference naming every one."""
+
+    @abstractmethod
+    def score(self, part: Batch, references: Any = None) -> Columns:
+        """Return the rewards of a part, of one configuration unless the batch has several.
+
+        references: what `read_references` returned, if they have been read. Raises ScoringError.
+        """
+
+
+SCORE_REASONS = {
+    "ok": "The response passes both gates.",
+    "too_long": "The response has too many bytes or steps.",
+    "think_not_opened": "<think> is missing; with it, all four sections would be found. If the prompt ends with "
+    "<think>, set think_prefilled.",
+    "missing_sections": "The sections <think>, <key>, <orc> and <note> are not all found, in this order.",
+    "no_steps": "The <key> section has no steps.",
+    "bad_step_line": "A line of <key> is not of the form 'Step N: {...}'.",
+    "bad_step_json": "The braces of a line of <key> do not contain one valid JSON object.",
+    "bad_step_schema": "A line of <key> has fields other than action (a string with at least one word), objects and "
+    "parameters (arrays of strings).",
+    "key_numbering": "The steps of <key> are not numbered 1, 2, 3, ….",
+    "orc_numbering": "The steps of <orc> are not numbered 1, 2, 3, ….",
+    "step_count": "<key> and <orc> have different numbers of steps.",
+    "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
+}
+"""The reasons of SCORE in the order of docs/rules.md, Reasons, which is `kernels.status.REASONS`."""
+
+
+class ScoreReward(Reward):
+    """SCORE, which kernels compute from columns."""
+
+    name, number = SCORE, 0
+    description = "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default."
+    reasons = SCORE_REASONS
+    components = COMPONENTS
+    passed_if = ("consistency", "order")
+    tolerance = 0.0
+    in_kernels = True
+    compares = False
+
+    def options(self, given: Mapping[str, Any], remote: bool = False) -> None:
+        detail = "settings of SCORE are not options of a task"
+        if given:
+            raise InvalidSetting([Issue(f"config.{name}", "unknown_setting", detail) for name in given])
+
+    def schema(self, remote: bool = False) -> dict[str, Any]:
+        return ScoreSettings.model_json_schema()
+
+    def identity(self, batch: Batch) -> dict[str, str]:
+        return batch.scorer.identity
+
+    def read_references(self, part: Batch) -> None:
+        references, malformed = self._texts(part)
+        column = references_as_column(references)[0] if isinstance(references, list) else references
+        find = partial(issues_of_all, column, malformed, max_bytes=part.max_reference_bytes)
+        steps = [scorer.settings.max_steps for scorer in part.configurations.values()]
+        if issues := issues_under_all(find, steps, list(part.configurations)):
+            raise InvalidReference(issues)
+
+    def score(self, part: Batch, references: Any = None) -> Columns:
+        texts, malformed = self._texts(part)
+        if malformed:
+            self.read_references(part)
+        responses, index = part.responses, part.reference_index
+        assert responses is not None
+        assert index is not None
+
+        def score(scorer: ColumnScorer) -> Columns:
+            return scorer.score(responses, texts, index, part.max_reference_bytes, part.validate)
+
+        if len(part.configurations) == 1:
+            return score(part.scorer)
+        settings = [scorer.settings for scorer in part.configurations.values()]
+        return score_together(settings, part.scorer.threads, score, list(part.configurations))
+
+    def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
+        """Return the references as texts, and the issues of those that are neither text nor steps.
+
+        A list of strings stays one if it is long enough to be read share by share.
+        """
+        references = part.references
+        assert references is not None
+        if isinstance(references, TextColumn):
+            kinds = part.kinds
+            if kinds is None or kinds.max(initial=FIT) <= FROM_STEPS:
+                return references, []
+            faulty = np.flatnonzero(kinds > FROM_STEPS).tolist()
+            return references, [Issue(f"references[{row}]", *FAULTS[int(kinds[row])]) for row in faulty]
+        if len(references) >= MIN_REFERENCES and set(map(type, references)) == {str}:
+            return references, []
+        return references_as_column(references)
+
+
+class TaskReward(Reward):
+    """The reward of a task of `evaluate`, which is imported when it is first needed."""
+
+    tolerance = 1e-9
+    in_kernels = False
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number, self.name = number, name
+
+    @cached_property
+    def task(self) -> Task:
+        """The task."""
+        return task_named(self.name)
+
+    @cached_property
+    def description(self) -> str:  # type: ignore[override]
+        assert self.task.reward is not None
+        return self.task.reward
+
+    @cached_property
+    def reasons(self) -> Mapping[str, str]:  # type: ignore[override]
+        return dict(self.task.reasons)
+
+    @cached_property
+    def components(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.task.components
+
+    @cached_property
+    def passed_if(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.task.passed_if
+
+    @cached_property
+    def compares(self) -> bool:  # type: ignore[override]
+        return self.task.compares
+
+    def options(self, given: Mapping[str, Any], remote: bool = False) -> Any:
+        issues = [
+            Issue(f"config.{name}", "unknown_setting", "there is no setting of this name")
+            for name in given
+            if name in EVALUATION_ONLY
+        ]
+        task_issues = self.task.local_issues(given) if remote else []
+        try:
+            options = self.task.checked({name: value for name, value in given.items() if name not in EVALUATION_ONLY})
+        except ScoringError as error:
+            task_issues += error.issues
+        reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
+        issues += [
+            Issue(path.replace("options.", "config.", 1), reasons.get(reason, reason), detail)
+            for path, reason, detail in task_issues
+        ]
+        if issues:
+            raise InvalidSetting(issues)
+        return options
+
+    @cached_property
+    def defaults(self) -> Any:
+        """The default options."""
+        return self.options({})
+
+    def options_in(self, batch: Batch) -> Any:
+        """Return the options of a batch."""
+        return batch.options.get(self.name) or self.defaults
+
+    def schema(self, remote: bool = False) -> dict[str, Any]:
+        schema = self.task.options.model_json_schema()
+        properties = {
+            name: field
+            for name, field in schema.get("properties", {}).items()
+            if name not in EVALUATION_ONLY and not (remote and field.get("local"))
+        }
+        return schema | {"properties": properties}
+
+    def identity(self, batch: Batch) -> dict[str, str]:
+        options = self.options_in(batch)
+        config_id = digest([RULES_VERSION, self.name, options.model_dump()])
+        return {"config_id": config_id, "signature": reward_signature(self.task, options)}
+
+    def read_references(self, part: Batch) -> list[Mapping[str, Any]]:
+        assert part.references is not None
+        values, issues = values_of(part.references, part.kinds)
+        unread = {issue.path for issue in issues}
+        references: list[Mapping[str, Any]] = []
+        for k, value in enumerate(values):
+            if unread and f"references[{k}]" in unread:
+                continue
+            if longer_than(value, part.max_reference_bytes):
+                detail = f"it has more than {part.max_reference_bytes} bytes"
+                issues.append(Issue(f"references[{k}]", TOO_LONG, detail))
+                continue
+            fields, detail = self.task.reference(value)
+            if fields is None:
+                issues.append(Issue(f"references[{k}]", "bad_reference", detail))
+            else:
+                references.append(fields)
+        if issues:
+            raise InvalidReference(issues)
+        return references
+
+    def score(self, part: Batch, references: Sequence[Mapping[str, Any]] | None = None) -> Columns:
+        """Return the rewards of a part; a response over the limit gets what "" gets."""
+        assert part.responses is not None
+        assert part.reference_index is not None
+        read = self.read_references(part) if references is None else references
+        responses = strings_of(part.responses)
+        long = np.array([longer_than(response, MAX_RESPONSE_BYTES) for response in responses], bool)
+        records = [
+            {**read[k], self.task.response: "" if over else response}
+            for k, response, over in zip(part.reference_index.tolist(), responses, long.tolist(), strict=True)
+        ]
+        rewards = self.task.rewards(records, self.options_in(part), ignore_progress)
+        measures = np.array([rewards.components[name] for name in self.components])
+        for column in (rewards.rewards, *measures):
+            if column.shape != (len(records),) or not np.isfinite(column).all():
+                raise ArithmeticError(f"{self.name} gave a reward that is not a finite number")
+        numbers = {reason: number for number, reason in enumerate(self.reasons)}
+        codes = np.zeros(len(records), np.uint8)
+        for failure in rewards.failed:
+            codes[failure.record] = numbers[failure.reason]
+        codes[long] = numbers[TOO_LONG]
+        return Columns(rewards.rewards[None], codes[None], measures[None])
+
+    def unscored(self, rows: int) -> Columns:
+        """Return the columns of rows for which there was no time."""
+        zeros = np.zeros((1, len(self.components), rows))
+        return Columns(np.zeros((1, rows)), np.full((1, rows), self.out_of_time, np.uint8), zeros)
+
+
+OTHERS = tuple(
+    TaskReward(number, name)
+    for number, name in enumerate(
+        ("bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner"), start=1
+    )
+)
+REWARDS: tuple[Reward, ...] = (ScoreReward(), *OTHERS)
+"""Every reward; a position is the task's number in replies, so new ones come last."""
+
+REWARD_TASKS = tuple(reward.name for reward in REWARDS)
+NUMBERS = {reward.name: reward.number for reward in REWARDS}
+OPTION_TASKS = tuple(reward.name for reward in OTHERS)
+"""The rewards with options of their own."""
+
+
+def reward_of(name: str | None) -> Reward:
+    """Return the reward of a task that gives rewards."""
+    assert name is not None, "the rows of one reward are a part of a batch"
+    return REWARDS[NUMBERS[name]]
+
+
+def task_reward(part: Batch) -> TaskReward:
+    """Return the reward of a part that is not scored by kernels."""
+    reward = reward_of(part.task)
+    assert isinstance(reward, TaskReward)
+    return reward
+
+
+def set_tasks(batch: Batch, task: Any) -> bool:
+    """Set the task of all responses or, after the responses, the task of each; return whether its form is valid.
+
+    If it is not, it is not known what options mean.
+    """
+    batch.task = None
+    if isinstance(task, str):
+        if task not in NUMBERS:
+            batch.issues.append(Issue("task", "unknown_task", one_of(task, REWARD_TASKS)))
+            return False
+        batch.task = task
+        return True
+    names = task.tolist() if isinstance(task, np.ndarray) and task.ndim == 1 else task
+    if isinstance(names, bytes) or not isinstance(names, Sequence):
+        batch.issues.append(Issue("task", "wrong_type", "the name of a task is needed, or a list of names"))
+        return False
+    if batch.responses is None:
+        return True
+    if set(map(type, names)) <= {str} and set(names) <= NUMBERS.keys():
+        codes = np.fromiter(map(NUMBERS.__getitem__, names), np.uint8, len(names))
+    else:
+        numbers = (NUMBERS.get(name, UNKNOWN) if isinstance(name, str) else UNKNOWN for name in names)
+        codes = np.fromiter(numbers, np.uint8, len(names))
+        batch.issues += unknown_tasks(names[: batch.size])
+    if len(names) == batch.size:
+        batch.task_codes = codes
+    else:
+        detail = f"it has {len(names)} entries for {batch.size} responses"
+        batch.issues.append(Issue("task", "wrong_length", detail))
+    return True
+
+
+def unknown_tasks(names: Sequence[Any]) -> list[Issue]:
+    """Return an issue for every entry that is not the name of a reward."""
+    issues = []
+    details: dict[str, str] = {}
+    without_suggestion = one_of("", REWARD_TASKS)
+    for row, name in enumerate(names):
+        if not isinstance(name, str):
+            issues.append(Issue(f"task[{row}]", "wrong_type", "the name of a task is needed"))
+        elif name not in NUMBERS:
+            if name not in details and len(details) < MAX_SUGGESTIONS:
+                details[name] = one_of(name, REWARD_TASKS)
+            issues.append(Issue(f"task[{row}]", "unknown_task", details.get(name, without_suggestion)))
+    return issues
+
+
+def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the configuration of a request: settings of SCORE, and options of its task, or of tasks by their names."""
+    if task is not None:
+        return (dict(config), {}) if reward_of(task).in_kernels else ({}, dict(config))
+    options = {name: value for name, value in config.items() if name in OPTION_TASKS}
+    return {name: value for name, value in config.items() if name not in options}, options
+
+
+def set_options(batch: Batch, given: Mapping[str, Any], remote: bool = False) -> None:
+    """Set the options of the task of a batch, or of its tasks by their names; `remote` is as for `Reward.options`."""
+    if batch.task is not None:
+        _set_options(batch, batch.task, given, "config.", remote)
+        return
+    for name, options in given.items():
+        if name not in OPTION_TASKS:
+            batch.issues.append(Issue(f"config.{name}", "unknown_setting", one_of(name, OPTION_TASKS)))
+        elif not isinstance(options, Mapping):
+            batch.issues.append(Issue(f"config.{name}", "wrong_type", "must be an object"))
+        else:
+            _set_options(batch, name, options, f"config.{name}.", remote)
+
+
+def _set_options(batch: Batch, name: str, given: Mapping[str, Any], prefix: str, remote: bool) -> None:
+    try:
+        batch.options[name] = reward_of(name).options(given, remote)
+    except InvalidSetting as error:
+        batch.issues += [issue._replace(path=issue.path.replace("config.", prefix, 1)) for issue in error.issues]
+
+
+def identity_of(batch: Batch) -> dict[str, str]:
+    """Return `config_id` and `signature` of a valid batch: for several tasks, they do not depend on which it has."""
+    if batch.task is not None:
+        return reward_of(batch.task).identity(batch)
+    settings, options = batch.scorer.settings, {reward: reward.options_in(batch) for reward in OTHERS}
+    dumped = {reward.name: chosen.model_dump() for reward, chosen in options.items()}
+    config_id = digest([RULES_VERSION, settings.model_dump(), dumped])
+    changed = {reward.task: chosen for reward, chosen in options.items() if chosen != reward.defaults}
+    return {"config_id": config_id, "signature": mixed_signature(settings, changed)}
+
+
+def digest(values: list[Any]) -> str:
+    """Return the digest of values that JSON can write."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def values_of(references: Texts, kinds: np.ndarray | None) -> tuple[list[Any], list[Issue]]:
+    """Return references as values: text, or what its JSON says; and an issue for JSON that cannot be read."""
+    if not isinstance(references, TextColumn):
+        return references, []
+    texts = strings_of(references)
+    if kinds is None or not kinds.any():
+        return texts, []
+    values: list[Any] = []
+    issues = []
+    for k, (text, kind) in enumerate(zip(texts, kinds.tolist(), strict=True)):
+        try:
+            values.append(NO_STEPS if kind == FROM_STEPS else text if kind == FIT else orjson.loads(text))
+        except orjson.JSONDecodeError as error:  # a number that no double can represent, or deep nesting
+            values.append(None)
+            issues.append(Issue(f"references[{k}]", "bad_reference", f"its JSON cannot be read: {error.msg}"))
+    return values, issues
+
+
+def longer_than(value: Any, max_bytes: int) -> bool:
+    """Return whether a value has more than `max_bytes` as UTF-8, or as JSON if it is not text."""
+    if isinstance(value, str):
+        return len(value) > max_bytes or (
+            4 * len(value) > max_bytes and len(value.encode(errors="replace")) > max_bytes
+        )
+    try:
+        return len(orjson.dumps(value)) > max_bytes
+    except TypeError:
+        return False  # not JSON: the task reports what is wrong

@@ -1,0 +1,220 @@
+"""The result of scoring a batch: one column per measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...kernels.column import frozen
+from ...kernels.similarity.exact_sum import exact_sums
+from ...kernels.warmup import warmup
+from ..errors import InvalidRequest
+from ..scoring.column_scorer import Columns
+from .batch import groups_of_one
+from .registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, Reward
+
+__all__ = ["NO_SPREAD", "Floats", "Scores", "group_advantages", "require_group_of_two"]
+
+Floats = NDArray[np.float64]
+"""A column of measures."""
+
+NO_SPREAD = 1e-9
+"""Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
+
+
+class Scores:
+    """Columns of length n, in the order of the responses.
+
+    Attributes
+    ----------
+    rewards : ndarray of float64, shape (n,)
+        The rewards, all finite.
+    reason_codes : ndarray of uint8, shape (n,)
+        Numbers of the reasons: indices into `assay.kernels.status.REASONS`, which other tasks number for themselves.
+    reference_index : ndarray of int64, shape (n,)
+        The reference of each response.
+    groups : ndarray of int64, shape (n,), or None
+        The group of each response, if the request gave groups.
+    task_codes : ndarray of uint8, shape (n,)
+        The number of each response's task; 0 is SCORE.
+    """
+
+    configs: Sequence[Scores] = ()
+    """The scores under further configurations of the same request."""
+
+    def __init__(
+        self,
+        rewards: Floats,
+        reason_codes: NDArray[np.uint8],
+        measures: Floats,
+        reference_index: NDArray[np.int64],
+        *,
+        advantage_ddof: int = 1,
+        groups: NDArray[np.int64] | None = None,
+        task_codes: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Take columns: measures has a row for each component; task_codes is None if only SCORE was asked for."""
+        self.rewards = rewards
+        self.reason_codes = reason_codes
+        self.reference_index = reference_index
+        self.groups = groups
+        self.measures = measures
+        self._ddof = advantage_ddof
+        self._task_codes = task_codes
+
+    @classmethod
+    def zeros(
+        cls,
+        task_codes: NDArray[np.uint8],
+        reference_index: NDArray[np.int64],
+        advantage_ddof: int = 1,
+        groups: NDArray[np.int64] | None = None,
+    ) -> Scores:
+        """Return scores of any tasks, to be filled."""
+        n = len(task_codes)
+        columns = np.zeros(n), np.zeros(n, np.uint8), np.zeros((len(TASK_COMPONENTS), n)), reference_index
+        return cls(*columns, advantage_ddof=advantage_ddof, groups=groups, task_codes=task_codes)
+
+    def put(self, reward: Reward, rows: NDArray[np.int64] | slice, columns: Columns) -> None:
+        """Copy the columns of rows of one reward to the rows that `rows` numbers."""
+        self.rewards[rows] = columns.rewards[0]
+        self.reason_codes[rows] = columns.reason_codes[0]
+        for place, measure in zip(reward.places, columns.measures[0], strict=True):
+            self.measures[place, rows] = measure
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Scores(0 responses)"
+        counts = Counter(self.reasons.tolist()).most_common()
+        reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
+        return f"Scores({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
+
+    @cached_property
+    def _parts(self) -> list[tuple[Reward, NDArray[np.bool_] | slice]]:
+        """Every reward that has rows, and these."""
+        codes = self._task_codes
+        numbers = [0] if codes is None else np.unique(codes).tolist()
+        if codes is None or len(numbers) == 1:
+            return [(REWARDS[number], slice(None)) for number in numbers]
+        return [(REWARDS[number], codes == number) for number in numbers]
+
+    @cached_property
+    def reasons(self) -> NDArray[np.str_]:
+        """Names of the reasons, str (n,): `ok`, or why the response fails a gate (docs/rules.md, Reasons)."""
+        names = [reward.reason_names[self.reason_codes[rows]] for reward, rows in self._parts]
+        if len(names) == 1:
+            return names[0]
+        reasons = np.empty(len(self), np.result_type("U1", *names))
+        for (_, rows), column in zip(self._parts, names, strict=True):
+            reasons[rows] = column
+        return reasons
+
+    @cached_property
+    def components(self) -> dict[str, Floats]:
+        """Every component by name, float64 (n,); 0 if the response fails a gate or its task does not have it."""
+        return dict(zip(TASK_COMPONENTS, self.measures, strict=False))
+
+    @cached_property
+    def passed(self) -> Floats:
+        """1.0 for responses that pass: for SCORE, both gates with the reference's order of actions; float64 (n,)."""
+        passed = np.ones(len(self))
+        for reward, rows in self._parts:
+            for name in reward.passed_if:
+                passed[rows] *= np.abs(self.components[name][rows] - 1.0) <= reward.tolerance
+        return passed
+
+    @property
+    def is_score(self) -> bool:
+        """Whether only SCORE was asked for: then there are no components of other tasks."""
+        return self._task_codes is None
+
+    @property
+    def task_codes(self) -> NDArray[np.uint8]:
+        """The number of each response's task, uint8 (n,)."""
+        return np.zeros(len(self), np.uint8) if self._task_codes is None else self._task_codes
+
+    @property
+    def tasks(self) -> NDArray[np.str_]:
+        """The name of each response's task, str (n,)."""
+        names: NDArray[np.str_] = np.array(REWARD_TASKS)[self.task_codes]
+        return names
+
+    @cached_property
+    def unscored(self) -> NDArray[np.bool_] | None:
+        """True for responses that are `out_of_time`, bool (n,); None if none is."""
+        unscored = None
+        for reward, rows in self._parts:
+            if reward.out_of_time is not None and (late := self.reason_codes[rows] == reward.out_of_time).any():
+                unscored = np.zeros(len(self), bool) if unscored is None else unscored
+                unscored[rows] = late
+        return unscored
+
+    @property
+    def group_index(self) -> NDArray[np.int64]:
+        """The group of each response, int64 (n,): of `groups`, or else its reference."""
+        return self.reference_index if self.groups is None else self.groups
+
+    def advantages(self) -> Floats:
+        """Return (r − mean) / std within each group (paper eq. 12): by `groups`, or else by reference.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            0 in a group of one, or whose rewards are equal but for rounding, and for responses that are `out_of_time`.
+
+        Raises
+        ------
+        InvalidRequest
+            If groups are not named, and no reference has two responses.
+        """
+        if self.groups is None:
+            require_group_of_two(self.reference_index)
+        if self.unscored is None:
+            return group_advantages(self.rewards, self.group_index, self._ddof)
+        advantages, scored = np.zeros(len(self)), ~self.unscored
+        advantages[scored] = group_advantages(self.rewards[scored], self.group_index[scored], self._ddof)
+        return advantages
+
+
+def require_group_of_two(group_index: NDArray[np.int64]) -> None:
+    """Raise InvalidRequest if groups that follow from references, int64 (n,), have one response each."""
+    if issues := groups_of_one(group_index):
+        raise InvalidRequest(issues)
+
+
+def group_advantages(rewards: Floats, group_index: NDArray[np.int64], ddof: int) -> Floats:
+    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,).
+
+    They are 0 in groups of one and without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not
+    matter.
+    """
+    if rewards.shape[0] == 0:
+        return np.zeros(0)
+    _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
+    order = np.argsort(groups, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    grouped = rewards[order]
+    centred = grouped - np.repeat(sums_of(grouped, offsets) / sizes, sizes)
+    deviations = np.sqrt(sums_of(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
+    spread = np.maximum.reduceat(grouped, offsets[:-1]) - np.minimum.reduceat(grouped, offsets[:-1])
+    flat = spread <= NO_SPREAD
+    deviations[flat] = 1.0
+    centred[np.repeat(flat, sizes)] = 0.0
+    advantages = np.empty_like(rewards)
+    advantages[order] = centred / np.repeat(deviations, sizes)
+    return advantages
+
+
+def sums_of(terms: Floats, offsets: NDArray[np.int64]) -> Floats:
+    """Return the exactly rounded sum of each row of a column of float64."""
+    warmup()
+    sums = np.empty(len(offsets) - 1)
+    exact_sums(sums, terms, frozen(offsets, np.int64))
+    return sums
