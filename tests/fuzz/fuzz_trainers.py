@@ -32,7 +32,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data[1:])
     options = dialect.options()
     inline = len(body) + 64
-    chosen = Query(SCORER, FastPath(SCORER, inline, LIMITS), options)
+    chosen = Query(SCORER, FastPath(SCORER, inline, LIMITS), options, {})
     route = endpoint(dialect)
     general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
     assert outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes()) == general

@@ -140,7 +140,7 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
 def test_both_paths_and_the_model_agree(fast_path, dialect, model, right, doubtful):
     options = dialect.options()
-    chosen = Query(Scorer(), fast_path, options)
+    chosen = Query(Scorer(), fast_path, options, {})
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
