@@ -27,8 +27,8 @@ from .runs import read_run
 __all__ = ["Intake"]
 
 COMPRESSED = 4
-"""Bytes charged per compressed byte: protocols compress to a third or a quarter. Bodies that expand more are bounded by
-the number of threads, each of which decompresses one body at a time."""
+"""Bytes charged per compressed byte: protocols compress to a third or a quarter. The number of threads bounds bodies
+that expand more: a thread decompresses one body at a time."""
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:

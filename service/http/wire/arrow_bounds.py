@@ -1,7 +1,7 @@
 """Checks the size of an Arrow IPC stream from the metadata of its messages, before it is unpacked.
 
 Buffers of a record batch may be compressed inside the stream, where no limit of the body applies; and a stream of few
-bytes may have many messages, each of which costs objects. pyarrow reports neither, so this module reads the messages'
+bytes may have many messages, and each costs objects. pyarrow reports neither, so this module reads the messages'
 metadata: FlatBuffers in the layout of Arrow's `Message.fbs`, which pyarrow has verified by then.
 """
 
