@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from ..evaluate.task_rewards import SCORE
-from ..explain.numbers import format_number, plural
 from ..extras import in_this_shell
-from ..report.rendering import fixed
-from ..report.tables import NOTHING, TextTable
+from ..files.formats import source_title
 from ..scoring.scores import NO_SPREAD
-from ..terminal import table
+from ..tables.charts import Chart, histogram
+from ..tables.page import render
+from ..tables.table import Cell, Table
+from ..wording import NOTHING, fixed, format_number, plural
 from .grids import Configuration, Grid
 from .groups import Correlation, Groups, Spread
 from .rewards import METRICS, Rewards
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = ["Ablation", "Figures"]
 
@@ -99,26 +97,22 @@ class Ablation:
         nothing = dict.fromkeys(CORRELATED, Correlation(None, 0))
         return Figures(configuration, None, configuration.range, {}, None, None, nothing)
 
-    def text_table(self) -> TextTable:
+    def table(self) -> Table:
         """Return the figures of every configuration as one table."""
         rows = [self._cells(k, one) for k, one in enumerate(self.figures)]
-        return TextTable([*HEADS, *CORRELATED.values()], rows, self.notes())
+        return Table([*HEADS, *CORRELATED.values()], rows, notes=self.notes())
 
-    def halves(self) -> list[tuple[str, TextTable]]:
+    def halves(self) -> list[tuple[str, Table]]:
         """Return the table in two, each with its title: the rewards and the rank correlations."""
-        whole, split = self.text_table(), len(HEADS)
-        return [
-            ("Rewards", TextTable(whole.heads[:split], [row[:split] for row in whole.rows])),
-            (
-                "Rank correlations",
-                TextTable([HEADS[0], *whole.heads[split:]], [[row[0], *row[split:]] for row in whole.rows]),
-            ),
-        ]
+        whole, split = self.table(), len(HEADS)
+        correlations = Table([HEADS[0], *whole.heads[split:]], [[row[0], *row[split:]] for row in whole.rows])
+        rewards = Table(whole.heads[:split], [row[:split] for row in whole.rows])
+        return [("Rewards", rewards), ("Rank correlations", correlations)]
 
     def parts(self) -> list[str | Table]:
         """Return the tables and the notes for a terminal."""
-        drawn = [part for _, half in self.halves() for part in (table(half.heads, half.rows), "")]
-        return [*drawn, *self.notes()]
+        (_, rewards), (_, correlations) = self.halves()
+        return [rewards, "", correlations, "", *self.notes()]
 
     def notes(self) -> list[str]:
         """Return what a reader of the table has to know."""
@@ -138,20 +132,29 @@ class Ablation:
             *(f"{NOTHING} {name}: not computed. {in_this_shell(what)}" for name, what in self.unavailable.items()),
         ]
 
-    def _cells(self, k: int, figures: Figures) -> list[str]:
-        number = len(self.rewards)
-        spread = figures.spread
+    def _cells(self, k: int, figures: Figures) -> list[str | Cell | None]:
+        spread, gates, passed = figures.spread, *self._shares(figures)
         low, high = (format_number(value).replace("-", "−") for value in figures.range)
+        correlations = (figures.correlations[name] for name in CORRELATED)
         return [
             figures.configuration.name + (MARK if k == self.grid.base else ""),
-            NOTHING if figures.mean is None else fixed(figures.mean).replace("-", "−"),
+            fixed(figures.mean).replace("-", "−"),
             f"{low} to {high}",
-            NOTHING if figures.passed is None or not number else percent(figures.reasons.get("ok", 0) / number),
-            NOTHING if figures.passed is None or not number else percent(figures.passed / number),
-            NOTHING if spread is None else fixed(spread.deviation),
-            NOTHING if spread is None else percent(spread.flat),
-            *map(correlation_text, (figures.correlations[name] for name in CORRELATED)),
+            *(None if part is None else fixed(100 * part, 1) for part in (gates, passed)),
+            None if spread is None else fixed(spread.deviation),
+            None if spread is None else fixed(100 * spread.flat, 1),
+            *(
+                None if mean is None else Cell(fixed(mean, 3).replace("-", "−"), count=f"{groups:,}")
+                for mean, groups in correlations
+            ),
         ]
+
+    def _shares(self, figures: Figures) -> tuple[float | None, float | None]:
+        """Return the shares of the rollouts that pass both gates, and that pass; None for other tasks than SCORE."""
+        number = len(self.rewards)
+        if figures.passed is None or not number:
+            return None, None
+        return figures.reasons.get("ok", 0) / number, figures.passed / number
 
     def document(self) -> bytes:
         """Return everything as JSON."""
@@ -173,7 +176,7 @@ class Ablation:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
 
     def _entry(self, figures: Figures) -> dict[str, Any]:
-        one, spread, number = figures.configuration, figures.spread, len(self.rewards)
+        one, spread, (gates, passed) = figures.configuration, figures.spread, self._shares(figures)
         return {
             "name": one.name,
             "config": one.overrides,
@@ -181,20 +184,41 @@ class Ablation:
             **one.identity,
             "range": figures.range,
             "mean_reward": figures.mean,
-            "passed_gates": None if figures.passed is None or not number else figures.reasons.get("ok", 0) / number,
-            "passed": None if figures.passed is None or not number else figures.passed / number,
+            "passed_gates": gates,
+            "passed": passed,
             "group_std": None if spread is None else spread.deviation,
             "flat_groups": None if spread is None else spread.flat,
             "reasons": figures.reasons,
-            "rank_correlation": {name: found._asdict() for name, found in figures.correlations.items()},
+            "rank_correlation": {name: pair._asdict() for name, pair in figures.correlations.items()},
         }
 
+    def page(self) -> str:
+        """Return the report as one self-contained HTML page."""
+        rewards, grid = self.rewards, self.grid
+        faults, others = rewards.faults.most_common(), rewards.others.most_common()
+        without = [
+            Table(["error", "rows"], faults, title="Rows that could not be scored", code=True),
+            Table(["other task", "rows"], others, title="Rows of other tasks, which are left out", code=True),
+        ]
+        settings = [
+            (one.name, orjson.dumps(one.overrides).decode(), *one.identity.values()) for one in grid.configurations
+        ]
+        heads = ["configuration", "changes", "config_id", "signature"]
+        return render(
+            "ablated.html",
+            name=source_title("-" if self.source == "stdin" else self.source),
+            ablation=self,
+            halves=self.halves(),
+            rollouts=plural(len(rewards), "rollout"),
+            configurations=plural(len(grid.configurations), "configuration"),
+            distributions=list(self._distributions()) if len(rewards) else [],
+            without=[table for table in without if table.rows],
+            settings=Table(heads, settings, title="Settings", wide=True),
+        )
 
-def percent(share: float) -> str:
-    """Format a share without its sign: `80.0`."""
-    return fixed(100 * share, 1)
-
-
-def correlation_text(found: Correlation) -> str:
-    """Format a rank correlation with its number of groups: `0.912 (40)`."""
-    return NOTHING if found.mean is None else f"{fixed(found.mean, 3).replace('-', '−')} ({found.groups:,})"
+    def _distributions(self) -> Iterator[tuple[str, Chart]]:
+        """Yield each configuration's name, and a histogram of its rewards between those of SCORE 0 and the maximum."""
+        for values, figures in zip(self.rewards.columns, self.figures, strict=True):
+            if figures.mean is not None:
+                name, failed = figures.configuration.name, len(self.rewards) - figures.reasons.get("ok", 0)
+                yield name, histogram(values.all(), figures.range, f"Rewards under {name}", "reward", failed=failed)

@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..scoring.threads import usable_cores
-from ..terminal import table
+from ..tables.table import Table
 from ..version import VERSION
 from . import TITLES
 from .measure import Timing
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = [
     "RATIOS",
@@ -153,15 +150,10 @@ def results_json(results: Results) -> dict[str, Any]:
     }
 
 
-def ratio_json(found: Finding) -> dict[str, Any]:
-    return {
-        "median": found.median,
-        "low": found.low,
-        "high": found.high,
-        "cpu": found.cpu,
-        "goal": found.ratio.goal,
-        "met": found.ratio.met(found.median),
-    }
+def ratio_json(measured: Finding) -> dict[str, Any]:
+    ratio, *_ = measured
+    numbers = {name: value for name, value in measured._asdict().items() if name != "ratio"}
+    return {**numbers, "goal": ratio.goal, "met": ratio.met(measured.median)}
 
 
 def benchmark_json(timing: Timing) -> dict[str, Any]:
@@ -190,14 +182,13 @@ def as_parts(results: Results) -> list[str | Table]:
     ]
 
 
-def ratio_table(found: Sequence[Finding]) -> Table:
+def ratio_table(measured: Sequence[Finding]) -> Table:
     rows = []
-    for one in found:
-        missed = "missed" if one.ratio.met(one.median) is False else ""
-        cpu = "" if one.cpu is None else f"{one.cpu:.2f}"
-        span = f"{one.low:.2f} to {one.high:.2f}"
-        rows.append([one.ratio.title, f"{one.median:.2f}", span, cpu, one.ratio.goal or "", missed])
-    return table(["ratio", "median", "range", "CPU", "goal", ""], rows)
+    for ratio, middle, low, high, cpu in measured:
+        missed = "missed" if ratio.met(middle) is False else ""
+        shown = "" if cpu is None else f"{cpu:.2f}"
+        rows.append([ratio.title, f"{middle:.2f}", f"{low:.2f} to {high:.2f}", shown, ratio.goal or "", missed])
+    return Table(["ratio", "median", "range", "CPU", "goal", ""], rows)
 
 
 def benchmark_table(timings: Sequence[Timing]) -> Table:
@@ -207,7 +198,7 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
         rows.append(
             [
                 timing.title,
-                f"{timing.responses:,}",
+                timing.responses,
                 f"{timing.rate:,.0f}",
                 f"{milliseconds * median(timing.seconds):,.1f} ms",
                 "" if cpu is None else f"{milliseconds * cpu:,.1f} ms",
@@ -215,7 +206,7 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
                 "" if client is None else f"{100 * client:.0f} %{' !' if is_busy(timing) else ''}",
             ]
         )
-    return table(["benchmark", "responses", "per s", "median", "CPU", "spread", "client"], rows)
+    return Table(["benchmark", "responses", "per s", "median", "CPU", "spread", "client"], rows)
 
 
 def notes(results: Results) -> list[str]:

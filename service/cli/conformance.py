@@ -11,7 +11,8 @@ import orjson
 
 from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
-from ..terminal import say, show, table
+from ..tables.table import Table, show
+from ..terminal import say
 from ..version import VERSION
 from .options import Command, Failure, echo_json, names_in
 
@@ -121,9 +122,8 @@ def _answers(engine: str | None, cases: list[Case], timeout: float) -> tuple[Map
 
 
 def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> None:
-    rows = [(group, f"{found.passed[group]:,}", f"{count:,}") for group, count in found.cases.items()]
-    rows.append(("all", f"{found.passed.total():,}", f"{found.cases.total():,}"))
-    show(table(["vectors", "passed", "of"], rows))
+    rows = [(group, found.passed[group], count) for group, count in found.cases.items()]
+    show(Table(["vectors", "passed", "of"], [*rows, ("all", found.passed.total(), found.cases.total())]))
     lines = ["", f"{engine}, {'bit by bit' if exact else 'within 1e-9'}"]
     lines += [f"the engine: {problem}" for problem in problems]
     if found.left_out:

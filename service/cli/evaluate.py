@@ -13,7 +13,8 @@ import click
 from ..errors import ScoringError, one_of
 from ..files.formats import format_of, source_name
 from ..files.rows.rows import DocumentError
-from ..terminal import Progress, say, show
+from ..tables.table import show
+from ..terminal import Progress, say
 from .file_options import (
     SOURCE,
     claim_outputs,

@@ -15,7 +15,8 @@ from ..files.formats import format_of
 from ..files.output_file import is_special
 from ..files.trainer_rows import SUPERVISED, TRAINERS
 from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
-from ..terminal import say, show
+from ..tables.table import show
+from ..terminal import say
 from .file_options import (
     SOURCE,
     append_option,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..scoring.scores import Scores
+from ..wording import format_reward, format_reward_change
 from .candidates import Candidate, Candidates
 from .case import Case
-from .numbers import format_reward, format_reward_change
 from .repairs import Repair, repaired
 from .schema import Change, Explanation, Kind, Suggestion
 

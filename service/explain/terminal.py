@@ -14,10 +14,11 @@ from functools import partial
 import click
 
 from ..settings import MAX_CONTENT
-from .numbers import first_n, format_reward, format_reward_change, plural
+from ..terminal import printable
+from ..wording import first_n, format_reward, format_reward_change, plural
 from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
-__all__ = ["as_text", "printable"]
+__all__ = ["as_text"]
 
 BAR = 16
 """Characters of the longest bar of the waterfall."""
@@ -33,15 +34,7 @@ MAX_LINES = 60
 
 MAX_WORDS = 16
 
-UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories of characters that may control a terminal, or change the direction of its text."""
-
 Style = Callable[[str], str]
-
-
-def printable(text: str) -> str:
-    """Replace every character of the text that could control a terminal."""
-    return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
 
 
 def as_text(explanation: Explanation, width: int | None = None) -> str:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import click
 import orjson
 
-from ..explain.numbers import plural
 from ..files.complete_output import complete_output, output_pieces
 from ..files.output_file import Claim, claim, complete_together, write_document
 from ..files.rows.rows import DocumentError, Fault
 from ..files.trainer_rows import Row, json_text
 from ..scoring.scorer import Scorer
 from ..terminal import Progress
+from ..wording import plural
 from .example import Example, Message
 from .groups import Groups, groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer

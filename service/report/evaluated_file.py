@@ -22,9 +22,9 @@ from ..extras import in_this_shell
 from ..files.answers import Answers, record_id
 from ..files.formats import source_name
 from ..files.rows.rows import Location
+from ..tables.table import ERROR, NOTHING, TextTable, csv_text, split
 from ..terminal import table
 from .comparison.agreement import Agreement
-from .tables import ERROR, NOTHING, TextTable, csv_text, split
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,11 +10,11 @@ import numpy as np
 import orjson
 
 from ..evaluate.task import Metric
-from ..explain.numbers import plural
 from ..files.formats import source_title
-from .charts import Chart, histogram
+from ..tables.charts import Chart, histogram
+from ..tables.page import render
+from ..wording import plural, share
 from .evaluated_file import EvaluatedFile, Part, formatted
-from .rendering import render, share
 from .worst_records import mean_ranks, worst_records
 
 __all__ = ["page"]

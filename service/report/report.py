@@ -12,13 +12,14 @@ from ..files.output_file import write_document
 from ..files.summary import QUANTILES, quantiles
 from ..scoring.scorer import Scorer
 from ..settings import MAX_CONTENT, ScoreSettings
-from .charts import Chart, histogram, scatter, ticks
+from ..tables.charts import Chart, histogram, scatter, ticks
+from ..tables.page import render
+from ..tables.table import TextTable
+from ..wording import fixed
 from .groups import Groups
 from .hacking import SIGNS
-from .rendering import fixed, render
 from .shown_example import shown_examples
 from .statistics import COMPONENTS, Statistics, correlation
-from .tables import TextTable
 from .verdict import remedies, verdict
 
 __all__ = ["Report"]

@@ -11,8 +11,8 @@ from ..errors import ScoringError
 from ..explain.explanation import explain
 from ..explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ..scoring.scorer import Scorer
+from ..wording import clipped
 from .examples import Example, Examples
-from .rendering import clipped
 
 __all__ = ["ShownExample", "shown_examples"]
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..explain.numbers import plural
 from ..settings import MAX_CONTENT, ScoreSettings
+from ..wording import fixed, plural, share
 from .hacking import SIGNS
-from .rendering import fixed, share
 from .statistics import Statistics, correlation
 
 __all__ = ["Finding", "remedies", "verdict"]

@@ -10,9 +10,9 @@ import orjson
 
 from ..evaluate.task import Metric
 from ..files.answers import record_id
+from ..tables.table import NOTHING
+from ..wording import clipped
 from .evaluated_file import EvaluatedFile, formatted
-from .rendering import clipped
-from .tables import NOTHING
 
 __all__ = ["WorstRecord", "mean_ranks", "worst_records"]
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.report.tables import TextTable, csv_text, inert
+from assay.service.tables.table import TextTable, csv_text, inert
 from assay.service.terminal import CONTROLS, say, show, table, visible
 from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
 

@@ -8,7 +8,7 @@ import io
 from markdown_it import MarkdownIt
 
 from assay.service.evaluate.evaluation import every_task
-from assay.service.report.tables import TextTable, split
+from assay.service.tables.table import TextTable, split
 
 TABLE = TextTable(
     ["", "n", "Step-M", "F1"],

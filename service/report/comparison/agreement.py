@@ -12,9 +12,9 @@ import numpy as np
 
 from ...errors import InvalidRequest, Issue, did_you_mean
 from ...evaluate.evaluation import Result, by_number
-from ...explain.numbers import plural
 from ...files.field_names import value_at
-from ..tables import NOTHING, TextTable
+from ...tables.table import NOTHING, TextTable
+from ...wording import plural
 from .correlation import pearson, spearman
 
 __all__ = ["Agreement", "Correlation", "Labelled", "agreement_of"]

@@ -12,10 +12,10 @@ import numpy as np
 
 from ...evaluate.evaluation import in_order
 from ...evaluate.task import Metric, Task
-from ...explain.numbers import first_n, plural
 from ...files.formats import source_name
+from ...tables.table import NOTHING, TextTable, csv_text
+from ...wording import first_n, plural
 from ..evaluated_file import FIRST_GROUPS, EvaluatedFile, as_json, formatted, terminal_table
-from ..tables import NOTHING, TextTable, csv_text
 from .agreement import Agreement
 from .blocks import Block, block_of
 from .bootstrap import CONFIDENCE

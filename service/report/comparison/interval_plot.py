@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...evaluate.task import Metric
-from ..charts import BOTTOM, RIGHT, TOP, Bar, Chart, Dot, Line, Tick, alignment, number, scale, ticks
+from ...tables.charts import BOTTOM, RIGHT, TOP, Bar, Chart, Dot, Line, Tick, alignment, number, scale, ticks
 from ..evaluated_file import formatted
 from .differences import Difference
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from ...explain.numbers import plural
 from ...files.formats import source_name
-from ..charts import Chart
-from ..rendering import render
+from ...tables.charts import Chart
+from ...tables.page import render
+from ...wording import plural
 from .compared_files import ComparedFiles
 from .interval_plot import interval_plots
 
