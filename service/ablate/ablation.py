@@ -15,7 +15,7 @@ from ..files.formats import source_title
 from ..scoring.scores import NO_SPREAD
 from ..tables.charts import Chart, histogram
 from ..tables.page import render
-from ..tables.table import Cell, Table
+from ..tables.table import Cell, Row, Table
 from ..wording import NOTHING, fixed, format_number, plural
 from .grids import Configuration, Grid
 from .groups import Correlation, Groups, Spread
@@ -132,7 +132,7 @@ class Ablation:
             *(f"{NOTHING} {name}: not computed. {in_this_shell(what)}" for name, what in self.unavailable.items()),
         ]
 
-    def _cells(self, k: int, figures: Figures) -> list[str | Cell | None]:
+    def _cells(self, k: int, figures: Figures) -> Row:
         spread, gates, passed = figures.spread, *self._shares(figures)
         low, high = (format_number(value).replace("-", "−") for value in figures.range)
         correlations = (figures.correlations[name] for name in CORRELATED)
@@ -144,7 +144,7 @@ class Ablation:
             None if spread is None else fixed(spread.deviation),
             None if spread is None else fixed(100 * spread.flat, 1),
             *(
-                None if mean is None else Cell(fixed(mean, 3).replace("-", "−"), count=f"{groups:,}")
+                None if mean is None else Cell(fixed(mean, 3).replace("-", "−"), n=f"{groups:,}")
                 for mean, groups in correlations
             ),
         ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..scoring.scores import NO_SPREAD
+from ..scoring.scores import NO_SPREAD, spread_of
 
 __all__ = ["Correlation", "Groups", "Ranks", "Spread"]
 
@@ -53,14 +53,9 @@ class Groups:
         """Return the spread of a column, float64 (n,); None if no group has two rows."""
         if not self.multiple:
             return None
-        grouped = values[self._order]
-        centred = grouped - (np.add.reduceat(grouped, self._first) / self.sizes)[self._group]
-        squares = np.add.reduceat(centred * centred, self._first)
-        ranges = np.maximum.reduceat(grouped, self._first) - np.minimum.reduceat(grouped, self._first)
-        chosen = self.sizes > 1
-        flat = ranges[chosen] <= NO_SPREAD
-        deviations = np.sqrt(squares[chosen] / (self.sizes[chosen] - ddof))
-        return Spread(float(np.where(flat, 0.0, deviations).mean()), float(flat.mean()))
+        *_, deviations, flat = spread_of(values[self._order], np.append(self._first, len(values)), ddof)
+        several = self.sizes > 1
+        return Spread(float(deviations[several].mean()), float(flat[several].mean()))
 
     def ranks(self, values: np.ndarray) -> Ranks:
         """Rank a column, float64 (n,), within each group; values that differ by at most 1e-9 share their mean rank."""

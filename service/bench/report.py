@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ..scoring.threads import usable_cores
-from ..tables.table import Table
+from ..tables.table import Row, Table
 from ..version import VERSION
 from . import TITLES
 from .measure import Timing
@@ -192,7 +192,7 @@ def ratio_table(measured: Sequence[Finding]) -> Table:
 
 
 def benchmark_table(timings: Sequence[Timing]) -> Table:
-    rows = []
+    rows: list[Row] = []
     for timing in timings:
         cpu, client, milliseconds = timing.cpu_seconds, timing.client_share, 1000 * timing.responses
         rows.append(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..files.formats import source_title
 from ..files.rows.rows import Place
 from ..tables.page import render
-from ..tables.table import Cell, Table
+from ..tables.table import Cell, Row, Table
 from ..wording import first_n, fixed, format_number, plural, share
 from .data_set import DataSet
 from .earnings import Earned
@@ -28,7 +28,7 @@ MAX_ROWS = 4
 def gates_table(data: DataSet) -> Table:
     """Return how many gold answers pass at which min_coverage, and what they earn."""
     configured, suggested = data.scorer.settings.min_coverage, data.gold.suggested()
-    rows = []
+    rows: list[Row] = []
     for level in data.gold.levels():
         marks = ["configured"] if level.min_coverage == configured else []
         marks += ["suggested"] if suggested is not None and level.min_coverage == suggested.min_coverage else []
@@ -57,7 +57,7 @@ def policies_table(data: DataSet) -> Table:
     )
 
 
-def policy_row(earned: Earned) -> list[str | Cell | None]:
+def policy_row(earned: Earned) -> Row:
     mean, error, difference = earned.rewards.mean, earned.rewards.standard_error, earned.gold_difference
     if mean is None:
         return [earned.policy.title, None, None, None]
@@ -76,7 +76,8 @@ def terminal_parts(data: DataSet) -> Iterator[str | Table]:
         yield ""
     if data.policies()[1].rewards.number:
         policies = policies_table(data)
-        yield from (policies, *policies.notes, "")
+        yield policies
+        yield from (*policies.notes, "")
     for advice in data.advice():
         yield f"{'' if advice.good else 'warning: '}{advice.text}"
     if data.no_duplicates:

@@ -11,7 +11,7 @@ import numpy as np
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE
 from ..scoring.scores import Scores, group_advantages, require_group_of_two
-from ..tables.table import Table
+from ..tables.table import Row, Table
 from ..wording import fixed, share
 
 __all__ = ["QUANTILES", "GroupedRewards", "Summary", "Values", "quantiles"]
@@ -98,13 +98,13 @@ class Summary:
             parts += [f"not scored   {self.faults.total():,}"]
             parts += ["", Table(["not scored", "rows"], self.faults.most_common())]
         if len(self._tasks) == 1:
-            return [*parts, *_of_one(*self._tasks.items(), self._gates)]
+            ((name, task),) = self._tasks.items()
+            return [*parts, *_of_one(name, task, self._gates)]
         return [*parts, *_of_several(self._tasks)] if self._tasks else parts
 
 
-def _of_one(named: tuple[str, TaskSummary], passed: Mapping[str, int]) -> Iterator[str | Table]:
+def _of_one(name: str, task: TaskSummary, passed: Mapping[str, int]) -> Iterator[str | Table]:
     """Yield the tables of a file with one task."""
-    name, task = named
     rewards, count = task.rewards.all(), task.reasons.total()
     values = {"mean reward": rewards.mean(), **quantiles(rewards)}
     yield f"passed       {task.passed:,} ({share(task.passed, count)}){': gates and order' if name == SCORE else ''}"
@@ -117,7 +117,8 @@ def _of_one(named: tuple[str, TaskSummary], passed: Mapping[str, int]) -> Iterat
 
 def _of_several(summaries: Mapping[str, TaskSummary]) -> Iterator[str | Table]:
     """Yield the tables of a file with several tasks."""
-    rows, reasons = [], []
+    rows: list[Row] = []
+    reasons: list[Row] = []
     for name, task in sorted(summaries.items(), key=lambda named: -named[1].reasons.total()):
         count, rewards = task.reasons.total(), task.rewards.all()
         figures = [rewards.mean(), *(quantiles(rewards)[quantile] for quantile in ("min", "median", "max"))]

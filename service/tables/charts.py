@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "BOTTOM",
-    "RIGHT",
-    "TOP",
-    "Bar",
-    "Chart",
-    "Dot",
-    "Line",
-    "Tick",
-    "alignment",
-    "histogram",
-    "number",
-    "scale",
-    "scatter",
-    "ticks",
-]
+__all__ = ["Chart", "Estimate", "histogram", "intervals", "scatter", "ticks"]
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 38
 """Margins around the plot: for tick labels, titles, and the label of the mean."""
 
 MAX_POINTS = 300
 """Up to this number of responses a point is drawn for each, above it a cell for each pair of bins."""
+
+INTERVALS_WIDTH, ROW_HEIGHT, CHARACTER_WIDTH = 520, 24, 7
+"""Lengths of a plot of intervals, whose rows have names."""
 
 CELL_ROWS = 20
 MAX_CELL_COLUMNS = 24
@@ -45,7 +34,8 @@ class Tick(NamedTuple):
     text: str
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Bar:
     """A bar or a cell; the text repeats its numbers. Opacity is for cells."""
 
     text: str
@@ -75,7 +65,8 @@ class Line(NamedTuple):
     anchor: str
 
 
-class Chart(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Chart:
     """What is drawn between two axes. The note says what colours mean, if they mean a number."""
 
     label: str
@@ -161,13 +152,25 @@ def histogram(
             if high > low:
                 what = ("failed a gate" if is_failed else "passed both gates") if failed and k == 0 else y_title
                 text = f"{edges[k]:.{digits}f} to {edges[k + 1]:.{digits}f}: {high - low:,} {what}"
-                bars.append(Bar(text, x, up(high), stop - x, up(low) - up(high), failed=is_failed))
+                bars.append(
+                    Bar(text=text, x=x, y=up(high), width=stop - x, height=up(low) - up(high), failed=is_failed)
+                )
     mean = float(values.mean())
     x = min(max(across(mean), LEFT), width - RIGHT)
     line = Line(f"mean {mean:.{digits}f}", x, alignment(x, width))
     x_ticks = [Tick(across(value), number(value)) for value in ticks(*bounds)]
     y_ticks = [Tick(up(value), number(value)) for value in top]
-    return Chart(label, width, height, x_title, y_title, x_ticks, y_ticks, bars, line=line)
+    return Chart(
+        label=label,
+        width=width,
+        height=height,
+        x_title=x_title,
+        y_title=y_title,
+        x_ticks=x_ticks,
+        y_ticks=y_ticks,
+        bars=bars,
+        line=line,
+    )
 
 
 def scatter(
@@ -194,16 +197,28 @@ def scatter(
     marks = powers(*ends) if logarithmic else ticks(math.ceil(ends[0]), math.floor(ends[1]), 8, whole=True)
     x_ticks = [Tick(across(mark), (size if logarithmic else number)(mark)) for mark in marks]
     y_ticks = [Tick(up(value), number(value)) for value in ticks(*bounds)]
-    chart = Chart(label, width, height, x_title, "reward", x_ticks, y_ticks)
+    bars: list[Bar] = []
+    note = ""
     if len(x) <= MAX_POINTS:
-        return chart._replace(
-            dots=[
-                Dot(f"{at:,.0f} {unit}, reward {reward:.4f}", across(at), up(reward), failed=not ok)
-                for at, reward, ok in zip(x.tolist(), rewards.tolist(), passed.tolist(), strict=True)
-            ]
-        )
-    bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
-    return chart._replace(bars=bars, dots=dots, note=f"strongest colour: {most:,} responses")
+        dots = [
+            Dot(f"{at:,.0f} {unit}, reward {reward:.4f}", across(at), up(reward), failed=not ok)
+            for at, reward, ok in zip(x.tolist(), rewards.tolist(), passed.tolist(), strict=True)
+        ]
+    else:
+        bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
+        note = f"strongest colour: {most:,} responses"
+    return Chart(
+        label=label,
+        width=width,
+        height=height,
+        x_title=x_title,
+        y_title="reward",
+        x_ticks=x_ticks,
+        y_ticks=y_ticks,
+        bars=bars,
+        dots=dots,
+        note=note,
+    )
 
 
 def cells(
@@ -224,14 +239,53 @@ def cells(
         (left, stop), (bottom, top) = edges[column : column + 2], levels[row : row + 2]
         text = f"{span(left, stop, unit)}, reward {bottom:.2f} to {top:.2f}: {counts[column, row]:,.0f} responses"
         opacity = 0.12 + 0.88 * math.sqrt(counts[column, row] / counts.max())
-        bars.append(
-            Bar(text, across(left), up(top), across(stop) - across(left), up(bottom) - up(top), opacity=opacity)
-        )
+        width, height = across(stop) - across(left), up(bottom) - up(top)
+        bars.append(Bar(text=text, x=across(left), y=up(top), width=width, height=height, opacity=opacity))
     for column in np.flatnonzero(columns).tolist():
         (left, stop), mean = edges[column : column + 2], sums[column] / columns[column]
         text = f"{span(left, stop, unit)}: mean reward {mean:.4f} of {columns[column]:,} responses"
         dots.append(Dot(text, (across(left) + across(stop)) / 2, up(mean), mean=True))
     return bars, dots, int(counts.max())
+
+
+class Estimate(NamedTuple):
+    """An estimate with the ends of its interval, if it has one; the texts repeat the numbers."""
+
+    head: str
+    text: str
+    after: str
+    value: float
+    ends: Sequence[float]
+
+
+def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
+    """Draw each estimate as a dot on the bar of its interval, one row each, and a line at 0."""
+    ends = [0.0, *(end for estimate in estimates for end in (estimate.value, *estimate.ends))]
+    room = 0.05 * (max(ends) - min(ends)) or 1.0
+    bounds = min(ends) - room, max(ends) + room
+    left = 12 + CHARACTER_WIDTH * max(len(estimate.head) for estimate in estimates)
+    width, across = INTERVALS_WIDTH, scale(bounds, left, INTERVALS_WIDTH - RIGHT)
+    bars, dots, rows = [], [], []
+    for k, estimate in enumerate(estimates):
+        y = TOP + ROW_HEIGHT * (k + 0.5)
+        if estimate.ends:
+            low, high = map(across, estimate.ends)
+            bars.append(Bar(text=estimate.text, x=low, y=y - 2, width=max(high - low, 1.0), height=4))
+        dots.append(Dot(estimate.text + estimate.after, across(estimate.value), y))
+        rows.append(Tick(y, estimate.head))
+    return Chart(
+        label=label,
+        width=width,
+        height=TOP + ROW_HEIGHT * len(estimates) + BOTTOM,
+        x_title=x_title,
+        y_title="",
+        x_ticks=[Tick(across(value), number(value)) for value in ticks(*bounds)],
+        y_ticks=rows,
+        bars=bars,
+        dots=dots,
+        line=Line("equal", across(0.0), alignment(across(0.0), width)),
+        left=left,
+    )
 
 
 def span(left: float, stop: float, unit: str) -> str:

@@ -20,7 +20,7 @@ from ..wording import NOTHING
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Cell", "Table", "as_json", "csv_text", "show", "with_notes"]
+__all__ = ["Cell", "Row", "Table", "as_json", "csv_text", "show", "with_notes"]
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings of cells that spreadsheets compute, or that they remove to find one of the others."""
@@ -61,12 +61,16 @@ class Cell(NamedTuple):
 
     value: str
     error: str = ""
-    count: str = ""
+    n: str = ""
     best: bool = False
     bar: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.value}{self.error and f' ± {self.error}'}{self.count and f' ({self.count})'}"
+        return f"{self.value}{self.error and f' ± {self.error}'}{self.n and f' ({self.n})'}"
+
+
+Row = Sequence["str | int | Cell | None"]
+"""Texts, whole numbers, cells, and None where there is no value."""
 
 
 def as_cell(value: str | int | Cell | None) -> Cell:
@@ -77,7 +81,7 @@ def as_cell(value: str | int | Cell | None) -> Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows of as many texts, whole numbers, cells, or None; notes are sentences below them.
+    """A header and rows of as many values; notes are sentences below them.
 
     The first `left` columns are text, the others numbers. In a page, the first column is `code`, and the last one may
     wrap if the table is `wide`. A table of `groups` has the name of a group in the first of several columns of text. It
@@ -86,7 +90,7 @@ class Table:
     """
 
     heads: Sequence[str]
-    rows: Sequence[Sequence[str | int | Cell | None]]
+    rows: Sequence[Row]
     _: KW_ONLY
     left: int = 1
     title: str = ""

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = (
     ("kernels/",),
-    ("service/", "service/scoring/"),
-    ("service/config.py", "service/evaluate/", "service/explain/edits/", "service/explain/"),
+    ("service/", "service/scoring/", "service/tables/"),
+    ("service/config.py", "service/evaluate/", "service/explain/"),
     ("service/http/wire/", "service/conformance/"),
     ("service/http/request/", "service/http/request/telemetry/", "service/files/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),

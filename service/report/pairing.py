@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...evaluate.scirecipe import PROMPT_FIELDS
-from ...evaluate.task import Task
-from ...files.answers import record_id
+from ..evaluate.scirecipe import PROMPT_FIELDS
+from ..evaluate.task import Task
+from ..files.answers import record_id
 
 __all__ = ["Pairing", "pair_records"]
 
