@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import orjson
@@ -43,33 +44,12 @@ MAX_TEXT = 6_000
 SUGGESTIONS = 3
 
 
-class Chip(NamedTuple):
-    """An object or a parameter; `kind` is "shared", "other" if the other side lacks words of it, or empty."""
-
-    text: str
-    kind: str
+StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
+"""A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
 
 
-class Side(NamedTuple):
-    """A step of the response or of the reference; `text` is its action, or its line if that is not valid."""
-
-    step: int
-    text: str
-    valid: bool
-    objects: Sequence[Chip]
-    parameters: Sequence[Chip]
-
-
-class StepRow(NamedTuple):
-    """A step of the response beside the step of the reference that it is matched with; None if there is no such."""
-
-    response: Side | None
-    reference: Side | None
-    pair: Pair | None
-    note: str
-
-
-class ShownExample(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ShownExample:
     """An example with its explanation, or why it has none."""
 
     example: Example
@@ -79,6 +59,13 @@ class ShownExample(NamedTuple):
     rows: Sequence[StepRow] = ()
     more_rows: int = 0
     problem: str = ""
+
+    @staticmethod
+    def chips(phrases: Sequence[Phrase], similarity: Similarity | None) -> list[tuple[str, str]]:
+        """Mark phrases by whether the other side has them: as a whole, or their words, whichever is compared."""
+        more = len(phrases) - MAX_PHRASES
+        chips = [(phrase.text[:80], kind_of(phrase, similarity)) for phrase in phrases[:MAX_PHRASES]]
+        return [*chips, (f"and {more:,} more", "")] if more > 0 else chips
 
 
 class Report(Statistics):
@@ -260,57 +247,40 @@ def shown(example: Example, scorer: Scorer) -> ShownExample:
     if not isinstance(reference, str):
         steps = reference["steps"] if reference else []
         reference = "\n".join(f"Step {k}: {orjson.dumps(step).decode()}" for k, step in enumerate(steps, 1))
-    texts = clipped(example.response, MAX_TEXT), clipped(reference, MAX_TEXT)
+    unexplained = ShownExample(
+        example=example, response=clipped(example.response, MAX_TEXT), reference=clipped(reference, MAX_TEXT)
+    )
     if not example.whole:
-        return ShownExample(example, *texts, problem="The response is too long; only its beginning is shown.")
+        return replace(unexplained, problem="The response is too long; only its beginning is shown.")
     try:
         explanation = explain(scorer, example.response, example.reference, suggestions=SUGGESTIONS)
     except ScoringError as error:  # too long for an explanation
-        return ShownExample(example, *texts, problem="; ".join(issue.detail for issue in error.issues))
+        return replace(unexplained, problem="; ".join(issue.detail for issue in error.issues))
     rows = list(aligned(explanation)) if explanation.content else []
     more = max(len(rows) - MAX_STEPS, 0)
-    return ShownExample(example, *texts, explanation, rows[:MAX_STEPS], more)
+    return replace(unexplained, explanation=explanation, rows=rows[:MAX_STEPS], more_rows=more)
 
 
 def aligned(explanation: Explanation) -> Iterator[StepRow]:
     """Yield the steps of the response in order; a step of the reference without a partner after its predecessor."""
     pairs = {pair.predicted: pair for pair in explanation.pairs}
-    order = explanation.order
-    out_of_order = set(order.out_of_order) if order is not None else set()
+    out_of_order = explanation.order.out_of_order if explanation.order is not None else []
     lacking = [step for step in explanation.reference if step.partner is None]
     for step in explanation.prediction:
         pair = pairs.get(step.step)
         if pair is None:
             note = step.status if step.status != "ok" else "not in the reference"
-            yield StepRow(side(step, None), None, None, "out of order" if step.step in out_of_order else note)
+            yield step, None, None, "out of order" if step.step in out_of_order else note
             continue
         while lacking and lacking[0].step < pair.reference:
-            yield missing(lacking.pop(0))
-        reference = explanation.reference[pair.reference - 1]
-        yield StepRow(side(step, pair), side(reference, pair), pair, "")
-    yield from map(missing, lacking)
-
-
-def missing(step: KeyStep) -> StepRow:
-    return StepRow(None, side(step, None), None, "not in the response")
-
-
-def side(step: KeyStep, pair: Pair | None) -> Side:
-    """Return a step with its objects and parameters, which are marked if it is part of a pair."""
-    if step.action is None:
-        return Side(step.step, step.text[:80], False, (), ())
-    objects, parameters = (pair.objects, pair.parameters) if pair is not None else (None, None)
-    return Side(step.step, step.action.text, True, chips(step.objects, objects), chips(step.parameters, parameters))
-
-
-def chips(phrases: Sequence[Phrase], similarity: Similarity | None) -> list[Chip]:
-    """Mark phrases by whether the other side has them: as a whole, or their words, whichever is compared."""
-    found = [Chip(phrase.text[:80], kind_of(phrase, similarity)) for phrase in phrases[:MAX_PHRASES]]
-    rest = len(phrases) - MAX_PHRASES
-    return [*found, Chip(f"and {rest:,} more", "")] if rest > 0 else found
+            yield None, lacking.pop(0), None, "not in the response"
+        yield step, explanation.reference[pair.reference - 1], pair, ""
+    for step in lacking:
+        yield None, step, None, "not in the response"
 
 
 def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
+    """Return "shared", "other" if the other side lacks words of a phrase, or an empty text without another side."""
     if similarity is None or similarity.compared == "nothing" or not phrase.words:
         return ""
     shared = set(similarity.shared)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ class Tick(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Bar:
     """A bar or a cell; the text repeats its numbers. Opacity is for cells."""
 
@@ -43,6 +43,7 @@ class Bar:
     y: float
     width: float
     height: float
+    _: KW_ONLY
     failed: bool = False
     opacity: float | None = None
 
@@ -65,34 +66,30 @@ class Line(NamedTuple):
     anchor: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Chart:
     """What is drawn between two axes. The note says what colours mean, if they mean a number."""
 
     label: str
-    width: int
-    height: int
-    x_title: str
-    y_title: str
+    area: tuple[int, int]
+    titles: tuple[str, str]
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
+    _: KW_ONLY
     bars: Sequence[Bar] = ()
     dots: Sequence[Dot] = ()
     line: Line | None = None
     note: str = ""
     left: int = LEFT
-
-    @property
-    def top(self) -> int:
-        return TOP
+    top: int = TOP
 
     @property
     def right(self) -> int:
-        return self.width - RIGHT
+        return self.area[0] - RIGHT
 
     @property
     def bottom(self) -> int:
-        return self.height - BOTTOM
+        return self.area[1] - BOTTOM
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
@@ -152,25 +149,13 @@ def histogram(
             if high > low:
                 what = ("failed a gate" if is_failed else "passed both gates") if failed and k == 0 else y_title
                 text = f"{edges[k]:.{digits}f} to {edges[k + 1]:.{digits}f}: {high - low:,} {what}"
-                bars.append(
-                    Bar(text=text, x=x, y=up(high), width=stop - x, height=up(low) - up(high), failed=is_failed)
-                )
+                bars.append(Bar(text, x, up(high), stop - x, up(low) - up(high), failed=is_failed))
     mean = float(values.mean())
     x = min(max(across(mean), LEFT), width - RIGHT)
     line = Line(f"mean {mean:.{digits}f}", x, alignment(x, width))
     x_ticks = [Tick(across(value), number(value)) for value in ticks(*bounds)]
     y_ticks = [Tick(up(value), number(value)) for value in top]
-    return Chart(
-        label=label,
-        width=width,
-        height=height,
-        x_title=x_title,
-        y_title=y_title,
-        x_ticks=x_ticks,
-        y_ticks=y_ticks,
-        bars=bars,
-        line=line,
-    )
+    return Chart(label, area, (x_title, y_title), x_ticks, y_ticks, bars=bars, line=line)
 
 
 def scatter(
@@ -207,18 +192,7 @@ def scatter(
     else:
         bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
         note = f"strongest colour: {most:,} responses"
-    return Chart(
-        label=label,
-        width=width,
-        height=height,
-        x_title=x_title,
-        y_title="reward",
-        x_ticks=x_ticks,
-        y_ticks=y_ticks,
-        bars=bars,
-        dots=dots,
-        note=note,
-    )
+    return Chart(label, area, (x_title, "reward"), x_ticks, y_ticks, bars=bars, dots=dots, note=note)
 
 
 def cells(
@@ -240,7 +214,7 @@ def cells(
         text = f"{span(left, stop, unit)}, reward {bottom:.2f} to {top:.2f}: {counts[column, row]:,.0f} responses"
         opacity = 0.12 + 0.88 * math.sqrt(counts[column, row] / counts.max())
         width, height = across(stop) - across(left), up(bottom) - up(top)
-        bars.append(Bar(text=text, x=across(left), y=up(top), width=width, height=height, opacity=opacity))
+        bars.append(Bar(text, across(left), up(top), width, height, opacity=opacity))
     for column in np.flatnonzero(columns).tolist():
         (left, stop), mean = edges[column : column + 2], sums[column] / columns[column]
         text = f"{span(left, stop, unit)}: mean reward {mean:.4f} of {columns[column]:,} responses"
@@ -264,28 +238,19 @@ def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
     room = 0.05 * (max(ends) - min(ends)) or 1.0
     bounds = min(ends) - room, max(ends) + room
     left = 12 + CHARACTER_WIDTH * max(len(estimate.head) for estimate in estimates)
-    width, across = INTERVALS_WIDTH, scale(bounds, left, INTERVALS_WIDTH - RIGHT)
+    across = scale(bounds, left, INTERVALS_WIDTH - RIGHT)
     bars, dots, rows = [], [], []
     for k, estimate in enumerate(estimates):
         y = TOP + ROW_HEIGHT * (k + 0.5)
         if estimate.ends:
             low, high = map(across, estimate.ends)
-            bars.append(Bar(text=estimate.text, x=low, y=y - 2, width=max(high - low, 1.0), height=4))
+            bars.append(Bar(estimate.text, low, y - 2, max(high - low, 1.0), 4))
         dots.append(Dot(estimate.text + estimate.after, across(estimate.value), y))
         rows.append(Tick(y, estimate.head))
-    return Chart(
-        label=label,
-        width=width,
-        height=TOP + ROW_HEIGHT * len(estimates) + BOTTOM,
-        x_title=x_title,
-        y_title="",
-        x_ticks=[Tick(across(value), number(value)) for value in ticks(*bounds)],
-        y_ticks=rows,
-        bars=bars,
-        dots=dots,
-        line=Line("equal", across(0.0), alignment(across(0.0), width)),
-        left=left,
-    )
+    area = INTERVALS_WIDTH, TOP + ROW_HEIGHT * len(estimates) + BOTTOM
+    x_ticks = [Tick(across(value), number(value)) for value in ticks(*bounds)]
+    line = Line("equal", across(0.0), alignment(across(0.0), INTERVALS_WIDTH))
+    return Chart(label, area, (x_title, ""), x_ticks, rows, bars=bars, dots=dots, line=line, left=left)
 
 
 def span(left: float, stop: float, unit: str) -> str:
