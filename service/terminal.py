@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
-__all__ = ["Listing", "Progress", "compiling", "console_for", "printable", "say", "visible", "watched_start"]
+__all__ = ["Listing", "Progress", "compiling", "printable", "say", "show", "visible", "watched_start"]
 
 MAX_LISTED = 5
 """Rows of each reason that a `Listing` prints."""
@@ -66,6 +67,12 @@ def say(text: str, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
+class Drawable(Protocol):
+    """A table, which Rich draws."""
+
+    def drawn(self) -> RichTable: ...
+
+
 def console_for(error: bool) -> Console:
     """Return a console for standard output or standard error: without colour unless it is a terminal."""
     from rich.console import Console
@@ -81,6 +88,22 @@ def console_for(error: bool) -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def show(*parts: str | Drawable, error: bool = False) -> None:
+    """Print texts and tables to standard output, or standard error, each on lines of its own."""
+    from rich.measure import Measurement
+
+    console = console_for(error)
+    drawn = [visible(part) if isinstance(part, str) else part.drawn() for part in parts]
+    for part in drawn:
+        if not isinstance(part, str):  # too wide rather than with truncated numbers
+            least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
+            console.width = max(console.width, least)
+    with console.capture() as captured:
+        console.print(*drawn, sep="\n")
+    text = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    click.echo(text, err=error, color=None if console.is_terminal else False)
 
 
 class Listing:

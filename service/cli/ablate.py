@@ -17,8 +17,7 @@ from ..files.formats import format_of, is_columnar, source_name
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import Fields
 from ..settings import ScoreSettings
-from ..tables.table import show
-from ..terminal import Listing, Progress, say
+from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .file_options import (
     OUTPUT,

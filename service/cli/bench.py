@@ -53,7 +53,7 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
     from ..bench.checkout import NotACheckoutError, batch_of
     from ..bench.measure import BenchmarkError, measure
     from ..bench.report import Results, as_parts, load_average, results_json
-    from ..tables.table import show
+    from ..terminal import show
 
     load = load_average()
     try:

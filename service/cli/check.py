@@ -11,8 +11,7 @@ import orjson
 
 from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
-from ..tables.table import show
-from ..terminal import Listing, Progress, say
+from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .file_options import (
     SOURCE,

@@ -11,8 +11,8 @@ import orjson
 
 from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
-from ..tables.table import Table, show
-from ..terminal import say
+from ..tables.table import Table
+from ..terminal import say, show
 from ..version import VERSION
 from .options import Command, Failure, echo_json, names_in
 

@@ -17,8 +17,8 @@ from ..errors import ScoringError, one_of
 from ..extras import in_this_shell
 from ..files.formats import format_of, source_name
 from ..files.rows.rows import DocumentError
-from ..tables.table import show, with_notes
-from ..terminal import Listing, Progress, say
+from ..tables.table import with_notes
+from ..terminal import Listing, Progress, say, show
 from .file_options import (
     SOURCE,
     claim_outputs,

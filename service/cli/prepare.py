@@ -10,8 +10,7 @@ from ..errors import one_of
 from ..files.formats import FORMATS, format_of
 from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
-from ..tables.table import show
-from ..terminal import say
+from ..terminal import say, show
 from ..wording import plural
 from .file_options import document_failure, file_errors
 from .options import SOME_FAILED, Command, Failure

@@ -14,8 +14,7 @@ from ..files.field_names import objects_in, peek
 from ..files.formats import format_of, is_columnar, source_title
 from ..files.rows.rows import open_rows
 from ..settings import ScoreSettings
-from ..tables.table import show
-from ..terminal import Progress, say
+from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
     append_option,

@@ -15,8 +15,7 @@ from ..files.formats import format_of
 from ..files.output_file import is_special
 from ..files.trainer_rows import SUPERVISED, TRAINERS
 from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
-from ..tables.table import show
-from ..terminal import say
+from ..terminal import say, show
 from .file_options import (
     SOURCE,
     append_option,

@@ -1,6 +1,6 @@
 """An explanation as text for a terminal, wrapped at its width.
 
-Colours are ANSI sequences, which `click.echo` strips if unwanted; those in texts of the response are replaced.
+Colours are ANSI sequences, which the command line strips if unwanted; those in texts of the response are replaced.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-
-import click
 
 from ..settings import MAX_CONTENT
 from ..terminal import printable
@@ -37,13 +34,22 @@ MAX_WORDS = 16
 Style = Callable[[str], str]
 
 
+def _styled(*codes: int) -> Style:
+    start = "".join(f"\x1b[{code}m" for code in codes)
+    return lambda text: f"{start}{text}\x1b[0m"
+
+
+_bold, _head, _dim = _styled(1), _styled(1, 4), _styled(2)
+_good, _bad, _strange = _styled(32), _styled(31), _styled(33)
+
+
 def as_text(explanation: Explanation, width: int | None = None) -> str:
     """Render the whole explanation in paragraphs; by default as wide as the terminal, 80 columns without one."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
     sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
     texts = ("\n".join(section(explanation, page)) for section in sections)
-    headline = "\n".join(page.lines(explanation.headline, "", partial(click.style, bold=True)))
+    headline = "\n".join(page.lines(explanation.headline, "", _bold))
     return "\n\n".join([headline, *filter(None, texts)])
 
 
@@ -110,13 +116,6 @@ def _head_of(text: str, room: int) -> str:
 
 def _cut(text: str, room: int) -> str:
     return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
-
-
-_head = partial(click.style, bold=True, underline=True)
-_dim = partial(click.style, dim=True)
-_good = partial(click.style, fg="green")
-_bad = partial(click.style, fg="red")
-_strange = partial(click.style, fg="yellow")
 
 
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:

@@ -11,16 +11,15 @@ from dataclasses import KW_ONLY, dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
 import orjson
 
-from ..terminal import WIDE, console_for, visible
+from ..terminal import visible
 from ..wording import NOTHING
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Cell", "Row", "Table", "as_json", "csv_text", "show", "with_notes"]
+__all__ = ["Cell", "Row", "Table", "as_json", "csv_text", "with_notes"]
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings of cells that spreadsheets compute, or that they remove to find one of the others."""
@@ -218,22 +217,6 @@ def with_notes(tables: Iterable[Table]) -> Iterator[str | Table]:
         yield table
         if table.notes:
             yield from ("", *table.notes)
-
-
-def show(*parts: str | Table, error: bool = False) -> None:
-    """Print texts and tables to standard output, or standard error, each on lines of its own."""
-    from rich.measure import Measurement
-
-    console = console_for(error)
-    drawn = [visible(part) if isinstance(part, str) else part.drawn() for part in parts]
-    for part in drawn:
-        if not isinstance(part, str):  # too wide rather than with truncated numbers
-            least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
-            console.width = max(console.width, least)
-    with console.capture() as captured:
-        console.print(*drawn, sep="\n")
-    text = "\n".join(line.rstrip() for line in captured.get().splitlines())
-    click.echo(text, err=error, color=None if console.is_terminal else False)
 
 
 def as_json(document: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from assay.service.bench import TITLES
 from assay.service.bench.measure import Run, Timing
 from assay.service.bench.report import RATIOS, Results, as_parts, findings, results_json
-from assay.service.tables.table import show
+from assay.service.terminal import show
 
 BATCH = {
     "responses": 10,

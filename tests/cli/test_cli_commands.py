@@ -15,7 +15,8 @@ from assay.service.cli.main import COMMANDS, main
 from assay.service.cli.options import Command
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
-from assay.service.tables.table import Table, show
+from assay.service.tables.table import Table
+from assay.service.terminal import show
 from assay.service.version import VERSION
 from tests.command_line import ROOT, environment
 
