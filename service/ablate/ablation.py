@@ -1,4 +1,4 @@
-"""The result of an ablation: the figures of every configuration, as tables and as JSON."""
+"""The result of an ablation: the figures of every configuration as tables, JSON and a page."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from ..evaluate.task_rewards import SCORE
 from ..extras import in_this_shell
 from ..files.formats import source_title
-from ..scoring.scores import NO_SPREAD
+from ..scoring.scores import NO_SPREAD, spread_of
 from ..tables.charts import Chart, histogram
 from ..tables.page import render
 from ..tables.table import Cell, Row, Table
 from ..wording import NOTHING, fixed, format_number, plural
 from .grids import Configuration, Grid
-from .groups import Correlation, Groups, Spread
 from .rewards import METRICS, Rewards
 
-__all__ = ["Ablation", "Figures"]
+__all__ = ["Ablation", "Groups"]
 
 BASE = "base"
 """Key and heading of the rank correlation with the configuration at hand."""
@@ -33,7 +33,83 @@ CORRELATED = {BASE: "ρ base", **{name: f"ρ {heading}" for name, heading in MET
 """Headings of the rank correlations."""
 
 
-class Figures(NamedTuple):
+class Ranks(NamedTuple):
+    """Ranks of a column within each group, as distances from their mean.
+
+    centred: float64 (n,), in the order of the groups. squares: float64 (groups,), the sums of their squares, 0 in a
+    group without spread.
+    """
+
+    centred: np.ndarray
+    squares: np.ndarray
+
+
+class Correlation(NamedTuple):
+    """The mean of the rank correlations of the groups in which both columns differ, None without such a group."""
+
+    mean: float | None
+    groups: int
+
+
+class Spread(NamedTuple):
+    """The mean standard deviation within groups of at least two rows, and the share of those without spread."""
+
+    deviation: float
+    flat: float
+
+
+class Groups:
+    """The groups of n rows, from the number of each row's group, int64 (n,)."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self._order = np.argsort(numbers, kind="stable")
+        _, self._first, self.sizes = np.unique(numbers[self._order], return_index=True, return_counts=True)
+        self._group = np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def multiple(self) -> int:
+        """The number of groups of at least two rows."""
+        return int(np.count_nonzero(self.sizes > 1))
+
+    def spread(self, values: np.ndarray, ddof: int) -> Spread | None:
+        """Return the spread of a column, float64 (n,); None if no group has two rows."""
+        if not self.multiple:
+            return None
+        *_, deviations, flat = spread_of(values[self._order], np.append(self._first, len(values)), ddof)
+        several = self.sizes > 1
+        return Spread(float(deviations[several].mean()), float(flat[several].mean()))
+
+    def ranks(self, values: np.ndarray) -> Ranks:
+        """Rank a column, float64 (n,), within each group; values that differ by at most 1e-9 share their mean rank."""
+        rows = len(values)
+        if not rows:
+            return Ranks(np.zeros(0), np.zeros(0))
+        grouped = values[self._order]
+        order = np.lexsort((grouped, self._group))  # groups keep their places
+        ordered = grouped[order]
+        starts = np.ones(rows, bool)
+        starts[1:] = np.diff(ordered) > NO_SPREAD
+        starts[self._first] = True
+        ties = np.flatnonzero(starts)
+        lengths = np.diff(ties, append=rows)
+        centred = np.empty(rows)
+        centred[order] = np.repeat(ties + (lengths - 1) / 2, lengths)
+        centred -= (self._first + (self.sizes - 1) / 2)[self._group]
+        return Ranks(centred, np.add.reduceat(centred * centred, self._first))
+
+    def correlation(self, one: Ranks, other: Ranks) -> Correlation:
+        """Return Spearman's rank correlation of two columns within groups."""
+        both = (one.squares > 0) & (other.squares > 0)
+        groups = int(np.count_nonzero(both))
+        if not groups:
+            return Correlation(None, 0)
+        products = np.add.reduceat(one.centred * other.centred, self._first)[both]
+        found = products / np.sqrt(one.squares[both] * other.squares[both])
+        return Correlation(float(found.mean()), groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
     """The figures of one configuration."""
 
     configuration: Configuration
@@ -68,34 +144,30 @@ class Ablation:
         rewards, groups = self.rewards, self.groups
         with_ranks = {BASE: groups.ranks(rewards.columns[self.grid.base].all())}
         with_ranks |= {name: groups.ranks(values.all()) for name, values in rewards.metrics.items()}
-        found = []
-        for k, one in enumerate(self.grid.configurations):
-            if k in rewards.unavailable:
-                found.append(self._missing(one))
-                continue
+        figures = []
+        for k, configuration in enumerate(self.grid.configurations):
+            is_missing = k in rewards.unavailable
             values = rewards.columns[k].all()
-            ranks = groups.ranks(values)
-            figures = Figures(
-                one,
-                float(values.mean()) if len(values) else None,
-                one.range,
-                rewards.reasons[k],
-                rewards.passed[k] if one.task == SCORE else None,
-                groups.spread(values, one.settings.advantage_ddof),
-                {name: groups.correlation(ranks, other) for name, other in with_ranks.items()},
+            ranks = None if is_missing else groups.ranks(values)
+            entry = Figures(
+                configuration=configuration,
+                mean=float(values.mean()) if len(values) else None,
+                range=configuration.range,
+                reasons=rewards.reasons[k],
+                passed=rewards.passed[k] if configuration.task == SCORE and not is_missing else None,
+                spread=None if is_missing else groups.spread(values, configuration.settings.advantage_ddof),
+                correlations={
+                    name: Correlation(None, 0) if ranks is None else groups.correlation(ranks, other)
+                    for name, other in with_ranks.items()
+                },
             )
-            found.append(figures)
-        return found
+            figures.append(entry)
+        return figures
 
     @property
     def unavailable(self) -> dict[str, str]:
         """What configurations that cannot be computed lack, by name."""
         return {self.grid.configurations[k].name: what for k, what in self.rewards.unavailable.items()}
-
-    def _missing(self, configuration: Configuration) -> Figures:
-        """Return the figures of a configuration that cannot be computed."""
-        nothing = dict.fromkeys(CORRELATED, Correlation(None, 0))
-        return Figures(configuration, None, configuration.range, {}, None, None, nothing)
 
     def table(self) -> Table:
         """Return the figures of every configuration as one table."""

@@ -212,7 +212,7 @@ def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Itera
     if target is None:
         yield lambda piece: None
         return
-    from ..ablate.output import reward_output
+    from ..ablate.rewards import reward_output
 
     kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
     with reward_output(target, fmt, grid, kind) as write_piece:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -188,7 +188,7 @@ def command(
         say(f"\n{found[0].result.signature}")
     for evaluated in found:
         print_notes(evaluated, quiet, with_table, len(found) > 1)
-    left_out = list_left_out(output, found)
+    left_out = print_left_out(output, found)
     if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in found):
         raise click.exceptions.Exit(SOME_FAILED)
 
@@ -307,19 +307,11 @@ def contents_of(output: EvaluatedFile | Comparison) -> dict[str, Callable[[], by
     """Return the content of each kind of document."""
     return {
         "json": output.document,
-        "html": lambda: html_of(output).encode(),
+        "html": lambda: output.page().encode(),
         "markdown": lambda: "\n".join(table.markdown() for table in output.tables()).encode(),
         "latex": lambda: "\n".join(table.latex() for table in output.tables()).encode(),
         "csv": lambda: output.csv().encode(),
     }
-
-
-def html_of(output: EvaluatedFile | Comparison) -> str:
-    """Return the page on one file, or on several."""
-    from ..report.comparison import Comparison
-    from ..report.evaluation_page import page
-
-    return output.page() if isinstance(output, Comparison) else page(output)
 
 
 def print_warnings(evaluated: EvaluatedFile) -> None:
@@ -347,19 +339,15 @@ def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several
         say(f"{start}{what}: {evaluated.task.failures[reason]}", err=True)
 
 
-def list_left_out(output: EvaluatedFile | Comparison, files: Sequence[EvaluatedFile]) -> int:
+def print_left_out(output: EvaluatedFile | Comparison, files: Sequence[EvaluatedFile]) -> int:
     """List records without a pair, and labels that are not numbers; return how many there are."""
-    from ..report.comparison import Comparison
-
-    unpaired = output.left_out() if isinstance(output, Comparison) else ()
-    return print_rows([*unpaired, *invalid_labels(output, files)])
-
-
-def invalid_labels(output: EvaluatedFile | Comparison, files: Sequence[EvaluatedFile]) -> Iterator[Row]:
-    """Yield the records whose label is not a number."""
-    for label, rows in output.agreement.invalid.items() if output.agreement else ():
-        for k, row in rows:
-            yield files[k].where(row), f"{label} is not a number", "invalid_label"
+    invalid = output.agreement.invalid if output.agreement else {}
+    labels = (
+        (files[k].where(row), f"{label} is not a number", "invalid_label")
+        for label, rows in invalid.items()
+        for k, row in rows
+    )
+    return print_rows([*output.left_out(), *labels])
 
 
 def print_rows(rows: Iterable[Row]) -> int:
