@@ -289,7 +289,6 @@ class Ablation:
         )
 
     def _distributions(self) -> Iterator[tuple[str, Chart]]:
-        """Yield each configuration's name, and a histogram of its rewards between those of SCORE 0 and the maximum."""
         for values, figures in zip(self.rewards.columns, self.figures, strict=True):
             if figures.mean is not None:
                 name, failed = figures.configuration.name, len(self.rewards) - figures.reasons.get("ok", 0)

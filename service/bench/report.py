@@ -58,7 +58,6 @@ class Ratio(NamedTuple):
 
     @property
     def goal(self) -> str | None:
-        """The goal as text."""
         return "{} {:g}".format(*self.bound) if self.bound else None
 
     def met(self, ratio: float) -> bool | None:
@@ -225,5 +224,4 @@ def notes(results: Results) -> list[str]:
 
 
 def is_busy(timing: Timing) -> bool:
-    """Return whether the load generator may have been the bottleneck."""
     return timing.client_share is not None and timing.client_share > BUSY_CLIENT

@@ -129,5 +129,4 @@ def verdict(data: DataSet) -> Iterator[tuple[str, bool]]:
 
 
 def listed(places: Sequence[Place]) -> str:
-    """Return the first of these rows, and how many more there are."""
     return first_n(places, MAX_ROWS)

@@ -66,7 +66,6 @@ class Source(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file in messages."""
         return source_name(self.path)
 
 
@@ -220,7 +219,6 @@ def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Itera
 
 
 def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
-    """Print what was read to standard error."""
     count = plural(len(grid.configurations), "configuration")
     say(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
     if rewards.faults:
@@ -232,7 +230,6 @@ def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:
-    """Return the content of each kind of document."""
     return {
         "json": ablation.document,
         "html": lambda: ablation.page().encode(),

@@ -145,7 +145,6 @@ class FindingListing(Listing):
         self._silent, self._keep = silent, keep
 
     def add_finding(self, finding: Finding) -> None:
-        """Print a finding, if it is among the first of its reason."""
         if self._keep:
             self.kept.append(finding)
         self.add(str(finding), finding.reason, finding.place.location.kind)
@@ -169,7 +168,6 @@ def _add(
     listing: FindingListing,
     quiet: bool,
 ) -> None:
-    """Read one file, and list the findings on its rows."""
     from ..check.rows import open_checked_rows
 
     name, before = source_name(source), data.counts["checked"]

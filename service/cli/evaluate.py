@@ -304,7 +304,6 @@ def _list(ctx: click.Context, requested: bool) -> None:
 
 
 def contents_of(output: EvaluatedFile | Comparison) -> dict[str, Callable[[], bytes]]:
-    """Return the content of each kind of document."""
     return {
         "json": output.document,
         "html": lambda: output.page().encode(),
@@ -351,7 +350,6 @@ def print_left_out(output: EvaluatedFile | Comparison, files: Sequence[Evaluated
 
 
 def print_rows(rows: Iterable[Row]) -> int:
-    """List rows; return their number."""
     listing = Listing(partial(say, err=True), "--json")
     for where, sentence, reason in rows:
         listing.add(f"{where}: {sentence} ({reason})", reason)
@@ -373,7 +371,6 @@ def print_tasks() -> None:
 
 
 def described(field: Mapping[str, Any]) -> str:
-    """Return the description of an option from its JSON schema, with its choices and its default."""
     choices = [", ".join(field["enum"])] if "enum" in field else []
     default = field.get("default")
     defaults = [f"default: {json.dumps(default).strip(chr(34))}"] if default not in (None, []) else []

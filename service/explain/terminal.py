@@ -67,7 +67,6 @@ class _Page:
             yield f"{first if first and not k else indent}{style(line)}"
 
     def cut(self, text: str, indent: int) -> str:
-        """Return as much of a text as fits in one line after an indent."""
         return _cut(printable(text), max(20, self.width - indent))
 
 
@@ -105,7 +104,6 @@ def _column(character: str) -> int:
 
 
 def _head_of(text: str, room: int) -> str:
-    """Return the longest beginning of a text that is at most `room` columns wide."""
     used = 0
     for k, character in enumerate(text):
         used += _column(character)
@@ -248,7 +246,6 @@ def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:
 
 
 def _bar(factor: Factor, largest: float, whole: bool, length: int) -> str:
-    """Return a bar of what is left, and of what this part takes away."""
     start = factor.score if whole else factor.score - factor.change
     stop = round(length * max(0.0, min(start, factor.score)) / largest)
     lost = round(length * max(0.0, start) / largest) - stop

@@ -104,7 +104,6 @@ class Summary:
 
 
 def _of_one(name: str, task: TaskSummary, passed: Mapping[str, int]) -> Iterator[str | Table]:
-    """Yield the tables of a file with one task."""
     rewards, count = task.rewards.all(), task.reasons.total()
     values = {"mean reward": rewards.mean(), **quantiles(rewards)}
     yield f"passed       {task.passed:,} ({share(task.passed, count)}){': gates and order' if name == SCORE else ''}"
@@ -116,7 +115,6 @@ def _of_one(name: str, task: TaskSummary, passed: Mapping[str, int]) -> Iterator
 
 
 def _of_several(summaries: Mapping[str, TaskSummary]) -> Iterator[str | Table]:
-    """Yield the tables of a file with several tasks."""
     rows: list[Row] = []
     reasons: list[Row] = []
     for name, task in sorted(summaries.items(), key=lambda named: -named[1].reasons.total()):

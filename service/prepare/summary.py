@@ -58,7 +58,6 @@ class LeftOut(Listing):
         self.faults: list[tuple[Place, Fault]] = []
 
     def leave_out(self, place: Place, fault: Fault) -> None:
-        """Leave out a record, and list it."""
         self.faults.append((place, fault))
         self.add(f"{place}: {fault.detail} ({fault.reason})", fault.reason, place.location.kind)
 

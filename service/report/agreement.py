@@ -75,7 +75,6 @@ class Agreement:
     without: dict[str, int]
 
     def document(self) -> dict[str, Any]:
-        """Return everything for a JSON document."""
         return {
             "correlations": [
                 entry for subsets in self.correlations.values() for _, entries in subsets for entry in entries

@@ -355,7 +355,6 @@ class Comparison:
 
 
 def estimate_of(metric: Metric, difference: Difference) -> Estimate:
-    """Return a difference in the units of the table."""
     unit = 100.0 if metric.percent else 1.0
     text = f"{metric.title}: {formatted(metric, difference.difference)}"
     ends = [] if difference.interval is None else [unit * end for end in difference.interval[:2]]
@@ -366,7 +365,6 @@ def estimate_of(metric: Metric, difference: Difference) -> Estimate:
 
 
 def short(text: str) -> str:
-    """Return the beginning of a text that is too long for a plot."""
     return text if len(text) <= MAX_HEAD else f"{text[: MAX_HEAD - 1]}…"
 
 

@@ -180,7 +180,6 @@ class Difference(NamedTuple):
     interval: Interval | None
 
     def document(self) -> dict[str, Any]:
-        """Return the difference for a JSON document."""
         low, high, p = self.interval or (None, None, None)
         return {"metric": self.metric, "n": self.n, "difference": self.difference, "low": low, "high": high, "p": p}
 
@@ -252,12 +251,10 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
 
 
 def difference_of(value: float | None, baseline: float | None) -> float:
-    """Return the difference; NaN if one is undefined."""
     return math.nan if value is None or baseline is None else value - baseline
 
 
 def several_in(questions: np.ndarray) -> bool:
-    """Return whether there is more than one question to draw."""
     return len(questions) > 1 and bool((questions != questions[0]).any())
 
 

@@ -224,7 +224,6 @@ class EvaluatedFile:
         return csv_text(self.csv_rows())
 
     def csv_rows(self) -> Iterator[list[Any]]:
-        """Yield the header and a row for each record."""
         per_record, groups = self.result.per_record, self.result.groups
         failed = {failure.record: failure.reason for failure in self.result.failed}
         yield [self._kind, "id", *self.result.by, *per_record, "failed"]
@@ -353,7 +352,6 @@ def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
 def figure(
     name: str, values: np.ndarray, bound: tuple[float, float], heading: str, metric: Metric | None
 ) -> tuple[str, str, Chart]:
-    """Draw a histogram in the units of the table."""
     percent = metric is not None and metric.percent
     unit = 100.0 if percent else 1.0
     label, ends = f"Distribution of {heading}: {name}", (unit * bound[0], unit * bound[1])
@@ -410,7 +408,6 @@ def normalized(metric: Metric, column: np.ndarray) -> np.ndarray:
 
 
 def texts_of(evaluated: EvaluatedFile, record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the names and texts of the answer and of the other fields that the task reads."""
     task = evaluated.task
     names = [task.response, *(name for name in task.record.model_fields if name != task.response)]
     grouped = {*evaluated.result.by, "id"}

@@ -47,6 +47,10 @@ class Parts(NamedTuple):
     outside: int
     """Bytes outside the four sections."""
 
+    @property
+    def repeats(self) -> int:
+        return len(self.bodies) - len(set(self.bodies))
+
 
 class Sign(NamedTuple):
     """One heuristic; `shows` compares a response with its reference."""
@@ -68,10 +72,6 @@ def split_parts(content: bytes, think_prefilled: bool = False) -> Parts:
     return Parts(len(content), think, bodies, prose, note, outside)
 
 
-def _repeats(bodies: Sequence[bytes]) -> int:
-    return len(bodies) - len(set(bodies))
-
-
 def _padded(response: Parts, _reference: Parts) -> bool:
     words = WORD.findall(response.prose.lower())
     monotonous = len(words) >= MIN_WORDS and len(set(words)) < MIN_VARIETY * len(words)
@@ -85,7 +85,6 @@ def _copied_reference(response: Parts, reference: Parts) -> bool:
 
 
 def _is_empty(bodies: Sequence[bytes]) -> bool:
-    """Return whether no step has objects or parameters."""
     for body in bodies:
         try:
             step = orjson.loads(body)
@@ -101,7 +100,7 @@ SIGNS = (
         "duplicate_steps",
         "Duplicate steps",
         "More repeated steps than in the reference.",
-        lambda response, reference: _repeats(response.bodies) > _repeats(reference.bodies),
+        lambda response, reference: response.repeats > reference.repeats,
     ),
     Sign(
         "padding",
@@ -145,7 +144,7 @@ SIGNS = (
 
 @dataclass
 class Tally:
-    """How often a sign occurred, the sum of its rewards, and the first locations."""
+    """The number of responses with a sign, the sum of their rewards, and the first locations."""
 
     number: int = 0
     rewards: float = 0.0
@@ -166,7 +165,6 @@ class Tallies:
         self._split = lru_cache(MAX_REFERENCES)(split_parts)
 
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
-        """Check one response that passed both gates."""
         self.responses += 1
         self.rewards += reward
         given = rollout.reference

@@ -98,7 +98,6 @@ def pair_records(task: Task, records: Records, baseline: Records) -> Pairing:
 
 
 def rows_by_key(keys: Sequence[str]) -> dict[str, list[int]]:
-    """Return the rows of each key, in the order of their first rows."""
     rows: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
@@ -137,7 +136,6 @@ class Question(NamedTuple):
 
 
 def question_of(task: Task, record: Mapping[str, Any]) -> Question:
-    """Return the reference and the prompt of a record."""
     names = sorted({*task.record.model_fields, *PROMPT_FIELDS} - {task.response, *NOT_OF_THE_QUESTION})
     fields = {name: value for name in names if (value := record.get(name)) is not None}
     option = orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY

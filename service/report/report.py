@@ -72,7 +72,6 @@ class Report(Statistics):
     """Collects statistics while a file is scored; `write` creates the page."""
 
     def __init__(self, scorer: Scorer, name: str, command: str = "") -> None:
-        """Create an empty report; it shows the name of the file and the command that was run."""
         super().__init__(scorer)
         self.name, self.command = name, command
 
@@ -132,7 +131,6 @@ class Report(Statistics):
         return histogram(rewards, self.bounds, label, "reward", failed=failed, area=(640, 260))
 
     def _component_charts(self) -> list[tuple[str, str, Chart]]:
-        """Return the name, the meaning and the distribution of every component that has values."""
         charts = []
         for name, meaning in COMPONENTS.items():
             values = self.components[name].all()
@@ -158,7 +156,6 @@ class Report(Statistics):
         return sizes
 
     def _examples(self) -> list[tuple[str, str, list[ShownExample]]]:
-        """Return the title, an introduction and the examples of each section."""
         chosen = (
             ("Highest-scoring responses", "", self.examples.best()),
             ("Lowest-scoring responses that passed both gates", "", self.examples.worst()),
@@ -168,7 +165,6 @@ class Report(Statistics):
 
 
 def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tuple[float, float], int]:
-    """Return the range of a component and the number of bins of its chart."""
     if name == "anchors":
         most = max(int(values.max()), 5)
         return (-0.5, most + 0.5), most + 1 if most < 40 else 40
@@ -181,7 +177,6 @@ def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tup
 
 
 def _spreads(columns: Sequence[tuple[str, np.ndarray]], code: bool = False) -> Table:
-    """Return number, mean, standard deviation and quantiles of named columns."""
     rows: list[Row] = []
     for name, values in columns:
         if not len(values):
@@ -207,8 +202,8 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
         "prompts with one response": len(groups) - len(multiple),
         f"responses of further groups (only the first {len(groups):,} are tracked)": groups.left_out,
         "responses in groups without spread": sum(group.size for group in flat),
-        "groups without spread at the lowest reward": sum(group.least <= lowest for group in flat),
-        "groups without spread at the highest reward": sum(group.largest >= highest for group in flat),
+        "groups without spread at the lowest reward": sum(group.range[0] <= lowest for group in flat),
+        "groups without spread at the highest reward": sum(group.range[1] >= highest for group in flat),
     }
     return {
         "sizes": group_sizes([group.size for group in multiple]),
@@ -242,7 +237,6 @@ def group_sizes(sizes: Sequence[int]) -> str:
 
 
 def shown(example: Example, scorer: Scorer) -> ShownExample:
-    """Explain an example."""
     reference = example.reference
     if not isinstance(reference, str):
         steps = reference["steps"] if reference else []

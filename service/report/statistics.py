@@ -114,16 +114,19 @@ def correlation(x: np.ndarray, rewards: np.ndarray) -> float | None:
 
 
 class Group(NamedTuple):
-    """One prompt and its rewards; flat: it has two or more, all equal but for rounding."""
+    """One prompt, its first rollout, and figures of its rewards: the range is from the least to the largest."""
 
     label: str
     first: Location
     size: int
     mean: float
-    least: float
-    largest: float
+    range: tuple[float, float]
     deviation: float
-    flat: bool
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has two or more rewards, all equal but for rounding."""
+        return self.size > 1 and self.deviation == 0.0
 
 
 class Groups:
@@ -162,20 +165,12 @@ class Groups:
         values, sizes = rewards[np.argsort(numbers, kind="stable")], np.bincount(numbers)
         starts = np.cumsum(sizes) - sizes
         spread = spread_of(values, np.append(starts, len(values)), sums=sums_of)
-        columns = (
-            sizes,
-            spread.means,
-            np.minimum.reduceat(values, starts),
-            np.maximum.reduceat(values, starts),
-            spread.deviations,
-            spread.flat & (sizes > 1),
-        )
-        for prompt, *figures in zip(self._prompts, *(column.tolist() for column in columns), strict=True):
-            yield Group(*prompt, *figures)
+        ranges = zip(np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts), strict=True)
+        figures = zip(sizes.tolist(), spread.means.tolist(), ranges, spread.deviations.tolist(), strict=True)
+        yield from (Group(*prompt, *numbers) for prompt, numbers in zip(self._prompts, figures, strict=True))
 
 
 def prompt_label(group: Any) -> str:
-    """Return a prompt on one line, shortened."""
     key = value_key(group)
     return shortened(key if isinstance(key, str) else key.decode(), MAX_LABEL)
 

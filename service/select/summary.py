@@ -123,12 +123,10 @@ class Summary:
 
 
 def counts(counter: Counter[str]) -> dict[str, int]:
-    """Return what was counted, the most frequent first."""
     return {name: number for name, number in sorted(counter.items(), key=lambda one: (-one[1], one[0])) if number}
 
 
 def mean(rewards: Iterable[float]) -> float | None:
-    """Return the mean of the exact sum, None without rewards."""
     values = list(rewards)
     return math.fsum(values) / len(values) if values else None
 

@@ -111,7 +111,6 @@ def number(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Format a number of bytes that is a power of two."""
     for unit in ("B", "KB"):
         if value < 1024:
             return f"{value:.0f} {unit}"
