@@ -97,15 +97,15 @@ class Groups:
         centred -= (self._first + (self.sizes - 1) / 2)[self._group]
         return Ranks(centred, np.add.reduceat(centred * centred, self._first))
 
-    def correlation(self, one: Ranks, other: Ranks) -> Correlation:
+    def correlation(self, ranks: Ranks, base: Ranks) -> Correlation:
         """Return Spearman's rank correlation of two columns within groups."""
-        both = (one.squares > 0) & (other.squares > 0)
+        both = (ranks.squares > 0) & (base.squares > 0)
         groups = int(np.count_nonzero(both))
         if not groups:
             return Correlation(None, 0)
-        products = np.add.reduceat(one.centred * other.centred, self._first)[both]
-        found = products / np.sqrt(one.squares[both] * other.squares[both])
-        return Correlation(float(found.mean()), groups)
+        products = np.add.reduceat(ranks.centred * base.centred, self._first)[both]
+        correlations = products / np.sqrt(ranks.squares[both] * base.squares[both])
+        return Correlation(float(correlations.mean()), groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class Ablation:
 
     def table(self) -> Table:
         """Return the figures of every configuration as one table."""
-        rows = [self._cells(k, one) for k, one in enumerate(self.figures)]
+        rows = [self._cells(k, figures) for k, figures in enumerate(self.figures)]
         return Table([*HEADS, *CORRELATED.values()], rows, notes=self.notes())
 
     def halves(self) -> list[tuple[str, Table]]:
@@ -193,7 +193,7 @@ class Ablation:
         single = int((sizes == 1).sum())
         counted = f"{plural(len(self.rewards), 'rollout')}, {plural(self.groups.multiple, 'group')} of two or more"
         counted += f" and {single:,} of one" if single else ""
-        ddofs = {one.settings.advantage_ddof for one in self.grid.configurations}
+        ddofs = {configuration.settings.advantage_ddof for configuration in self.grid.configurations}
         ddof = f" (advantage_ddof {format_number(ddofs.pop())})" if len(ddofs) == 1 else ""
         return [
             f"{MARK.strip()} base, as configured: {base.settings.signature}",
@@ -242,18 +242,18 @@ class Ablation:
             "other_tasks": rewards.others,
             "metrics": means,
             "no_spread": NO_SPREAD,
-            "configs": [self._entry(one) for one in self.figures],
+            "configs": [self._entry(figures) for figures in self.figures],
             "unavailable": self.unavailable,
         }
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
 
     def _entry(self, figures: Figures) -> dict[str, Any]:
-        one, spread, (gates, passed) = figures.configuration, figures.spread, self._shares(figures)
+        configuration, spread, (gates, passed) = figures.configuration, figures.spread, self._shares(figures)
         return {
-            "name": one.name,
-            "config": one.overrides,
-            **({} if one.task == SCORE else {"task": one.task}),
-            **one.identity,
+            "name": configuration.name,
+            "config": configuration.overrides,
+            **({} if configuration.task == SCORE else {"task": configuration.task}),
+            **configuration.identity,
             "range": figures.range,
             "mean_reward": figures.mean,
             "passed_gates": gates,
@@ -273,7 +273,8 @@ class Ablation:
             Table(["other task", "rows"], others, title="Rows of other tasks, which are left out", code=True),
         ]
         settings = [
-            (one.name, orjson.dumps(one.overrides).decode(), *one.identity.values()) for one in grid.configurations
+            (entry.name, orjson.dumps(entry.overrides).decode(), *entry.identity.values())
+            for entry in grid.configurations
         ]
         heads = ["configuration", "changes", "config_id", "signature"]
         return render(

@@ -65,11 +65,13 @@ class Rewards:
     def __init__(self, grid: Grid) -> None:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
-        self.unavailable = {k: what for k, one in enumerate(grid.configurations) if (what := what_lacks(one))}
+        self.unavailable = {
+            k: what for k, configuration in enumerate(grid.configurations) if (what := what_lacks(configuration))
+        }
         """What configurations that cannot be computed lack, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
-        self._names = [reasons_of(one.task) for one in grid.configurations]
+        self._names = [reasons_of(configuration.task) for configuration in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -102,7 +104,7 @@ class Rewards:
         for name, values in piece.metrics.items():
             self.metrics[name].add(values)
         self._groups.append(np.array(piece.groups, np.int64))
-        self.faults.update(one.fault.reason for one in piece.rollouts if one.fault is not None)
+        self.faults.update(rollout.fault.reason for rollout in piece.rollouts if rollout.fault is not None)
 
 
 def what_lacks(configuration: Configuration) -> str:
@@ -121,8 +123,8 @@ def score_pieces(
 
     Each text is read once for all configurations, and once for the metrics.
     """
-    of_score = [one for one in grid.configurations if one.task == SCORE]
-    names, settings = [one.name for one in of_score], [one.settings for one in of_score]
+    of_score = [configuration for configuration in grid.configurations if configuration.task == SCORE]
+    names, settings = [entry.name for entry in of_score], [entry.settings for entry in of_score]
 
     def score(
         responses: list[str], references: list[Any], index: list[int]
@@ -130,10 +132,12 @@ def score_pieces(
         request = checked_request(responses, references, index, None)
         together = score_together(settings, scorer.threads, lambda columns: columns.score_request(request), names)
         by_name: dict[str, Scores | None] = dict(zip(names, together, strict=True))
-        for k, one in enumerate(grid.configurations):
-            if one.task != SCORE:
-                by_name[one.name] = None if k in rewards.unavailable else of_texts(one, responses, references, index)
-        scored = [by_name[one.name] for one in grid.configurations]
+        for k, configuration in enumerate(grid.configurations):
+            if configuration.task != SCORE:
+                is_missing = k in rewards.unavailable
+                scores = None if is_missing else of_texts(configuration, responses, references, index)
+                by_name[configuration.name] = scores
+        scored = [by_name[configuration.name] for configuration in grid.configurations]
         pairs = [Pair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
         measured = measure(pairs, scorer.settings.think_prefilled)
         if measured.invalid:  # by the limits of the metrics, which are the default ones
@@ -151,11 +155,11 @@ def score_pieces(
             else:
                 rewards.others[task] += 1
         scores, measured = with_valid_references(score, rollouts)
-        groups = [rewards.number(one.group) for one in rollouts if one.fault is None]
+        groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
-        found = Piece(rollouts, scores, metrics, groups, len(piece), sum(one.size for one in piece))
-        rewards.add(found)
-        yield found
+        results = Piece(rollouts, scores, metrics, groups, len(piece), sum(record.size for record in piece))
+        rewards.add(results)
+        yield results
 
 
 def of_texts(configuration: Configuration, responses: list[str], references: list[Any], index: list[int]) -> Scores:
@@ -205,8 +209,8 @@ def schema_of(grid: Grid, kind: str, error: Any) -> Any:
     import pyarrow as pa
 
     rewards = [
-        pa.field(one.name, pa.float64(), metadata={"signature": one.identity["signature"]})
-        for one in grid.configurations
+        pa.field(configuration.name, pa.float64(), metadata={"signature": configuration.identity["signature"]})
+        for configuration in grid.configurations
     ]
     metrics = [pa.field(name, pa.float64()) for name in METRICS]
     numbers = [pa.field(name, pa.int64()) for name in (kind, "group")]
@@ -216,7 +220,7 @@ def schema_of(grid: Grid, kind: str, error: Any) -> Any:
 
 def rows_of(piece: Piece, grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield a row for each rollout: its location, and its rewards and metrics or its error."""
-    names = [one.name for one in grid.configurations]
+    names = [configuration.name for configuration in grid.configurations]
     nothing = [None] * len(piece.groups)
     columns = (nothing if scores is None else scores.rewards.tolist() for scores in piece.scores)
     rewards = zip(*columns, strict=True)

@@ -102,14 +102,14 @@ class Finding(NamedTuple):
 def findings(timings: Sequence[Timing]) -> list[Finding]:
     """Return every ratio whose two benchmarks were measured."""
     by_name = {timing.name: timing for timing in timings}
-    found = []
+    measured = []
     for ratio in RATIOS:
         if ratio.of in by_name and ratio.over in by_name:
             of, over = by_name[ratio.of], by_name[ratio.over]
             each = [above / below for above, below in zip(of.seconds, over.seconds, strict=True)]
             cpu = of.cpu_seconds / over.cpu_seconds if ratio.cpu and of.cpu_seconds and over.cpu_seconds else None
-            found.append(Finding(ratio, median(each), min(each), max(each), cpu))
-    return found
+            measured.append(Finding(ratio, median(each), min(each), max(each), cpu))
+    return measured
 
 
 def machine() -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Results(NamedTuple):
 def results_json(results: Results) -> dict[str, Any]:
     """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
-        "ratios": {found.ratio.name: ratio_json(found) for found in findings(results.timings)},
+        "ratios": {finding.ratio.name: ratio_json(finding) for finding in findings(results.timings)},
         "batch": dict(results.batch),
         "machine": machine(),
         "load_average": results.load,
@@ -168,8 +168,8 @@ def benchmark_json(timing: Timing) -> dict[str, Any]:
 
 def as_parts(results: Results) -> list[str | Table]:
     """Return the results as lines and tables for a terminal."""
-    found = findings(results.timings)
-    ratios: list[str | Table] = ["", ratio_table(found)] if found else []
+    measured = findings(results.timings)
+    ratios: list[str | Table] = ["", ratio_table(measured)] if measured else []
     return [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
         "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
@@ -210,16 +210,16 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
 
 def notes(results: Results) -> list[str]:
     """Return notes on the figures."""
-    known = machine()
+    here = machine()
     lines = [f"{TITLES[name]} is not measured: {reason}" for name, reason in results.skipped.items()]
-    if any(found.ratio.met(found.median) is False for found in findings(results.timings)):
+    if any(finding.ratio.met(finding.median) is False for finding in findings(results.timings)):
         lines.append(MISSED)
     if any(map(is_busy, results.timings)):
         lines.append("! the load generator used more than 90 % of a core: the server may be faster than this")
-    if results.load is not None and results.load > BUSY_MACHINE * known["cores"]:
+    if results.load is not None and results.load > BUSY_MACHINE * here["cores"]:
         lines.append(f"the machine was busy before (load average {results.load:.1f}): rely on the CPU ratios")
     lines.append("CPU is the CPU time of the process that does the work; all other times are wall time.")
-    lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**known))
+    lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**here))
     return lines
 
 

@@ -53,7 +53,7 @@ def policies_table(data: DataSet) -> Table:
                 f"{fixed(earned.mean_of_answered)}; the others count as empty responses."
             )
     return Table(
-        ["", "mean reward", "pass", "versus gold"], [policy_row(one) for one in (gold, *policies)], notes=notes
+        ["", "mean reward", "pass", "versus gold"], [policy_row(earned) for earned in (gold, *policies)], notes=notes
     )
 
 
@@ -95,7 +95,7 @@ def page(data: DataSet, command: str) -> str:
         (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second)) for pair in data.pairs[:MAX_LISTED]
     ]
     contradictions = [
-        (listed(one.rows[0]), "; ".join(map(listed, one.rows[1:]))) for one in data.contradictions[:MAX_LISTED]
+        (listed(entry.rows[0]), "; ".join(map(listed, entry.rows[1:]))) for entry in data.contradictions[:MAX_LISTED]
     ]
     return render(
         "checked.html",
@@ -106,7 +106,9 @@ def page(data: DataSet, command: str) -> str:
         gates=gates_table(data),
         words=Table(["word", "answers", "first"], words, title="Words that the prose leaves out"),
         policies=policies_table(data),
-        constructions=Table([], [(one.title, one.construction) for one in POLICIES], title="Policies", wide=True),
+        constructions=Table(
+            [], [(policy.title, policy.construction) for policy in POLICIES], title="Policies", wide=True
+        ),
         reasons=Table(["reason", "", "rows"], reasons, title="Findings by reason", code=True),
         pairs=Table(["of", "similarity", "rows", "rows of another split"], pairs, title="Near-duplicates", wide=True),
         contradictions=Table(

@@ -163,33 +163,33 @@ def command(
     chosen = list(names_in(metrics)), list(names_in(by))
     formats = [format_of(source, input_format, "--input-format") for source in sources]
     try:
-        found = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
-        agreement = _agreement(found, models, list(names_in(labels)))
+        files = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
+        agreement = _agreement(files, models, list(names_in(labels)))
     except ScoringError as error:
         raise Failure.of(error.advice) from None
-    output: EvaluatedFile | Comparison = replace(found[0], agreement=agreement)
-    if len(found) > 1:
+    output: EvaluatedFile | Comparison = replace(files[0], agreement=agreement)
+    if len(files) > 1:
         first = models.index(baseline or models[0])
         output = Comparison(
             names=models,
-            files=found,
+            files=files,
             baseline=first,
             resamples=resamples,
             seed=seed,
             drawn=drawn,
             agreement=agreement,
         )
-    for evaluated in found:
+    for evaluated in files:
         print_warnings(evaluated)
     write_documents(targets, contents_of(output))
     with_table = "-" not in targets.values()
     if with_table:
         show(*with_notes(output.tables()))
-        say(f"\n{found[0].result.signature}")
-    for evaluated in found:
-        print_notes(evaluated, quiet, with_table, len(found) > 1)
-    left_out = print_left_out(output, found)
-    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in found):
+        say(f"\n{files[0].result.signature}")
+    for evaluated in files:
+        print_notes(evaluated, quiet, with_table, len(files) > 1)
+    left_out = print_left_out(output, files)
+    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in files):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
@@ -199,11 +199,11 @@ def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
 
     if names and len(names) != len(sources):
         raise click.UsageError(f"--name is needed for each file: {len(names)} for {len(sources)}")
-    found = list(names) or distinct_names(sources)
-    repeated = [name for name, count in Counter(found).items() if count > 1]
+    models = list(names) or distinct_names(sources)
+    repeated = [name for name, count in Counter(models).items() if count > 1]
     if repeated:
         raise click.UsageError(f"several models are called {', '.join(repeated)}; name each with --name")
-    return found
+    return models
 
 
 def _evaluate(
@@ -276,18 +276,18 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
     return advance
 
 
-def _agreement(found: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
+def _agreement(files: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
     """Return how the metrics agree with labels, if any are named; raises ScoringError if no record has one."""
     from ..report.agreement import Labelled, agreement_of
 
-    labelled = [Labelled(name, one.answers.records, one.result) for name, one in zip(models, found, strict=True)]
+    labelled = [Labelled(name, file.answers.records, file.result) for name, file in zip(models, files, strict=True)]
     return agreement_of(labelled, labels) if labels else None
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return `level` and `type` if the records have them or the task derives them."""
-    found = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
-    return [name for name in USUAL_GROUPS if name in found or name in task.derived_fields]
+    present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
+    return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:

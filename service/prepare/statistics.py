@@ -123,7 +123,7 @@ class Statistics:
 
     def _frequent(self, most: int) -> list[tuple[str, int]]:
         """Return actions with their numbers of steps, the most frequent first, equal ones in alphabetical order."""
-        return sorted(self.actions.items(), key=lambda one: (-one[1], one[0]))[:most]
+        return sorted(self.actions.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
 
 
 def shares(heads: Sequence[str], counts: Iterable[tuple[str, int]], total: int) -> Table:

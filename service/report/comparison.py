@@ -129,8 +129,10 @@ class Comparison:
                 rows = pairing.baseline_rows[pairs]
                 baseline = Sample(self.files[self.baseline].evaluation, rows, baseline_samples)
                 questions = pairing.questions[pairs] if self.drawn == "question" else pairs
-                for one in differences(self.titles, model, baseline, Draws(questions, self.resamples, self.seed)):
-                    yield k, one
+                for difference in differences(
+                    self.titles, model, baseline, Draws(questions, self.resamples, self.seed)
+                ):
+                    yield k, difference
 
     @cached_property
     def overall(self) -> list[tuple[int, Difference]]:

@@ -192,7 +192,7 @@ def differences(names: Iterable[str], model: Sample, baseline: Sample, draws: Dr
     """
     names = [name for name in names if model.value(name) is not None and baseline.value(name) is not None]
     means: dict[str, Column] = {}
-    averages, others = [], []
+    averages, recomputed = [], []
     for name in names:
         column, baseline_column = model.column(name), baseline.column(name)
         if column is not None and baseline_column is not None:
@@ -200,10 +200,10 @@ def differences(names: Iterable[str], model: Sample, baseline: Sample, draws: Dr
         elif model.is_mean_of_means(name) and baseline.is_mean_of_means(name):
             averages.append(name)
         else:
-            others.append(name)
-    by_name = {one.metric: one for one in of_means(means, draws)}
+            recomputed.append(name)
+    by_name = {difference.metric: difference for difference in of_means(means, draws)}
     by_name |= {name: of_mean_of_means(name, model, baseline, draws) for name in averages}
-    by_name |= {one.metric: one for one in of_any(others, model, baseline, draws)}
+    by_name |= {difference.metric: difference for difference in of_any(recomputed, model, baseline, draws)}
     return (by_name[name] for name in names if name in by_name)
 
 
@@ -240,8 +240,8 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
     """Yield the differences of values that are computed again for each resample, such as F1."""
 
     def statistic(rows: np.ndarray) -> list[float]:
-        values, others = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
-        return [difference_of(values[name], others[name]) for name in names]
+        values, baseline_values = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
+        return [difference_of(values[name], baseline_values[name]) for name in names]
 
     drawn = statistics(statistic, *draws) if names and several_in(draws.questions) else None
     for k, name in enumerate(names):

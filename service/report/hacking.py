@@ -167,8 +167,8 @@ class Tallies:
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
         self.responses += 1
         self.rewards += reward
-        given = rollout.reference
-        content = utf8(given) if isinstance(given, str) else b"\n".join(map(orjson.dumps, given["steps"]))
+        text = rollout.reference
+        content = utf8(text) if isinstance(text, str) else b"\n".join(map(orjson.dumps, text["steps"]))
         reference = self._split(content)
         for sign in SIGNS:
             if sign.shows(parts, reference):
@@ -189,10 +189,10 @@ class Tallies:
     def mean_without(self, name: str) -> float | None:
         """Return the mean reward of the responses that do not show a sign."""
         tally = self.by_sign[name]
-        rest = self.responses - tally.number
-        return (self.rewards - tally.rewards) / rest if rest else None
+        without = self.responses - tally.number
+        return (self.rewards - tally.rewards) / without if without else None
 
     def is_suspicious(self, name: str) -> bool:
         """Return whether a sign is frequent, and its responses earn no less than the others."""
-        mean, others = self.by_sign[name].mean, self.mean_without(name)
-        return self.share(name) >= SUSPICIOUS and mean is not None and (others is None or mean >= others)
+        mean, without = self.by_sign[name].mean, self.mean_without(name)
+        return self.share(name) >= SUSPICIOUS and mean is not None and (without is None or mean >= without)

@@ -161,7 +161,9 @@ class Report(Statistics):
             ("Lowest-scoring responses that passed both gates", "", self.examples.worst()),
             ("One example of each reason", "Chosen at random, the same ones each time.", self.examples.by_reason()),
         )
-        return [(title, text, [shown(one, self.scorer) for one in examples]) for title, text, examples in chosen]
+        return [
+            (title, text, [shown(example, self.scorer) for example in examples]) for title, text, examples in chosen
+        ]
 
 
 def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tuple[float, float], int]:
@@ -172,8 +174,8 @@ def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tup
         high = max(float(values.max()), 1.0)  # 0 if no prose step has a word, which a min_coverage of 0 allows
         whole = ticks(0.0, high)[-1]
         return (0.0, whole if whole >= high else whole + ticks(0.0, high)[1]), 20
-    known = {"content": MAX_CONTENT, "semantics": MAX_CONTENT + 1.0, "score": settings.largest_score}
-    return (0.0, max(known.get(name, 1.0), float(values.max()))), 20
+    largest = {"content": MAX_CONTENT, "semantics": MAX_CONTENT + 1.0, "score": settings.largest_score}
+    return (0.0, max(largest.get(name, 1.0), float(values.max()))), 20
 
 
 def _spreads(columns: Sequence[tuple[str, np.ndarray]], code: bool = False) -> Table:

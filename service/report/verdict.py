@@ -71,13 +71,13 @@ def _gates(stats: Statistics, number: int) -> Finding:
         text = f"All {number:,} responses pass both gates." if number > 1 else "The response passes both gates."
         return Finding(text, "reasons", good=True)
     reasons = [(reason, count) for reason, count in stats.reasons.most_common() if reason != "ok"]
-    rest = max((count for _, count in reasons[2:]), default=0)
-    main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > rest and pair[1] >= MAIN_SHARE * failed)]
+    third = max((count for _, count in reasons[2:]), default=0)
+    main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > third and pair[1] >= MAIN_SHARE * failed)]
     named = " and ".join(f"{reason} ({count:,})" for reason, count in main)
     mostly = named if len(main) == len(reasons) else f"most often {named}"
     text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."
-    known = remedies(stats)
-    advice = [f"{reason}: {known[reason]}" if len(main) > 1 else known[reason] for reason, _ in main]
+    by_reason = remedies(stats)
+    advice = [f"{reason}: {by_reason[reason]}" if len(main) > 1 else by_reason[reason] for reason, _ in main]
     return Finding(text, "reasons", advice)
 
 

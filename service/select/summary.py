@@ -123,7 +123,7 @@ class Summary:
 
 
 def counts(counter: Counter[str]) -> dict[str, int]:
-    return {name: number for name, number in sorted(counter.items(), key=lambda one: (-one[1], one[0])) if number}
+    return {name: number for name, number in sorted(counter.items(), key=lambda pair: (-pair[1], pair[0])) if number}
 
 
 def mean(rewards: Iterable[float]) -> float | None:
