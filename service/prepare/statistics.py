@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .example import Example
 from .groups import reference_words
 from .split import TEST, TRAIN
 
-__all__ = ["Spread", "Statistics"]
+__all__ = ["Statistics"]
 
 MOST_FREQUENT = 50
 """Actions in the manifest."""
@@ -27,24 +27,6 @@ TEXTS = ("question", "reference", "answer", "text")
 
 Kind = tuple[str, str | None, str | None]
 """Task, type and level."""
-
-
-class Spread(NamedTuple):
-    """Figures of whole numbers."""
-
-    rows: int
-    mean: float
-    median: float
-    smallest: int
-    largest: int
-
-    @classmethod
-    def of(cls, values: Sequence[int]) -> Spread | None:
-        """Return the figures of values, None without any."""
-        if not values:
-            return None
-        mean, median = float(np.mean(values)), float(np.median(values))
-        return cls(len(values), mean, median, min(values), max(values))
 
 
 class Statistics:
@@ -105,8 +87,8 @@ class Statistics:
         rows = []
         for kind in self._sorted_kinds():
             counts = [self.rows[split, kind] for split in (TRAIN, TEST)]
-            spreads = [Spread.of(self._kinds[kind].get(name, [])) for name in names]
-            means = [None if spread is None else f"{spread.mean:.1f}" for spread in spreads]
+            columns = [self._kinds[kind].get(name) for name in names]
+            means = [f"{np.mean(column):.1f}" if column else None for column in columns]
             rows.append([*(label or None for label in kind), *counts, *means])
         yield Table(["task", "type", "level", "train", "test", *names], rows, left=3)
         yield "Means: numbers of steps, and of the words of the texts."
@@ -132,5 +114,7 @@ def shares(heads: Sequence[str], counts: Iterable[tuple[str, int]], total: int) 
 
 def as_json(values: Sequence[int]) -> dict[str, Any]:
     """Return the figures of values for JSON; only `rows` without any."""
-    spread = Spread.of(values)
-    return {"rows": 0} if spread is None else spread._asdict()
+    if not values:
+        return {"rows": 0}
+    middle = {"mean": float(np.mean(values)), "median": float(np.median(values))}
+    return {"rows": len(values), **middle, "smallest": min(values), "largest": max(values)}

@@ -165,9 +165,10 @@ class Groups:
         values, sizes = rewards[np.argsort(numbers, kind="stable")], np.bincount(numbers)
         starts = np.cumsum(sizes) - sizes
         spread = spread_of(values, np.append(starts, len(values)), sums=sums_of)
-        ranges = zip(np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts), strict=True)
-        figures = zip(sizes.tolist(), spread.means.tolist(), ranges, spread.deviations.tolist(), strict=True)
-        yield from (Group(*prompt, *numbers) for prompt, numbers in zip(self._prompts, figures, strict=True))
+        least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        columns = (column.tolist() for column in (sizes, spread.means, least, largest, spread.deviations))
+        for (label, first), size, mean, low, high, deviation in zip(self._prompts, *columns, strict=True):
+            yield Group(label, first, size, mean, (low, high), deviation)
 
 
 def prompt_label(group: Any) -> str:
