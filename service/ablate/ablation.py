@@ -68,7 +68,6 @@ class Groups:
 
     @property
     def multiple(self) -> int:
-        """The number of groups of at least two rows."""
         return int(np.count_nonzero(self.sizes > 1))
 
     def spread(self, values: np.ndarray, ddof: int) -> Spread | None:
@@ -135,7 +134,6 @@ class Ablation:
 
     @cached_property
     def groups(self) -> Groups:
-        """The groups of the rollouts."""
         return Groups(self.rewards.groups)
 
     @cached_property
@@ -229,7 +227,6 @@ class Ablation:
         return figures.reasons.get("ok", 0) / number, figures.passed / number
 
     def document(self) -> bytes:
-        """Return everything as JSON."""
         rewards = self.rewards
         means = {name: float(values.all().mean()) if len(rewards) else None for name, values in rewards.metrics.items()}
         document = {
@@ -265,7 +262,6 @@ class Ablation:
         }
 
     def page(self) -> str:
-        """Return the report as one self-contained HTML page."""
         rewards, grid = self.rewards, self.grid
         faults, others = rewards.faults.most_common(), rewards.others.most_common()
         without = [

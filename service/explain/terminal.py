@@ -165,7 +165,6 @@ def _steps(explanation: Explanation, page: _Page) -> Iterator[str]:
 
 
 def _named(step: KeyStep) -> str:
-    """Return a step in one line: `wash: cells, PBS (5 min)`; an invalid one as it is written."""
     if step.action is None:
         return step.text
     objects = ", ".join(phrase.text for phrase in step.objects)

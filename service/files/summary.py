@@ -46,7 +46,6 @@ class Values:
         self._pieces.append(values.astype(np.float64))
 
     def all(self) -> np.ndarray:
-        """Return all values, float64."""
         self._pieces = [np.concatenate([np.empty(0), *self._pieces])]
         return self._pieces[0]
 
@@ -86,7 +85,6 @@ class Summary:
 
     @property
     def rows(self) -> int:
-        """The number of rows, scored or not."""
         return sum(self.scored.values()) + self.faults.total()
 
     def parts(self, seconds: float) -> list[str | Table]:

@@ -55,7 +55,6 @@ class Statistics:
 
     @property
     def tasks(self) -> set[str]:
-        """The tasks of all rows."""
         return {kind[0] for kind in self._kinds}
 
     def values(self, name: str) -> list[int]:
@@ -63,7 +62,6 @@ class Statistics:
         return [value for figures in self._kinds.values() for value in figures.get(name, ())]
 
     def document(self) -> dict[str, Any]:
-        """Return everything for JSON."""
         steps = self.values("steps")
         return {
             "rows": [
@@ -82,7 +80,6 @@ class Statistics:
         }
 
     def parts(self) -> Iterator[str | Table]:
-        """Yield lines and tables for a terminal."""
         names = [name for name in ("steps", *TEXTS) if self.values(name)]
         rows = []
         for kind in self._sorted_kinds():

@@ -92,7 +92,6 @@ class Summary:
 
     @property
     def read(self) -> int:
-        """The number of records in all sources."""
         return sum(source.records for source in self.sources)
 
     @property
@@ -122,7 +121,6 @@ class Summary:
         }
 
     def parts(self) -> Iterator[str | Table]:
-        """Yield lines and tables for a terminal."""
         sizes, alike = self.groups.sizes(), self.groups.near_duplicates
         for file in self.files:
             yield f"{file.split:<12} {plural(file.rows, 'row')} in {plural(file.groups, 'group')}: {file.path}"

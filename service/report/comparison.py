@@ -65,7 +65,6 @@ class Comparison:
 
     @property
     def task(self) -> Task:
-        """The task of all files."""
         return self.files[0].task
 
     @cached_property
@@ -77,7 +76,6 @@ class Comparison:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """The headings of the metrics by name."""
         return {name: heading for name, _, heading in self.metrics.values()}
 
     @cached_property
@@ -136,7 +134,6 @@ class Comparison:
 
     @cached_property
     def overall(self) -> list[tuple[int, Difference]]:
-        """The differences over all pairs."""
         return list(self.differences(self.blocks[0]))
 
     def tables(self) -> list[Table]:
@@ -288,7 +285,6 @@ class Comparison:
         return csv_text(lines)
 
     def page(self) -> str:
-        """Return the comparison as one self-contained HTML page."""
         options = {name: value for name, value in self.files[0].options.items() if value is not None}
         means, differences, *agreement = self.tables()
         failures = [

@@ -124,7 +124,6 @@ class Sample(NamedTuple):
         return self.evaluation.corpus(rows) if self.evaluation.corpus is not None else {}
 
     def value(self, name: str) -> float | None:
-        """Return the value of a metric over the pairs."""
         if self.samples is not None and self.is_mean_of_means(name):
             means = [mean_of(self.values(column)) for column in self.evaluation.over[name]]
             return None if None in means else sum(mean for mean in means if mean is not None) / len(means)

@@ -88,7 +88,6 @@ class EvaluatedFile:
 
     @property
     def titles(self) -> dict[str, str]:
-        """The headings of the metrics by name."""
         return {name: heading for name, _, heading in self.metrics}
 
     def tables(self) -> list[Table]:
@@ -107,7 +106,6 @@ class EvaluatedFile:
             yield from (self.group(field, value) for value in self.result.by[field])
 
     def everything(self) -> Part:
-        """Return all records."""
         return Part("all", np.arange(len(self.answers.records)), self.result.aggregate, self.result.counts)
 
     def group(self, field: str, value: str) -> Part:
@@ -233,7 +231,6 @@ class EvaluatedFile:
             yield [location.number, record_id(record), *labels, *values, failed.get(row, "")]
 
     def page(self) -> str:
-        """Return the report as one self-contained HTML page."""
         options = {name: value for name, value in self.options.items() if value is not None}
         name = source_title(self.source)
         ranks = mean_ranks(self)

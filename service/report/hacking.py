@@ -183,11 +183,9 @@ class Tallies:
         return [name for name, tally in self.by_sign.items() if tally.number]
 
     def share(self, name: str) -> float:
-        """Return the share of the responses that show a sign."""
         return self.by_sign[name].number / max(self.responses, 1)
 
     def mean_without(self, name: str) -> float | None:
-        """Return the mean reward of the responses that do not show a sign."""
         tally = self.by_sign[name]
         without = self.responses - tally.number
         return (self.rewards - tally.rewards) / without if without else None

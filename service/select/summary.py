@@ -47,7 +47,6 @@ class Summary:
 
     @property
     def written(self) -> int:
-        """The number of rows in the output."""
         return len(self.choice.picked)
 
     @property
@@ -74,7 +73,6 @@ class Summary:
         return [reward for reward, group in zip(rows.rewards, rows.groups, strict=True) if group not in dropped]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all figures."""
         reader, choice = self.reader, self.choice
         options = self.options._asdict()
         return {
@@ -99,7 +97,6 @@ class Summary:
         }
 
     def parts(self) -> Iterator[str | Table]:
-        """Yield lines and tables for a terminal."""
         figures, reader, groups = self.as_json(), self.reader, self.groups
         noun = "pair" if self.options.mode == "pairs" else "response"
         rows_kept = "" if self.options.mode == "curriculum" else f"{plural(self.written, noun)} from "

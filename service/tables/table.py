@@ -108,7 +108,6 @@ class Table:
         return [("Markdown", self.markdown()), ("LaTeX", self.latex()), ("CSV", self.csv())]
 
     def drawn(self) -> RichTable:
-        """Return the table for a terminal."""
         from rich import box
         from rich.table import Table as RichTable
 
