@@ -25,6 +25,8 @@ __all__ = [
     "NotInstalled",
     "Offence",
     "ScoringError",
+    "UnreadableInput",
+    "UsageError",
     "did_you_mean",
     "one_of",
     "row_of",
@@ -126,3 +128,11 @@ class NotInstalled(ScoringError):
     def advice(self) -> tuple[Issue, ...]:
         pairs = zip(self.issues, self.remedies, strict=True)
         return tuple(issue._replace(detail=with_remedy(issue.detail, remedy)) for issue, remedy in pairs)
+
+
+class UsageError(AssayError):
+    """A file or an option that a command cannot use; the message says what to do."""
+
+
+class UnreadableInput(UsageError):
+    """A file that no command reads as it is."""

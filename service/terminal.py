@@ -1,4 +1,4 @@
-"""Tables, colour and progress for people at a terminal; plain text without wrapping for pipes and files.
+"""Messages, listings and progress for people at a terminal; plain text without wrapping for pipes and files.
 
 Rich is imported on first use: `assay --help` does without it.
 """
@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-__all__ = ["Listing", "Progress", "compiling", "say", "show", "table", "visible", "watched_start"]
+__all__ = ["Listing", "Progress", "compiling", "printable", "say", "show", "visible", "watched_start"]
 
 MAX_LISTED = 5
 """Rows of each reason that a `Listing` prints."""
@@ -52,9 +53,24 @@ def visible(text: str) -> str:
     return text.translate(CONTROLS)
 
 
+UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Unicode categories of characters that may control a terminal, or change the direction of its text."""
+
+
+def printable(text: str) -> str:
+    """Replace every character of the text that could control a terminal."""
+    return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
+
+
 def say(text: str, err: bool = False) -> None:
     """Print a message for people, which may name parts of files, to standard output or standard error."""
     click.echo(visible(text), err=err)
+
+
+class Drawable(Protocol):
+    """A table, which Rich draws."""
+
+    def drawn(self) -> RichTable: ...
 
 
 def console_for(error: bool) -> Console:
@@ -74,37 +90,20 @@ def console_for(error: bool) -> Console:
     )
 
 
-def show(*parts: str | Table, error: bool = False) -> None:
+def show(*parts: str | Drawable, error: bool = False) -> None:
     """Print texts and tables to standard output, or standard error, each on lines of its own."""
     from rich.measure import Measurement
-    from rich.table import Table
 
     console = console_for(error)
-    for part in parts:
-        if isinstance(part, Table):  # rather too wide than with numbers that are cut
+    drawn = [visible(part) if isinstance(part, str) else part.drawn() for part in parts]
+    for part in drawn:
+        if not isinstance(part, str):  # too wide rather than with truncated numbers
             least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
             console.width = max(console.width, least)
     with console.capture() as captured:
-        console.print(*(visible(part) if isinstance(part, str) else part for part in parts), sep="\n")
+        console.print(*drawn, sep="\n")
     text = "\n".join(line.rstrip() for line in captured.get().splitlines())
     click.echo(text, err=error, color=None if console.is_terminal else False)
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """Return a table whose first `left` columns are text, aligned left, and the others numbers."""
-    from rich import box
-    from rich.table import Table
-
-    heads, rows = [visible(head) for head in heads], [[visible(cell) for cell in row] for row in rows]
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
-    for k, head in enumerate(heads):
-        # Rich before 14.3 adds padding to the least width also where it draws none: at the left of the first column.
-        words = [word for row in rows for word in row[k].split()] if k >= max(left, 1) else []
-        width = max(map(len, words), default=None)
-        drawn.add_column(head, justify="left" if k < left else "right", overflow="fold", min_width=width)
-    for row in rows:
-        drawn.add_row(*row)
-    return drawn
 
 
 class Listing:

@@ -6,16 +6,20 @@ Of each rollout, only numbers are kept: its rewards, its metrics and the number 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from ..errors import InvalidReference, Issue
 from ..evaluate.evaluation import task_named
 from ..evaluate.paper import ProtocolPair, measure
 from ..evaluate.task import ignore_progress
+from ..files.complete_output import json_output
+from ..files.formats import is_columnar
 from ..files.records import FileRecord
 from ..files.reference_text import reference_text
 from ..files.row_tasks import RowTasks, with_valid_references
@@ -30,7 +34,7 @@ from ..rewards.scores import Scores
 from ..scoring.column_scorer import ColumnScorer
 from .grids import Configuration, Grid
 
-__all__ = ["METRICS", "Piece", "Rewards", "score_pieces"]
+__all__ = ["METRICS", "Piece", "Rewards", "reward_output", "score_pieces"]
 
 METRICS = {
     "step_m": "Step-M",
@@ -64,7 +68,9 @@ class Rewards:
     def __init__(self, grid: Grid) -> None:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
-        self.unavailable = {k: what for k, one in enumerate(grid.configurations) if (what := what_lacks(one))}
+        self.unavailable = {
+            k: what for k, configuration in enumerate(grid.configurations) if (what := what_lacks(configuration))
+        }
         """What configurations that cannot be computed lack, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
@@ -101,7 +107,7 @@ class Rewards:
         for name, values in piece.metrics.items():
             self.metrics[name].add(values)
         self._groups.append(np.array(piece.groups, np.int64))
-        self.faults.update(one.fault.reason for one in piece.rollouts if one.fault is not None)
+        self.faults.update(rollout.fault.reason for rollout in piece.rollouts if rollout.fault is not None)
 
 
 def what_lacks(configuration: Configuration) -> str:
@@ -155,11 +161,11 @@ def score_pieces(
             else:
                 rewards.others[task] += 1
         scores, measured = with_valid_references(score, rollouts)
-        groups = [rewards.number(one.group) for one in rollouts if one.fault is None]
+        groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
-        found = Piece(rollouts, scores, metrics, groups, len(piece), sum(one.size for one in piece))
-        rewards.add(found)
-        yield found
+        results = Piece(rollouts, scores, metrics, groups, len(piece), sum(record.size for record in piece))
+        rewards.add(results)
+        yield results
 
 
 def of_texts(configuration: Configuration, batch: Batch) -> Scores:
@@ -183,3 +189,54 @@ def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, 
     if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
         rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
     return rollout, SCORE
+
+
+@contextmanager
+def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Callable[[Piece], None]]:
+    """Yield a function that writes the rows of a piece; raises OSError if the output cannot be written.
+
+    kind: how the rows of the input are located: `line`, `record` or `row`.
+    """
+    if is_columnar(fmt):
+        import pyarrow as pa  # needs the extra
+
+        from ..files.columns.results import column_output, error_field
+
+        schema = schema_of(grid, kind, error_field(numbered=False))
+        with column_output(target, fmt, schema) as write_table:
+            yield lambda piece: write_table(pa.Table.from_pylist(list(rows_of(piece, grid)), schema))
+        return
+    with json_output(target, fmt) as write:
+        yield lambda piece: write([orjson.dumps(row) for row in rows_of(piece, grid)])
+
+
+def schema_of(grid: Grid, kind: str, error: Any) -> Any:
+    """Return the schema of columns; signatures of the configurations are the metadata of their fields."""
+    import pyarrow as pa
+
+    rewards = [
+        pa.field(configuration.name, pa.float64(), metadata={"signature": configuration.identity["signature"]})
+        for configuration in grid.configurations
+    ]
+    metrics = [pa.field(name, pa.float64()) for name in METRICS]
+    numbers = [pa.field(name, pa.int64()) for name in (kind, "group")]
+    structs = [pa.field("rewards", pa.struct(rewards)), pa.field("metrics", pa.struct(metrics))]
+    return pa.schema([*numbers, *structs, error])
+
+
+def rows_of(piece: Piece, grid: Grid) -> Iterator[dict[str, Any]]:
+    """Yield a row for each rollout: its location, and its rewards and metrics or its error."""
+    names = [configuration.name for configuration in grid.configurations]
+    nothing = [None] * len(piece.groups)
+    columns = (nothing if scores is None else scores.rewards.tolist() for scores in piece.scores)
+    rewards = zip(*columns, strict=True)
+    metrics = zip(*(piece.metrics[name].tolist() for name in METRICS), strict=True)
+    results = zip(piece.groups, rewards, metrics, strict=True)
+    for rollout in piece.rollouts:
+        location = {rollout.location.kind: rollout.location.number}
+        if rollout.fault is not None:
+            yield {**location, "error": rollout.fault._asdict()}
+            continue
+        group, values, measured = next(results)
+        named = dict(zip(names, values, strict=True))
+        yield {**location, "group": group, "rewards": named, "metrics": dict(zip(METRICS, measured, strict=True))}

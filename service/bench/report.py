@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..scoring.threads import usable_cores
-from ..terminal import table
+from ..tables.table import Row, Table
 from ..version import VERSION
 from . import TITLES
 from .measure import Timing
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = [
     "RATIOS",
@@ -61,7 +58,6 @@ class Ratio(NamedTuple):
 
     @property
     def goal(self) -> str | None:
-        """The goal as text."""
         return "{} {:g}".format(*self.bound) if self.bound else None
 
     def met(self, ratio: float) -> bool | None:
@@ -106,14 +102,14 @@ class Finding(NamedTuple):
 def findings(timings: Sequence[Timing]) -> list[Finding]:
     """Return every ratio whose two benchmarks were measured."""
     by_name = {timing.name: timing for timing in timings}
-    found = []
+    measured = []
     for ratio in RATIOS:
         if ratio.of in by_name and ratio.over in by_name:
             of, over = by_name[ratio.of], by_name[ratio.over]
             each = [above / below for above, below in zip(of.seconds, over.seconds, strict=True)]
             cpu = of.cpu_seconds / over.cpu_seconds if ratio.cpu and of.cpu_seconds and over.cpu_seconds else None
-            found.append(Finding(ratio, median(each), min(each), max(each), cpu))
-    return found
+            measured.append(Finding(ratio, median(each), min(each), max(each), cpu))
+    return measured
 
 
 def machine() -> dict[str, Any]:
@@ -144,7 +140,7 @@ class Results(NamedTuple):
 def results_json(results: Results) -> dict[str, Any]:
     """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
-        "ratios": {found.ratio.name: ratio_json(found) for found in findings(results.timings)},
+        "ratios": {finding.ratio.name: ratio_json(finding) for finding in findings(results.timings)},
         "batch": dict(results.batch),
         "machine": machine(),
         "load_average": results.load,
@@ -153,15 +149,10 @@ def results_json(results: Results) -> dict[str, Any]:
     }
 
 
-def ratio_json(found: Finding) -> dict[str, Any]:
-    return {
-        "median": found.median,
-        "low": found.low,
-        "high": found.high,
-        "cpu": found.cpu,
-        "goal": found.ratio.goal,
-        "met": found.ratio.met(found.median),
-    }
+def ratio_json(measured: Finding) -> dict[str, Any]:
+    ratio, *_ = measured
+    numbers = {name: value for name, value in measured._asdict().items() if name != "ratio"}
+    return {**numbers, "goal": ratio.goal, "met": ratio.met(measured.median)}
 
 
 def benchmark_json(timing: Timing) -> dict[str, Any]:
@@ -177,8 +168,8 @@ def benchmark_json(timing: Timing) -> dict[str, Any]:
 
 def as_parts(results: Results) -> list[str | Table]:
     """Return the results as lines and tables for a terminal."""
-    found = findings(results.timings)
-    ratios: list[str | Table] = ["", ratio_table(found)] if found else []
+    measured = findings(results.timings)
+    ratios: list[str | Table] = ["", ratio_table(measured)] if measured else []
     return [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
         "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
@@ -190,24 +181,23 @@ def as_parts(results: Results) -> list[str | Table]:
     ]
 
 
-def ratio_table(found: Sequence[Finding]) -> Table:
+def ratio_table(measured: Sequence[Finding]) -> Table:
     rows = []
-    for one in found:
-        missed = "missed" if one.ratio.met(one.median) is False else ""
-        cpu = "" if one.cpu is None else f"{one.cpu:.2f}"
-        span = f"{one.low:.2f} to {one.high:.2f}"
-        rows.append([one.ratio.title, f"{one.median:.2f}", span, cpu, one.ratio.goal or "", missed])
-    return table(["ratio", "median", "range", "CPU", "goal", ""], rows)
+    for ratio, middle, low, high, cpu in measured:
+        missed = "missed" if ratio.met(middle) is False else ""
+        shown = "" if cpu is None else f"{cpu:.2f}"
+        rows.append([ratio.title, f"{middle:.2f}", f"{low:.2f} to {high:.2f}", shown, ratio.goal or "", missed])
+    return Table(["ratio", "median", "range", "CPU", "goal", ""], rows)
 
 
 def benchmark_table(timings: Sequence[Timing]) -> Table:
-    rows = []
+    rows: list[Row] = []
     for timing in timings:
         cpu, client, milliseconds = timing.cpu_seconds, timing.client_share, 1000 * timing.responses
         rows.append(
             [
                 timing.title,
-                f"{timing.responses:,}",
+                timing.responses,
                 f"{timing.rate:,.0f}",
                 f"{milliseconds * median(timing.seconds):,.1f} ms",
                 "" if cpu is None else f"{milliseconds * cpu:,.1f} ms",
@@ -215,24 +205,23 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
                 "" if client is None else f"{100 * client:.0f} %{' !' if is_busy(timing) else ''}",
             ]
         )
-    return table(["benchmark", "responses", "per s", "median", "CPU", "spread", "client"], rows)
+    return Table(["benchmark", "responses", "per s", "median", "CPU", "spread", "client"], rows)
 
 
 def notes(results: Results) -> list[str]:
     """Return notes on the figures."""
-    known = machine()
+    here = machine()
     lines = [f"{TITLES[name]} is not measured: {reason}" for name, reason in results.skipped.items()]
-    if any(found.ratio.met(found.median) is False for found in findings(results.timings)):
+    if any(finding.ratio.met(finding.median) is False for finding in findings(results.timings)):
         lines.append(MISSED)
     if any(map(is_busy, results.timings)):
         lines.append("! the load generator used more than 90 % of a core: the server may be faster than this")
-    if results.load is not None and results.load > BUSY_MACHINE * known["cores"]:
+    if results.load is not None and results.load > BUSY_MACHINE * here["cores"]:
         lines.append(f"the machine was busy before (load average {results.load:.1f}): rely on the CPU ratios")
     lines.append("CPU is the CPU time of the process that does the work; all other times are wall time.")
-    lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**known))
+    lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**here))
     return lines
 
 
 def is_busy(timing: Timing) -> bool:
-    """Return whether the load generator may have been the bottleneck."""
     return timing.client_share is not None and timing.client_share > BUSY_CLIENT

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..explain.numbers import format_number, plural
 from ..rewards.scores import NO_SPREAD
 from ..settings import ScoreSettings
+from ..wording import format_number, plural
 from .earnings import Earned
 from .gold import GoldAnswers
 

@@ -1,54 +1,119 @@
-"""The report on a checked data set as one self-contained HTML page."""
+"""The result on a checked data set, for a terminal and as one self-contained HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
-from ..explain.numbers import first_n, plural
 from ..files.formats import source_title
 from ..files.rows.rows import Place
-from ..report.rendering import render
+from ..tables.page import render
+from ..tables.table import Cell, Row, Table
+from ..wording import first_n, fixed, format_number, plural, share
 from .data_set import DataSet
+from .earnings import Earned
 from .policies import POLICIES
-from .tables import gates_table, policies_table, words_table
 
-__all__ = ["page"]
+__all__ = ["page", "terminal_parts"]
+
+MAX_WORDS = 12
+"""Words that the terminal lists."""
 
 MAX_LISTED = 100
-"""Maximum number of words, pairs and contradictory prompts that are listed."""
+"""Maximum number of words, pairs and contradictory prompts that are listed in the page."""
 
 MAX_ROWS = 4
-"""Maximum number of rows that one of them names."""
+"""Maximum number of rows that one entry names."""
 
 
-def page(data: DataSet, command: str, moment: datetime | None = None) -> str:
+def gates_table(data: DataSet) -> Table:
+    """Return how many gold answers pass at which min_coverage, and what they earn."""
+    configured, suggested = data.scorer.settings.min_coverage, data.gold.suggested()
+    rows: list[Row] = []
+    for level in data.gold.levels():
+        marks = ["configured"] if level.min_coverage == configured else []
+        marks += ["suggested"] if suggested is not None and level.min_coverage == suggested.min_coverage else []
+        passed, reward = share(level.passed, data.gold.number), fixed(level.mean_reward)
+        rows.append([format_number(level.min_coverage), level.passed, passed, reward, ", ".join(marks)])
+    return Table(["min_coverage", "pass", "share", "mean reward", ""], rows)
+
+
+def policies_table(data: DataSet) -> Table:
+    """Return what every policy earns beside the gold answers."""
+    gold, *policies = data.policies()
+    notes = []
+    if gold.rewards.standard_error is not None or policies[0].rewards.standard_error is not None:
+        notes.append("±: standard error of the mean over the records.")
+    number = max(earned.rewards.number for earned in (gold, *policies))
+    for earned in policies:
+        if earned.mean_of_answered is None:
+            notes.append(f"{earned.policy.title}: no record names one.")
+        elif earned.answered < earned.rewards.number:
+            notes.append(
+                f"{earned.policy.title}: {earned.answered:,} of {plural(number, 'record')} name one, and earn "
+                f"{fixed(earned.mean_of_answered)}; the others count as empty responses."
+            )
+    return Table(
+        ["", "mean reward", "pass", "versus gold"], [policy_row(earned) for earned in (gold, *policies)], notes=notes
+    )
+
+
+def policy_row(earned: Earned) -> Row:
+    mean, error, difference = earned.rewards.mean, earned.rewards.standard_error, earned.gold_difference
+    if mean is None:
+        return [earned.policy.title, None, None, None]
+    reward = Cell(fixed(mean), "" if error is None else fixed(error))
+    versus = None if difference is None else f"{difference:+z.4f}".replace("-", "−")
+    return [earned.policy.title, reward, share(earned.passed, earned.rewards.number), versus]
+
+
+def terminal_parts(data: DataSet) -> Iterator[str | Table]:
+    """Yield what the terminal shows after the findings."""
+    if data.gold.number:
+        yield gates_table(data)
+        if data.gold.words:
+            words = [f"{word} ({count:,})" for word, count, _ in data.gold.failing_words()]
+            yield f"Words that they leave out: {first_n(words, MAX_WORDS)}"
+        yield ""
+    if data.policies()[1].rewards.number:
+        policies = policies_table(data)
+        yield policies
+        yield from (*policies.notes, "")
+    for advice in data.advice():
+        yield f"{'' if advice.good else 'warning: '}{advice.text}"
+    if data.no_duplicates:
+        yield f"Near-duplicates were not searched for. {data.no_duplicates}"
+
+
+def page(data: DataSet, command: str) -> str:
     """Return the HTML of the report."""
-    names = list(map(source_title, data.sources))
+    words = [(word, count, str(place)) for word, count, place in data.gold.failing_words()[:MAX_LISTED]]
+    reasons = [
+        (reason, "invalid" if kind == "error" else "warning", count)
+        for (kind, reason), count in data.reasons.most_common()
+    ]
+    pairs = [
+        (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second)) for pair in data.pairs[:MAX_LISTED]
+    ]
+    contradictions = [
+        (listed(entry.rows[0]), "; ".join(map(listed, entry.rows[1:]))) for entry in data.contradictions[:MAX_LISTED]
+    ]
     return render(
         "checked.html",
-        moment or datetime.now(UTC),
         data=data,
-        name=first_n(names, MAX_ROWS),
+        name=first_n([source_title(source) for source in data.sources], MAX_ROWS),
         command=command,
         verdict=list(verdict(data)),
         gates=gates_table(data),
-        words=words_table(data, MAX_LISTED),
+        words=Table(["word", "answers", "first"], words, title="Words that the prose leaves out"),
         policies=policies_table(data),
-        constructions=[(policy.title, policy.construction) for policy in POLICIES],
-        reasons=[
-            (reason, "invalid" if kind == "error" else "warning", f"{count:,}")
-            for (kind, reason), count in data.reasons.most_common()
-        ],
-        pairs=[
-            (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second))
-            for pair in islice(data.pairs, MAX_LISTED)
-        ],
-        contradictions=[
-            (listed(rows[0]), "; ".join(map(listed, rows[1:])))
-            for rows in (one.rows for one in islice(data.contradictions, MAX_LISTED))
-        ],
+        constructions=Table(
+            [], [(policy.title, policy.construction) for policy in POLICIES], title="Policies", wide=True
+        ),
+        reasons=Table(["reason", "", "rows"], reasons, title="Findings by reason", code=True),
+        pairs=Table(["of", "similarity", "rows", "rows of another split"], pairs, title="Near-duplicates", wide=True),
+        contradictions=Table(
+            ["rows", "rows with other steps"], contradictions, title="Contradictory references", wide=True
+        ),
         most=MAX_LISTED,
     )
 
@@ -62,10 +127,8 @@ def verdict(data: DataSet) -> Iterator[tuple[str, bool]]:
     if data.contradictions:
         yield f"{plural(len(data.contradictions), 'prompt')} with references that differ in their steps.", False
     if data.splits:
-        found = len(data.pairs)
-        yield f"{plural(found, 'pair')} of near-duplicates across splits.", not found
+        yield f"{plural(len(data.pairs), 'pair')} of near-duplicates across splits.", not data.pairs
 
 
-def listed(places: list[Place]) -> str:
-    """Return the first of these rows, and how many more there are."""
-    return first_n([str(place) for place in places], MAX_ROWS)
+def listed(places: Sequence[Place]) -> str:
+    return first_n(places, MAX_ROWS)

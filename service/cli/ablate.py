@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import ScoringError
-from ..explain.numbers import plural
 from ..files.field_names import objects_among, peek
 from ..files.formats import format_of, is_columnar, source_name
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
+from ..wording import plural
 from .file_options import (
     OUTPUT,
     SOURCE,
@@ -211,7 +211,7 @@ def output_of(source: RolloutFile, grid: Grid, target: str | None, fmt: str) -> 
     if target is None:
         yield lambda piece: None
         return
-    from ..ablate.output import reward_output
+    from ..ablate.rewards import reward_output
 
     kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
     with reward_output(target, fmt, grid, kind) as write_piece:
@@ -230,12 +230,10 @@ def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:
-    from ..ablate.page import page
-
     return {
         "json": ablation.document,
-        "html": lambda: page(ablation).encode(),
-        "markdown": lambda: ablation.text_table().markdown().encode(),
-        "latex": lambda: ablation.text_table().latex().encode(),
-        "csv": lambda: ablation.text_table().csv().encode(),
+        "html": lambda: ablation.page().encode(),
+        "markdown": lambda: ablation.table().markdown().encode(),
+        "latex": lambda: ablation.table().latex().encode(),
+        "csv": lambda: ablation.table().csv().encode(),
     }

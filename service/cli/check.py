@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ..explain.numbers import plural
 from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
+from ..wording import plural
 from .file_options import (
     SOURCE,
     claim_outputs,
@@ -95,9 +95,8 @@ def command(
     """
     from ..check.data_set import DataSet
     from ..check.findings import Rules
-    from ..check.page import page
+    from ..check.page import page, terminal_parts
     from ..check.rows import FieldNames, open_checked_rows
-    from ..check.tables import terminal_parts
     from ..files.row_tasks import RowTasks
 
     formats = [format_of(source, input_format, "--input-format") for source in sources]

@@ -11,7 +11,8 @@ import orjson
 
 from ..conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
-from ..terminal import say, show, table
+from ..tables.table import Table
+from ..terminal import say, show
 from ..version import VERSION
 from .options import Command, CommandError, echo_json, names_in
 
@@ -118,9 +119,8 @@ def _answers(engine: str | None, cases: list[Vector], timeout: float) -> tuple[M
 
 
 def _print(comparison: Comparison, problems: list[str], engine: str, exact: bool) -> None:
-    rows = [(group, f"{comparison.passed[group]:,}", f"{count:,}") for group, count in comparison.cases.items()]
-    rows.append(("all", f"{comparison.passed.total():,}", f"{comparison.cases.total():,}"))
-    show(table(["vectors", "passed", "of"], rows))
+    rows = [(group, comparison.passed[group], count) for group, count in comparison.cases.items()]
+    show(Table(["vectors", "passed", "of"], [*rows, ("all", comparison.passed.total(), comparison.cases.total())]))
     lines = ["", f"{engine}, {'bit by bit' if exact else 'within 1e-9'}"]
     lines += [f"the engine: {problem}" for problem in problems]
     if comparison.left_out:

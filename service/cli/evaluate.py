@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ScoringError, one_of
+from ..extras import in_this_shell
 from ..files.formats import format_of, source_name
 from ..files.rows.rows import DocumentError
-from ..terminal import Progress, say, show
+from ..tables.table import with_notes
+from ..terminal import Listing, Progress, say, show
 from .file_options import (
     SOURCE,
     claim_outputs,
@@ -27,13 +32,19 @@ from .file_options import (
 from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
-    from ..report.comparison.agreement import Agreement
-    from ..report.comparison.compared_files import ComparedFiles
+    from ..report.agreement import Agreement
+    from ..report.comparison import ComparedFiles
     from ..report.evaluated_file import EvaluatedFile
 
 __all__ = ["command"]
 
 USUAL_GROUPS = ("level", "type")
+
+NOT_LISTED = ("metrics", "by", "reward")
+"""Options of tasks that have flags here, or are of rewards only."""
+
+Row = tuple[str, str, str]
+"""Where a row is, why it is left out as a sentence, and the reason."""
 
 
 @click.command(
@@ -125,8 +136,7 @@ def command(
     With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
     prompt; a record without a pair is listed, and the exit code is 1.
     """
-    from ..report.comparison.compared_files import ComparedFiles
-    from ..report.evaluation_output import contents_of, list_left_out, print_notes, print_warnings
+    from ..report.comparison import ComparedFiles
 
     targets = document_targets(flags)
     outputs = [(f"--{kind}", target) for kind, target in targets.items()]
@@ -140,33 +150,41 @@ def command(
     chosen = list(names_in(metrics)), list(names_in(by))
     formats = [format_of(source, input_format, "--input-format") for source in sources]
     try:
-        evaluated = _evaluate(
+        files = _evaluate(
             sources, formats, name, options, chosen, mapping=dict(fields), max_line_bytes=max_line_bytes, quiet=quiet
         )
-        agreement = _agreement(evaluated, models, list(names_in(labels)))
+        agreement = _agreement(files, models, list(names_in(labels)))
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
-    output: EvaluatedFile | ComparedFiles = replace(evaluated[0], agreement=agreement)
-    if len(evaluated) > 1:
+    output: EvaluatedFile | ComparedFiles = replace(files[0], agreement=agreement)
+    if len(files) > 1:
         first = models.index(baseline or models[0])
-        output = ComparedFiles(models, evaluated, first, resamples, seed, drawn, agreement=agreement)
-    for file in evaluated:
-        print_warnings(file)
+        output = ComparedFiles(
+            names=models,
+            files=files,
+            baseline=first,
+            resamples=resamples,
+            seed=seed,
+            drawn=drawn,
+            agreement=agreement,
+        )
+    for evaluated in files:
+        print_warnings(evaluated)
     write_documents(targets, contents_of(output))
     with_table = "-" not in targets.values()
     if with_table:
-        show(*output.parts())
-        say(f"\n{evaluated[0].result.signature}")
-    for file in evaluated:
-        print_notes(file, quiet, with_table, len(evaluated) > 1)
-    left_out = list_left_out(output, evaluated)
-    if left_out or any(file.invalid_rows() or file.result.unavailable for file in evaluated):
+        show(*with_notes(output.tables()))
+        say(f"\n{files[0].result.signature}")
+    for evaluated in files:
+        print_notes(evaluated, quiet, with_table, len(files) > 1)
+    left_out = print_left_out(output, files)
+    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in files):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
 def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the names of the models, by default the names of their files."""
-    from ..report.comparison.compared_files import distinct_names
+    from ..report.comparison import distinct_names
 
     if names and len(names) != len(sources):
         raise click.UsageError(f"--name is needed for each file: {len(names)} for {len(sources)}")
@@ -217,8 +235,16 @@ def _evaluate(
     with Progress(len(records), quiet) as progress:
         for source, answers in zip(sources, read, strict=True):
             evaluation = task.evaluate(answers.records, checked, _advance_of(progress))
-            result = result_of(task, answers.records, checked, evaluation)
-            evaluated.append(EvaluatedFile(source, task, shown, answers, evaluation, result, command=command_line()))
+            file = EvaluatedFile(
+                source=source,
+                task=task,
+                options=shown,
+                answers=answers,
+                evaluation=evaluation,
+                result=result_of(task, answers.records, checked, evaluation),
+                command=command_line(),
+            )
+            evaluated.append(file)
     if not quiet:
         seconds = time.perf_counter() - started
         say(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)
@@ -240,11 +266,10 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
     return advance
 
 
-def _agreement(evaluated: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
-    from ..report.comparison.agreement import Labelled, agreement_of
+def _agreement(files: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
+    from ..report.agreement import Labelled, agreement_of
 
-    pairs = zip(models, evaluated, strict=True)
-    labelled = [Labelled(name, file.answers.records, file.result) for name, file in pairs]
+    labelled = [Labelled(name, file.answers.records, file.result) for name, file in zip(models, files, strict=True)]
     return agreement_of(labelled, labels) if labels else None
 
 
@@ -263,7 +288,80 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
 
 def _list(ctx: click.Context, requested: bool) -> None:
     if requested and not ctx.resilient_parsing:
-        from ..report.evaluation_output import print_tasks
-
         print_tasks()
         ctx.exit()
+
+
+def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[], bytes]]:
+    return {
+        "json": output.document,
+        "html": lambda: output.page().encode(),
+        "markdown": lambda: "\n".join(table.markdown() for table in output.tables()).encode(),
+        "latex": lambda: "\n".join(table.latex() for table in output.tables()).encode(),
+        "csv": lambda: output.csv().encode(),
+    }
+
+
+def print_warnings(evaluated: EvaluatedFile) -> None:
+    """Print a warning if the file is empty, and those of the evaluation."""
+    if not evaluated.answers.records and not evaluated.answers.faults:
+        say(f"warning: {evaluated.source} has no records", err=True)
+    for sentence in evaluated.result.warnings:
+        say(f"warning: {evaluated.source}: {in_this_shell(sentence)}", err=True)
+
+
+def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several: bool) -> None:
+    """Print notes on the result of a file, with its name if there are several; invalid rows even if quiet."""
+    name = source_name(evaluated.source)
+    print_rows((location.within(name), sentence, reason) for location, reason, sentence in evaluated.invalid_rows())
+    if quiet:
+        return
+    start = f"note: {name}: " if several else "note: "
+    for field, source in evaluated.answers.aliases.items():
+        say(f"{start}{field} was read from the field {Path(source).name}", err=True)
+    for metrics, reason in () if with_table else evaluated.unavailable():
+        say(f"{start}{metrics}: not computed. {in_this_shell(reason)}", err=True)
+    answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
+    for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
+        what = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
+        say(f"{start}{what}: {evaluated.task.failures[reason]}", err=True)
+
+
+def print_left_out(output: EvaluatedFile | ComparedFiles, files: Sequence[EvaluatedFile]) -> int:
+    """List records without a pair, and labels that are not numbers; return how many there are."""
+    invalid = output.agreement.invalid if output.agreement else {}
+    labels = (
+        (files[k].where(row), f"{label} is not a number", "invalid_label")
+        for label, rows in invalid.items()
+        for k, row in rows
+    )
+    return print_rows([*output.left_out(), *labels])
+
+
+def print_rows(rows: Iterable[Row]) -> int:
+    listing = Listing(partial(say, err=True), "--json")
+    for where, sentence, reason in rows:
+        listing.add(f"{where}: {sentence} ({reason})", reason)
+    listing.close()
+    return listing.counts.total()
+
+
+def print_tasks() -> None:
+    """Print every task with its metrics and options."""
+    from ..evaluate.evaluation import every_task
+
+    for task in every_task():
+        say(f"{task.name}\n    {task.description}")
+        for metric in task.metrics:
+            say(f"    {metric.name:<24}{metric.description}{'' if metric.default else ' By name only.'}")
+        for name, field in task.options.model_json_schema()["properties"].items():
+            if name not in NOT_LISTED:
+                say(f"    --option {name:<20} {described(field)}")
+
+
+def described(field: Mapping[str, Any]) -> str:
+    choices = [", ".join(field["enum"])] if "enum" in field else []
+    default = field.get("default")
+    defaults = [f"default: {json.dumps(default).strip(chr(34))}"] if default not in (None, []) else []
+    values = "; ".join(choices + defaults)
+    return f"{field.get('description', '')}{f'  [{values}]' if values else ''}".strip()

@@ -13,7 +13,7 @@ import click
 
 from ..errors import ScoringError
 from ..files.field_names import FieldError, find_fields
-from ..files.formats import EXTENSIONS, FORMATS, UnreadableInput, is_columnar
+from ..files.formats import EXTENSIONS, FORMATS, is_columnar
 from ..files.output_file import claim, write_document
 from ..files.rows.rows import DocumentError, Fields
 from ..files.rows.wrong_files import WrongFile
@@ -53,12 +53,12 @@ class SourcePath(click.Path):
         super().__init__(exists=True, allow_dash=True)
 
     def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; raises UnreadableInput for a folder, and names a file in it."""
+        """Return the path; raises CommandError for a folder, and names a file in it."""
         path = str(super().convert(value, parameter, ctx))
         if path != "-" and os.path.isdir(path):
             files = sorted(name for name in os.listdir(path) if os.path.splitext(name)[1].lower() in EXTENSIONS)
             such = f", such as {os.path.join(path, files[0])}" if files else ""
-            raise UnreadableInput(f"{path}: it is a folder; name a file in it{such}")
+            raise CommandError(f"{path}: it is a folder; name a file in it{such}")
         return path
 
 

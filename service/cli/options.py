@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
-from ..errors import Issue, ScoringError, one_of
+from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
 from ..extras import in_this_shell
 from ..files.output_file import release_claims, what_was_written
 from ..interruption import ended_by_signals
@@ -77,8 +77,13 @@ class Command(click.Command):
         """Run the command; a signal ends it as Ctrl-C does, so that its outputs are cleaned up."""
         if self.serves:
             return super().invoke(ctx)
-        with claimed_outputs(), ended_by_signals():
-            return super().invoke(ctx)
+        try:
+            with claimed_outputs(), ended_by_signals():
+                return super().invoke(ctx)
+        except UnreadableInput as error:
+            raise CommandError(str(error)) from None
+        except UsageError as error:
+            raise click.UsageError(str(error), ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}

@@ -7,11 +7,11 @@ from typing import Any, get_args
 import click
 
 from ..errors import one_of
-from ..explain.numbers import plural
 from ..files.formats import FORMATS, format_of
 from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
 from ..terminal import say, show
+from ..wording import plural
 from .file_options import document_failure, file_errors
 from .options import SOME_FAILED, Command, CommandError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ...kernels.rules import PARAMETER_WEIGHT
 from ..settings import MAX_CONTENT, ScoreSettings
+from ..wording import format_number, format_reward, plural
 from .alignment import Alignment
-from .numbers import format_number, format_reward, plural
 from .schema import Content, Equation, Factor, FactorName, Order, Pair
 
 __all__ = ["combined", "equations_of", "factors_of"]

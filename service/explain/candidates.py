@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
+from ..wording import first_n, format_number
 from .edits.draft import Draft, DraftStep, StepPool, one_line
-from .numbers import first_n, format_number
 from .reading import KeyLine, Reading
 from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 

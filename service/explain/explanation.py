@@ -15,12 +15,12 @@ from ..rewards.scorer import Scorer
 from ..scoring.column_scorer import rules_of
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
+from ..wording import format_reward, format_reward_change
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .case import Case, case_of
 from .coverage import coverages, marks_of
 from .hints import hints_of
-from .numbers import format_reward, format_reward_change
 from .reading import Reading
 from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
 from .suggestions import search

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..settings import ScoreSettings
-from .numbers import format_reward
+from ..wording import format_reward
 from .reading import Reading, words_of
 from .schema import Coverage, Hint, Pair, Phrase
 from .text import canons

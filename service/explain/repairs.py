@@ -7,13 +7,13 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from ...kernels.reading.text_spans import ABSENT
+from ..wording import first_n
 from .candidates import draft_of, listed_steps, step_of
 from .case import Case
 from .coverage import coverages
 from .edits.draft import Draft, DraftStep
 from .edits.skeleton import skeleton_of
 from .edits.step_lines import MAX_LINE, LineRepair, line_repairs
-from .numbers import first_n
 from .reading import Reading, parsed_lines, read_response
 from .schema import Kind
 from .text import Text

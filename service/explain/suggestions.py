@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..rewards.scores import Scores
+from ..wording import format_reward, format_reward_change
 from .candidates import Candidate, EditCandidates
 from .case import Case
-from .numbers import format_reward, format_reward_change
 from .repairs import Repair, repaired
 from .schema import Change, Explanation, Kind, Suggestion
 

@@ -1,6 +1,6 @@
 """An explanation as text for a terminal, wrapped at its width.
 
-Colours are ANSI sequences, which `click.echo` strips if unwanted; those in texts of the response are replaced.
+Colours are ANSI sequences, which the command line strips if unwanted; those in texts of the response are replaced.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-
-import click
 
 from ..settings import MAX_CONTENT
-from .numbers import first_n, format_reward, format_reward_change, plural
+from ..terminal import printable
+from ..wording import first_n, format_reward, format_reward_change, plural
 from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
-__all__ = ["as_text", "printable"]
+__all__ = ["as_text"]
 
 BAR = 16
 """Characters of the longest bar of the waterfall."""
@@ -33,15 +31,16 @@ MAX_LINES = 60
 
 MAX_WORDS = 16
 
-UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories of characters that may control a terminal, or change the direction of its text."""
-
 Style = Callable[[str], str]
 
 
-def printable(text: str) -> str:
-    """Replace every character of the text that could control a terminal."""
-    return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
+def _styled(*codes: int) -> Style:
+    start = "".join(f"\x1b[{code}m" for code in codes)
+    return lambda text: f"{start}{text}\x1b[0m"
+
+
+_bold, _head, _dim = _styled(1), _styled(1, 4), _styled(2)
+_good, _bad, _strange = _styled(32), _styled(31), _styled(33)
 
 
 def as_text(explanation: Explanation, width: int | None = None) -> str:
@@ -50,7 +49,7 @@ def as_text(explanation: Explanation, width: int | None = None) -> str:
     page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
     sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
     texts = ("\n".join(section(explanation, page)) for section in sections)
-    headline = "\n".join(page.lines(explanation.headline, "", partial(click.style, bold=True)))
+    headline = "\n".join(page.lines(explanation.headline, "", _bold))
     return "\n\n".join([headline, *filter(None, texts)])
 
 
@@ -68,9 +67,7 @@ class _Page:
             yield f"{first if first and not k else indent}{style(line)}"
 
     def cut(self, text: str, indent: int) -> str:
-        """Return as much of a text as fits in one line after an indent."""
-        text, room = printable(text), max(20, self.width - indent)
-        return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
+        return _cut(printable(text), max(20, self.width - indent))
 
 
 def _wrapped(text: str, room: int) -> list[str]:
@@ -107,7 +104,6 @@ def _column(character: str) -> int:
 
 
 def _head_of(text: str, room: int) -> str:
-    """Return the longest beginning of a text that is at most `room` columns wide."""
     used = 0
     for k, character in enumerate(text):
         used += _column(character)
@@ -116,11 +112,8 @@ def _head_of(text: str, room: int) -> str:
     return text
 
 
-_head = partial(click.style, bold=True, underline=True)
-_dim = partial(click.style, dim=True)
-_good = partial(click.style, fg="green")
-_bad = partial(click.style, fg="red")
-_strange = partial(click.style, fg="yellow")
+def _cut(text: str, room: int) -> str:
+    return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:
@@ -172,7 +165,6 @@ def _steps(explanation: Explanation, page: _Page) -> Iterator[str]:
 
 
 def _named(step: KeyStep) -> str:
-    """Return a step in one line: `wash: cells, PBS (5 min)`; an invalid one as it is written."""
     if step.action is None:
         return step.text
     objects = ", ".join(phrase.text for phrase in step.objects)
@@ -252,7 +244,6 @@ def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:
 
 
 def _bar(factor: Factor, largest: float, whole: bool, length: int) -> str:
-    """Return a bar of what is left, and of what this part takes away."""
     start = factor.score if whole else factor.score - factor.change
     stop = round(length * max(0.0, min(start, factor.score)) / largest)
     lost = round(length * max(0.0, start) / largest) - stop

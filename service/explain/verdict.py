@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ...kernels.reading.text_spans import ABSENT
 from ..scoring.text_columns import wrong_fields
 from ..settings import ScoreSettings
+from ..wording import first_n, format_number, format_reward, plural
 from .edits.step_lines import FIELDS, FRAMED
-from .numbers import first_n, format_number, format_reward, plural
 from .reading import KeyLine, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 

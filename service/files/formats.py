@@ -5,12 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
-import click
-
+from ..errors import UnreadableInput, UsageError
 from ..extras import in_this_shell, install_command
 from .rows.wrong_files import packed_remedy
 
-__all__ = ["FORMATS", "UnreadableInput", "format_of", "is_columnar", "source_name", "source_title"]
+__all__ = ["FORMATS", "format_of", "is_columnar", "source_name", "source_title"]
 
 COLUMNAR = ("parquet", "arrow", "arrows")
 """`arrow` is an IPC file, `arrows` an IPC stream; when reading, the first bytes decide."""
@@ -18,12 +17,6 @@ COLUMNAR = ("parquet", "arrow", "arrows")
 FORMATS = ("jsonl", "json", *COLUMNAR)
 
 EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".{fmt}": fmt for fmt in FORMATS[1:]}
-
-
-class UnreadableInput(click.ClickException):
-    """A file that no command reads as it is; the message, without a line on the usage, says what to do."""
-
-    exit_code = click.UsageError.exit_code
 
 
 def format_of(path: str, explicit: str | None, flag: str, extra: str = "arrow") -> str:
@@ -36,9 +29,9 @@ def format_of(path: str, explicit: str | None, flag: str, extra: str = "arrow") 
         if (remedy := packed_remedy(path)) is not None:
             raise UnreadableInput(f"{path}: {remedy}")
         known = f"the extension is not one of {', '.join(EXTENSIONS)}; name the format with {flag}"
-        raise click.UsageError(f"{path}: {known} ({', '.join(FORMATS)})")
+        raise UsageError(f"{path}: {known} ({', '.join(FORMATS)})")
     if is_columnar(fmt) and find_spec("pyarrow") is None:
-        raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow: {in_this_shell(install_command(extra))}")
+        raise UsageError(f"{path}: Parquet and Arrow need pyarrow: {in_this_shell(install_command(extra))}")
     return fmt
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from ..evaluate.task import OK
 from ..rewards.registry import SCORE
 from ..rewards.scores import Scores, group_advantages, require_group_of_two
-from ..terminal import table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from ..tables.table import Row, Table
+from ..wording import fixed, share
 
 __all__ = ["QUANTILES", "GroupedRewards", "Summary", "Values", "quantiles"]
 
@@ -49,7 +46,6 @@ class Values:
         self._pieces.append(values.astype(np.float64))
 
     def all(self) -> np.ndarray:
-        """Return all values, float64."""
         self._pieces = [np.concatenate([np.empty(0), *self._pieces])]
         return self._pieces[0]
 
@@ -61,13 +57,6 @@ class TaskSummary:
         self.rewards = Values()
         self.reasons: Counter[str] = Counter()
         self.passed = 0
-
-    def row(self) -> list[str]:
-        """Return the cells of a table: responses, readable, passed and figures of the rewards."""
-        count, rewards = self.reasons.total(), self.rewards.all()
-        figures = [rewards.mean(), *(quantiles(rewards)[name] for name in ("min", "median", "max"))]
-        shares = (self.reasons[OK], self.passed)
-        return [f"{count:,}", *(f"{100 * number / count:.1f} %" for number in shares), *(f"{f:.4f}" for f in figures)]
 
 
 class Summary:
@@ -96,7 +85,6 @@ class Summary:
 
     @property
     def rows(self) -> int:
-        """The number of rows, scored or not."""
         return sum(self.scored.values()) + self.faults.total()
 
     def parts(self, seconds: float) -> list[str | Table]:
@@ -105,40 +93,36 @@ class Summary:
         rate = f", {count / seconds:,.0f} a second" if count >= MIN_RATED and seconds > 0 else ""
         parts: list[str | Table] = [f"scored       {count:,} in {seconds:.2f} s{rate}"]
         if self.faults:
-            rows = [(reason, f"{number:,}") for reason, number in self.faults.most_common()]
-            parts += [f"not scored   {self.faults.total():,}", "", table(["not scored", "rows"], rows)]
-        return parts + (self._of_one(*self._tasks.items()) if len(self._tasks) == 1 else self._of_several())
+            parts += [f"not scored   {self.faults.total():,}"]
+            parts += ["", Table(["not scored", "rows"], self.faults.most_common())]
+        if len(self._tasks) == 1:
+            ((name, task),) = self._tasks.items()
+            return [*parts, *_of_one(name, task, self._gates)]
+        return [*parts, *_of_several(self._tasks)] if self._tasks else parts
 
-    def _of_one(self, named: tuple[str, TaskSummary]) -> list[str | Table]:
-        """Return the tables of a file with one task."""
-        name, task = named
-        rewards, count = task.rewards.all(), task.reasons.total()
-        values = {"mean reward": rewards.mean(), **quantiles(rewards)}
-        what = ": gates and order" if name == SCORE else ""
-        parts: list[str | Table] = [f"passed       {task.passed:,} ({100 * task.passed / count:.1f} %){what}", ""]
-        parts.append(table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0))
-        gates = [(gate, self._gates[gate]) for gate in GATES if name == SCORE]
-        for head, found in (("gate", gates), ("reason", task.reasons.most_common())):
-            if found:
-                shares = [(one, f"{number:,}", f"{100 * number / count:.1f} %") for one, number in found]
-                parts += ["", table([head, "responses", "share"], shares)]
-        return parts
 
-    def _of_several(self) -> list[str | Table]:
-        """Return the tables of a file with several tasks, none without a reward."""
-        if not self._tasks:
-            return []
-        tasks = sorted(self._tasks.items(), key=lambda named: -named[1].reasons.total())
-        heads = ["task", "responses", "readable", "passed", "mean reward", "min", "median", "max"]
-        reasons = [
-            [name, reason, f"{number:,}", f"{100 * number / task.reasons.total():.1f} %"]
-            for name, task in tasks
-            for reason, number in task.reasons.most_common()
-        ]
-        return [
-            *("", table(heads, [[name, *task.row()] for name, task in tasks])),
-            *("", table(["task", "reason", "responses", "share"], reasons, left=2)),
-        ]
+def _of_one(name: str, task: TaskSummary, passed: Mapping[str, int]) -> Iterator[str | Table]:
+    rewards, count = task.rewards.all(), task.reasons.total()
+    values = {"mean reward": rewards.mean(), **quantiles(rewards)}
+    yield f"passed       {task.passed:,} ({share(task.passed, count)}){': gates and order' if name == SCORE else ''}"
+    yield from ("", Table(list(values), [[fixed(value) for value in values.values()]], left=0))
+    for head, counts in (("gate", [(gate, passed[gate]) for gate in GATES]), ("reason", task.reasons.most_common())):
+        if head == "reason" or name == SCORE:
+            rows = [(value, number, share(number, count)) for value, number in counts]
+            yield from ("", Table([head, "responses", "share"], rows))
+
+
+def _of_several(summaries: Mapping[str, TaskSummary]) -> Iterator[str | Table]:
+    rows: list[Row] = []
+    reasons: list[Row] = []
+    for name, task in sorted(summaries.items(), key=lambda named: -named[1].reasons.total()):
+        count, rewards = task.reasons.total(), task.rewards.all()
+        figures = [rewards.mean(), *(quantiles(rewards)[quantile] for quantile in ("min", "median", "max"))]
+        shares = [share(number, count) for number in (task.reasons[OK], task.passed)]
+        rows.append([name, count, *shares, *map(fixed, figures)])
+        reasons += [[name, reason, number, share(number, count)] for reason, number in task.reasons.most_common()]
+    heads = ["task", "responses", "readable", "passed", "mean reward", "min", "median", "max"]
+    yield from ("", Table(heads, rows), "", Table(["task", "reason", "responses", "share"], reasons, left=2))
 
 
 class GroupedRewards:

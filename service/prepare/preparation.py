@@ -13,16 +13,16 @@ from errno import EINVAL
 from hashlib import file_digest
 from typing import NamedTuple
 
-import click
 import orjson
 
-from ..explain.numbers import plural
+from ..errors import UsageError
 from ..files.complete_output import complete_output, output_pieces
 from ..files.output_file import Claim, claim, complete_together, write_document
 from ..files.rows.rows import DocumentError, Fault
 from ..files.trainer_rows import Row, json_text
 from ..rewards.scorer import Scorer
 from ..terminal import Progress
+from ..wording import plural
 from .example import Example, Message
 from .groups import Groups, groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
@@ -169,7 +169,7 @@ def read(
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
     outputs = {os.path.realpath(path) for path in (*job.outputs.values(), job.manifest)}
     if replaced := [file.name for file in (*files, *held_out) if os.path.realpath(file.path) in outputs]:
-        raise click.UsageError(f"{replaced[0]}: the output would replace this source")
+        raise UsageError(f"{replaced[0]}: the output would replace this source")
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out

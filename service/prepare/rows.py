@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import click
-
+from ..errors import UsageError
 from ..evaluate.task import OK
 from ..files.reference_text import reference_text
 from ..files.rows.rows import Fault
@@ -32,7 +31,7 @@ class RowMaker:
     def __init__(self, options: Options) -> None:
         if options.trainer not in STAGE_TRAINERS[options.stage]:
             known = ", ".join(STAGE_TRAINERS[options.stage])
-            raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
+            raise UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
         self._options = options
         self._scorer = Scorer() if options.stage == "supervised" else None
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import orjson
 
-from ..files.formats import EXTENSIONS, UnreadableInput, format_of, is_columnar
+from ..errors import UnreadableInput, UsageError
+from ..files.formats import EXTENSIONS, format_of, is_columnar
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import BYTE_ORDER_MARK, DocumentError, Fault, Location, Place, json_document, open_source
 from ..files.rows.wrong_files import packed_remedy, require_document
@@ -54,15 +54,15 @@ def expand(sources: Sequence[str]) -> list[SourceFile]:
     for source in sources:
         path = Path(source)
         if not path.exists():
-            raise click.UsageError(f"{source}: there is no such file or folder")
+            raise UsageError(f"{source}: there is no such file or folder")
         found = files_in(path, None) if path.is_dir() else [source_file(path, None)]
         if not found:
-            raise click.UsageError(f"{source}: no file in this folder ends in {', '.join(EXTENSIONS)}")
+            raise UsageError(f"{source}: no file in this folder ends in {', '.join(EXTENSIONS)}")
         files += found
     known: set[Path] = set()
     for file in files:
         if (target := Path(file.path).resolve()) in known:
-            raise click.UsageError(f"{file.path}: this file is named twice")
+            raise UsageError(f"{file.path}: this file is named twice")
         known.add(target)
     return files
 
@@ -72,7 +72,7 @@ def source_file(path: Path, split: str | None) -> SourceFile:
     if path.suffix.lower() not in EXTENSIONS:
         if (remedy := packed_remedy(str(path))) is not None:
             raise UnreadableInput(f"{path}: {remedy}")
-        raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}")
+        raise UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}")
     return SourceFile(str(path), str(path), format_of(str(path), None, ""), split)
 
 
@@ -102,11 +102,11 @@ def saved_files(folder: Path, split: str | None) -> list[SourceFile]:
     state = folder / SAVED_FILES
     names = [entry.get("filename") for entry in metadata(state, "_data_files", dict)]
     if any(metadata(state, name, dict) for name in ("_indices_data_files", "_indices_files")):
-        raise click.UsageError(f"{folder}: its rows are chosen by a file of indices; save it after flatten_indices()")
+        raise UsageError(f"{folder}: its rows are chosen by a file of indices; save it after flatten_indices()")
     files = []
     for name in names:
         if not isinstance(name, str) or not (folder / name).is_file():
-            raise click.UsageError(f"{state}: it names a file that is missing")
+            raise UsageError(f"{state}: it names a file that is missing")
         files.append(source_file(folder / name, split))
     return files
 
@@ -116,9 +116,9 @@ def metadata(path: Path, name: str, kind: type) -> list[Any]:
     try:
         listed = orjson.loads(path.read_bytes()).get(name) or []
     except (orjson.JSONDecodeError, AttributeError):
-        raise click.UsageError(f"{path}: it is not a JSON object") from None
+        raise UsageError(f"{path}: it is not a JSON object") from None
     if not isinstance(listed, list) or not all(isinstance(entry, kind) for entry in listed):
-        raise click.UsageError(f"{path}: {name} is not as datasets writes it")
+        raise UsageError(f"{path}: {name} is not as datasets writes it")
     return listed
 
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..explain.numbers import plural
-from ..terminal import table
+from ..tables.table import Table
+from ..wording import plural
 from .example import Example
 from .groups import reference_words
 from .split import TEST, TRAIN
 
-if TYPE_CHECKING:
-    from rich.table import Table
+__all__ = ["Statistics"]
 
-__all__ = ["Spread", "Statistics"]
-
-NOTHING = "–"
 MOST_FREQUENT = 50
 """Actions in the manifest."""
 SHOWN_ACTIONS = 10
@@ -31,24 +27,6 @@ TEXTS = ("question", "reference", "answer", "text")
 
 Kind = tuple[str, str | None, str | None]
 """Task, type and level."""
-
-
-class Spread(NamedTuple):
-    """Figures of whole numbers."""
-
-    rows: int
-    mean: float
-    median: float
-    smallest: int
-    largest: int
-
-    @classmethod
-    def of(cls, values: Sequence[int]) -> Spread | None:
-        """Return the figures of values, None without any."""
-        if not values:
-            return None
-        mean, median = float(np.mean(values)), float(np.median(values))
-        return cls(len(values), mean, median, min(values), max(values))
 
 
 class Statistics:
@@ -77,7 +55,6 @@ class Statistics:
 
     @property
     def tasks(self) -> set[str]:
-        """The tasks of all rows."""
         return {kind[0] for kind in self._kinds}
 
     def values(self, name: str) -> list[int]:
@@ -85,7 +62,6 @@ class Statistics:
         return [value for figures in self._kinds.values() for value in figures.get(name, ())]
 
     def document(self) -> dict[str, Any]:
-        """Return everything for JSON."""
         steps = self.values("steps")
         return {
             "rows": [
@@ -104,45 +80,38 @@ class Statistics:
         }
 
     def parts(self) -> Iterator[str | Table]:
-        """Yield lines and tables for a terminal."""
-        means = [name for name in ("steps", *TEXTS) if self.values(name)]
-        heads = ["task", "type", "level", "train", "test", *means]
-        yield table(heads, [self._cells(kind, means) for kind in self._sorted_kinds()], left=3)
+        names = [name for name in ("steps", *TEXTS) if self.values(name)]
+        rows = []
+        for kind in self._sorted_kinds():
+            counts = [self.rows[split, kind] for split in (TRAIN, TEST)]
+            columns = [self._kinds[kind].get(name) for name in names]
+            means = [f"{np.mean(column):.1f}" if column else None for column in columns]
+            rows.append([*(label or None for label in kind), *counts, *means])
+        yield Table(["task", "type", "level", "train", "test", *names], rows, left=3)
         yield "Means: numbers of steps, and of the words of the texts."
         steps = Counter(min(count, SHOWN_STEPS) for count in self.values("steps"))
         if steps:
-            last = f"{SHOWN_STEPS} or more"
-            yield ""
-            yield table(
-                ["steps", "rows", "share"],
-                [[str(n) if n < SHOWN_STEPS else last, *counted(count, steps)] for n, count in sorted(steps.items())],
-            )
-            yield ""
-            frequent = self._frequent(SHOWN_ACTIONS)
-            yield table(["action", "steps", "share"], [[name, *counted(n, self.actions)] for name, n in frequent])
+            numbers = [(str(n) if n < SHOWN_STEPS else f"{SHOWN_STEPS} or more", steps[n]) for n in sorted(steps)]
+            yield from ("", shares(["steps", "rows", "share"], numbers, steps.total()), "")
+            yield shares(["action", "steps", "share"], self._frequent(SHOWN_ACTIONS), self.actions.total())
             distinct, total = plural(len(self.actions), "distinct action"), plural(self.actions.total(), "step")
             yield f"{distinct} in {total}."
-
-    def _cells(self, kind: Kind, means: Sequence[str]) -> list[str]:
-        counts = [f"{self.rows[split, kind]:,}" for split in (TRAIN, TEST)]
-        spreads = [Spread.of(self._kinds[kind].get(name, [])) for name in means]
-        shown = [f"{spread.mean:.1f}" if spread else NOTHING for spread in spreads]
-        return [kind[0], kind[1] or NOTHING, kind[2] or NOTHING, *counts, *shown]
 
     def _sorted_kinds(self) -> list[Kind]:
         return sorted(self._kinds, key=lambda kind: (kind[0], kind[1] or "", kind[2] or ""))
 
     def _frequent(self, most: int) -> list[tuple[str, int]]:
         """Return actions with their numbers of steps, the most frequent first, equal ones in alphabetical order."""
-        return sorted(self.actions.items(), key=lambda one: (-one[1], one[0]))[:most]
+        return sorted(self.actions.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
 
 
-def counted(count: int, counts: Counter[Any]) -> tuple[str, str]:
-    """Return the cells of a count and of its share of all counts."""
-    return f"{count:,}", f"{count / counts.total():.1%}"
+def shares(heads: Sequence[str], counts: Iterable[tuple[str, int]], total: int) -> Table:
+    return Table(heads, [(name, count, f"{count / total:.1%}") for name, count in counts])
 
 
 def as_json(values: Sequence[int]) -> dict[str, Any]:
     """Return the figures of values for JSON; only `rows` without any."""
-    spread = Spread.of(values)
-    return {"rows": 0} if spread is None else spread._asdict()
+    if not values:
+        return {"rows": 0}
+    middle = {"mean": float(np.mean(values)), "median": float(np.median(values))}
+    return {"rows": len(values), **middle, "smallest": min(values), "largest": max(values)}

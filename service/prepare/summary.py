@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ..explain.numbers import plural
 from ..files.rows.rows import Fault, Place
-from ..terminal import Listing, table
+from ..tables.table import Table
+from ..terminal import Listing
 from ..version import VERSION
+from ..wording import plural
 from .groups import Groups
 from .options import Options
 from .sources import MANIFEST
 from .split import TEST, TRAIN
 from .statistics import Statistics
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = ["IN_HELD_OUT_GROUP", "LeftOut", "Source", "Summary", "Written"]
 
@@ -60,7 +58,6 @@ class LeftOut(Listing):
         self.faults: list[tuple[Place, Fault]] = []
 
     def leave_out(self, place: Place, fault: Fault) -> None:
-        """Leave out a record, and list it."""
         self.faults.append((place, fault))
         self.add(f"{place}: {fault.detail} ({fault.reason})", fault.reason, place.location.kind)
 
@@ -95,7 +92,6 @@ class Summary:
 
     @property
     def read(self) -> int:
-        """The number of records in all sources."""
         return sum(source.records for source in self.sources)
 
     @property
@@ -124,28 +120,22 @@ class Summary:
             "statistics": self.statistics.document(),
         }
 
-    def parts(self) -> list[str | Table]:
-        """Return lines and tables for a terminal."""
+    def parts(self) -> Iterator[str | Table]:
         sizes, alike = self.groups.sizes(), self.groups.near_duplicates
-        parts: list[str | Table] = [
-            f"{file.split:<12} {plural(file.rows, 'row')} in {plural(file.groups, 'group')}: {file.path}"
-            for file in self.files
-        ]
-        parts += [
-            f"read         {plural(self.read, 'record')} in {plural(len(self.sources), 'file')}",
-            f"groups       {len(sizes):,}, the largest of {plural(sizes[0], 'record')}",
-            f"duplicates   {plural(sum(alike), 'record')} in {plural(len(alike), 'group')} of equal or similar texts",
-            f"split        sha256 {self.digest}",
-        ]
+        for file in self.files:
+            yield f"{file.split:<12} {plural(file.rows, 'row')} in {plural(file.groups, 'group')}: {file.path}"
+        yield f"read         {plural(self.read, 'record')} in {plural(len(self.sources), 'file')}"
+        yield f"groups       {len(sizes):,}, the largest of {plural(sizes[0], 'record')}"
+        yield f"duplicates   {plural(sum(alike), 'record')} in {plural(len(alike), 'group')} of equal or similar texts"
+        yield f"split        sha256 {self.digest}"
         if self.completed:
-            parts.append(f"libraries    {plural(self.completed, 'action')} of references added that they lack")
+            yield f"libraries    {plural(self.completed, 'action')} of references added that they lack"
         if self.answers:
             kinds = [f"{count:,} from the {source}" for source, count in sorted(self.answers.items())]
-            parts.append(f"answers      {', '.join(kinds)}")
-        parts += ["", *self.statistics.parts()]
+            yield f"answers      {', '.join(kinds)}"
+        yield from ("", *self.statistics.parts())
         if self.options.stage == "grpo" and "lexical" in self.statistics.tasks:
-            parts += ["", ABOUT_LEXICAL]
+            yield from ("", ABOUT_LEXICAL)
         if self.left_out.counts:
-            counts = sorted(self.left_out.counts.items(), key=lambda one: (-one[1], one[0]))
-            parts += ["", table(["records left out", "records"], [[reason, f"{count:,}"] for reason, count in counts])]
-        return parts
+            counts = sorted(self.left_out.counts.items(), key=lambda pair: (-pair[1], pair[0]))
+            yield from ("", Table(["records left out", "records"], counts))

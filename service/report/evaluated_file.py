@@ -1,4 +1,4 @@
-"""The result of an evaluated file: a table, and JSON and CSV with the location of every record.
+"""The result of an evaluated file: a table, a page, and JSON and CSV with the location of every record.
 
 Numbers of the table are formatted as in the papers of the benchmarks.
 """
@@ -6,12 +6,10 @@ Numbers of the table are formatted as in the papers of the benchmarks.
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -20,16 +18,15 @@ from ..evaluate.evaluation import UNKNOWN, Aggregate, Result, metric_of
 from ..evaluate.task import Evaluation, Metric, Task, mean_of
 from ..extras import in_this_shell
 from ..files.answers import Answers, record_id
-from ..files.formats import source_name
+from ..files.formats import source_name, source_title
 from ..files.rows.rows import Location
-from ..terminal import table
-from .comparison.agreement import Agreement
-from .tables import ERROR, NOTHING, TextTable, csv_text, split
+from ..tables.charts import Chart, histogram
+from ..tables.page import render
+from ..tables.table import Cell, Table, as_json, csv_text
+from ..wording import NOTHING, clipped, plural, share
+from .agreement import Agreement
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-__all__ = ["FIRST_GROUPS", "EvaluatedFile", "Part", "as_json", "formatted", "terminal_table"]
+__all__ = ["FIRST_GROUPS", "EvaluatedFile", "Part", "formatted", "glossary"]
 
 FIRST_GROUPS = ("level", "type")
 """Difficulty first, as in the tables of the paper."""
@@ -37,9 +34,21 @@ FIRST_GROUPS = ("level", "type")
 MAX_VALUE = 40
 """Maximum length of a value, such as a prompt, in the name of a group."""
 
+MAX_GROUPS = 16
+"""Maximum number of groups per field whose distributions are drawn, largest first."""
+
+MAX_LISTED = 200
+"""Maximum number of invalid rows listed."""
+
+MAX_WORST = 10
+MAX_TEXT = 4_000
+"""Characters that are shown of a text of a record."""
+
+MAX_ID = 60
+
 
 class Part(NamedTuple):
-    """All records, or those of a group, with the aggregates over them."""
+    """All records, or a group of them, with the aggregates over them."""
 
     name: str
     rows: np.ndarray
@@ -49,12 +58,11 @@ class Part(NamedTuple):
 
 
 def one_line(value: str) -> str:
-    """Return the value on one line, shortened."""
     text = " ".join(value.split())
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvaluatedFile:
     """The result of `assay evaluate` for one file; with the command that was run, if known."""
 
@@ -62,7 +70,7 @@ class EvaluatedFile:
     task: Task
     options: dict[str, Any]
     answers: Answers
-    found: Evaluation
+    evaluation: Evaluation
     result: Result
     command: str = ""
     agreement: Agreement | None = None
@@ -70,42 +78,26 @@ class EvaluatedFile:
     @property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:
         """(name, metric, heading) of every aggregate, in the order of the task's metrics, then others."""
-        known = {metric.name: metric for metric in self.task.metrics}
-        names = dict.fromkeys([*known, *self.result.aggregate])
-        found = [(name, known.get(metric_of(name))) for name in names if name in self.result.aggregate]
+        metrics = {metric.name: metric for metric in self.task.metrics}
+        names = [name for name in dict.fromkeys([*metrics, *self.result.aggregate]) if name in self.result.aggregate]
+        pairs = [(name, metrics.get(metric_of(name))) for name in names if name != "count"]
         return [
             (name, metric, metric.title + name.removeprefix(metric.name) if metric is not None else name)
-            for name, metric in found
-            if name != "count"
+            for name, metric in pairs
         ]
-
-    def parts(self) -> list[str | Table]:
-        """Return the table, all records and their standard errors and then each group, and notes."""
-        found = self.text_table()
-        return [terminal_table(found), "", *found.notes, *self._terminal_agreement()]
-
-    def _terminal_agreement(self) -> list[str | Table]:
-        found: list[str | Table] = []
-        for one in self.tables()[1:]:
-            found += ["", f"{one.title}:", terminal_table(one), *(["", *one.notes] if one.notes else [])]
-        return found
-
-    def tables(self) -> list[TextTable]:
-        """Return the table of means, and that of the agreement with labels if there are any."""
-        return [self.text_table(), *([self.agreement.table(self.titles)] if self.agreement else [])]
 
     @property
     def titles(self) -> dict[str, str]:
-        """The headings of the metrics by name."""
         return {name: heading for name, _, heading in self.metrics}
 
-    def text_table(self) -> TextTable:
+    def tables(self) -> list[Table]:
+        """Return the table of means, and the agreement with labels if there are any."""
+        return [self.means(), *([self.agreement.table(self.titles)] if self.agreement else [])]
+
+    def means(self) -> Table:
         """Return all records and each group, with standard errors of what is a mean over records."""
-        rows = []
-        for part in self.divisions():
-            cells = [self.cell(part, key, metric) for key, metric, _ in self.metrics]
-            rows.append([part.name, f"{len(part.rows):,}", *cells])
-        return TextTable(["", "n", *(heading for _, _, heading in self.metrics)], rows, list(self.notes(rows)))
+        rows = [[part.name, len(part.rows), *self.cells(part, self.metrics)] for part in self.divisions()]
+        return Table(["", "n", *self.titles.values()], rows, notes=list(self.notes(rows)), groups=1)
 
     def divisions(self) -> Iterator[Part]:
         """Yield all records, and the groups of every field that has more than one value."""
@@ -114,7 +106,6 @@ class EvaluatedFile:
             yield from (self.group(field, value) for value in self.result.by[field])
 
     def everything(self) -> Part:
-        """Return all records."""
         return Part("all", np.arange(len(self.answers.records)), self.result.aggregate, self.result.counts)
 
     def group(self, field: str, value: str) -> Part:
@@ -128,14 +119,16 @@ class EvaluatedFile:
         ordered = dict.fromkeys([*FIRST_GROUPS, *self.result.by])
         return [field for field in ordered if len(self.result.by.get(field, ())) > 1]
 
-    def cell(self, part: Part, key: str, metric: Metric | None) -> str:
-        """Format a value, its standard error if it is a mean over records, and its count if that is not all of them."""
-        value, count = part.aggregate.get(key), part.counts.get(key)
-        if value is None:
-            return NOTHING
-        error = self._standard_error(part, key, value)
-        text = formatted(metric, value) + (f"{ERROR}{formatted(metric, error)}" if error is not None else "")
-        return text if count is None else f"{text} ({count:,})"
+    def cells(self, part: Part, metrics: Sequence[tuple[str, Metric | None, str]]) -> Iterator[Cell | None]:
+        """Yield the values of a part: standard errors of means over records, and counts if they are not all records."""
+        for key, metric, _ in metrics:
+            value, count = part.aggregate.get(key), part.counts.get(key)
+            if value is None:
+                yield None
+                continue
+            error = self._standard_error(part, key, value)
+            shown = "" if error is None else formatted(metric, error)
+            yield Cell(formatted(metric, value), shown, "" if count is None else f"{count:,}")
 
     def _standard_error(self, part: Part, key: str, value: float) -> float | None:
         column = self.result.per_record.get(key)
@@ -147,13 +140,12 @@ class EvaluatedFile:
             return None
         return float(values.std(ddof=1)) / math.sqrt(len(values))
 
-    def notes(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    def notes(self, rows: Sequence[Sequence[Any]]) -> Iterator[str]:
         """Yield what a reader of the table with these rows has to know."""
-        known = [(metric, heading) for _, metric, heading in self.metrics if metric is not None and metric.percent]
-        larger = {heading: metric.high for metric, heading in known if metric.high not in (None, 1.0)}
-        for heading, high in larger.items():
-            yield f"{heading} is out of {100 * (high or 0):.0f}, the other percentages out of 100."
-        if any(ERROR in cell for row in rows for cell in row):
+        for _, metric, heading in self.metrics:
+            if metric is not None and metric.percent and metric.high not in (None, 1.0):
+                yield f"{heading} is out of {100 * (metric.high or 0):.0f}, the other percentages out of 100."
+        if any(isinstance(cell, Cell) and cell.error for row in rows for cell in row):
             yield "±: standard error of the mean over the records."
         for field, groups in self.result.by.items():
             if len(groups) == 1 and UNKNOWN not in groups:
@@ -175,17 +167,28 @@ class EvaluatedFile:
         """Return the number of failed records by reason and by whether the model's answer is the cause."""
         return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
 
+    def explained_failures(self) -> list[tuple[str, int, str]]:
+        """Return the reason, the number of records and a sentence of each failure, the most frequent first."""
+        return [
+            (reason, count, f"{self.task.failures.get(reason, '')} ({'the answer' if of_response else 'the record'})")
+            for (reason, of_response), count in self.failures().most_common()
+        ]
+
     def invalid_rows(self) -> list[tuple[Location, str, str]]:
         """Return (location, reason, sentence) of every row that is not a valid record, in the order of the file.
 
         A record is invalid if it does not fit the task, or if metrics fail for another reason than its response.
         """
-        found = [(location, fault.reason, fault.detail) for location, fault in self.answers.faults]
+        rows = [(location, fault.reason, fault.detail) for location, fault in self.answers.faults]
         for failure in self.result.failed:
             if not failure.of_response:
                 sentence = self.task.failures.get(failure.reason, "it could not be evaluated")
-                found.append((self.answers.locations[failure.record], failure.reason, sentence))
-        return sorted(found, key=lambda entry: entry[0].number)
+                rows.append((self.answers.locations[failure.record], failure.reason, sentence))
+        return sorted(rows, key=lambda row: row[0].number)
+
+    def left_out(self) -> tuple[()]:
+        """Return nothing: only files that are compared leave out valid records."""
+        return ()
 
     def where(self, row: int) -> str:
         """Name the location of a record, with its file."""
@@ -197,12 +200,11 @@ class EvaluatedFile:
 
     def contents(self) -> dict[str, Any]:
         """Return what `document` writes."""
-        kind = self.answers.locations[0].kind if self.answers.locations else "line"
         return {
             "source": self.source,
             "options": self.options,
             **self.result.document(),
-            f"{kind}s": [location.number for location in self.answers.locations],
+            f"{self._kind}s": [location.number for location in self.answers.locations],
             "ids": [record_id(record) for record in self.answers.records],
             "unread": [
                 {location.kind: location.number, "reason": fault.reason, "detail": fault.detail}
@@ -211,59 +213,52 @@ class EvaluatedFile:
             **({"agreement": self.agreement.document()} if self.agreement else {}),
         }
 
+    @property
+    def _kind(self) -> str:
+        return self.answers.locations[0].kind if self.answers.locations else "line"
+
     def csv(self) -> str:
         """Return one line per record: location, id, groups, every metric and, if it failed, the reason."""
         return csv_text(self.csv_rows())
 
     def csv_rows(self) -> Iterator[list[Any]]:
-        """Yield the header and a row for each record."""
-        per_record = self.result.per_record
+        per_record, groups = self.result.per_record, self.result.groups
         failed = {failure.record: failure.reason for failure in self.result.failed}
-        fields = list(self.result.by)
-        kind = self.answers.locations[0].kind if self.answers.locations else "line"
-        yield [kind, "id", *fields, *per_record, "failed"]
-        columns = [column.tolist() for column in per_record.values()]
-        groups = self.result.groups
+        yield [self._kind, "id", *self.result.by, *per_record, "failed"]
         for row, (location, record) in enumerate(zip(self.answers.locations, self.answers.records, strict=True)):
-            values = ["" if np.isnan(column[row]) else column[row] for column in columns]
-            labels = [groups[field][row] for field in fields]
+            values = ["" if np.isnan(column[row]) else float(column[row]) for column in per_record.values()]
+            labels = [groups[field][row] for field in self.result.by]
             yield [location.number, record_id(record), *labels, *values, failed.get(row, "")]
 
-
-def as_json(document: Any) -> bytes:
-    """Return an indented JSON document; NaN is null."""
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def terminal_table(found: TextTable, with_errors: int = 1) -> Table:
-    """Return a table for the terminal: standard errors in rows below those of the first rows, and a star at the best.
-
-    Names of groups that are repeated from row to row are left out.
-    """
-    rows: list[list[str]] = []
-    starred = {column for _, column in found.best}
-    room = [" " if column in starred else "" for column in range(found.left, len(found.heads))]
-    for k, row in enumerate(found.rows):
-        cells = [split(cell) for cell in row[found.left :]]
-        stars = ["*" if (k, found.left + column) in found.best else room[column] for column in range(len(cells))]
-        values = [
-            f"{value}{star} ({count})" if count else f"{value}{star}"
-            for (value, _, count), star in zip(cells, stars, strict=True)
+    def page(self) -> str:
+        options = {name: value for name, value in self.options.items() if value is not None}
+        name = source_title(self.source)
+        ranks = mean_ranks(self)
+        divisions, left_out = drawn(self)
+        invalid = [
+            (fault.reason, f"{location.kind} {location.number}", fault.detail)
+            for location, fault in self.answers.faults[:MAX_LISTED]
         ]
-        names = list(row[: found.left])
-        if found.left > 1 and k and row[0] == found.rows[k - 1][0]:
-            names[0] = ""
-        rows.append([*names, *values])
-        if k < with_errors and any(error for _, error, _ in cells):
-            rows.append(
-                [
-                    *[""] * (found.left - 1),
-                    "±",
-                    *(error + space for (_, error, _), space in zip(cells, room, strict=True)),
-                ]
-            )
-    heads = broken(found.heads, rows, get_terminal_size().columns) if sys.stdout.isatty() else found.heads
-    return table(heads, rows, found.left)
+        means, *agreement = self.tables()
+        worst, texts = worst_records(self, ranks, name)
+        return render(
+            "evaluated.html",
+            name=name,
+            evaluated=self,
+            verdict=list(verdict(self, ranks)),
+            means=means,
+            agreement=agreement,
+            options=orjson.dumps(options, default=str).decode(),
+            distributions=list(distributions(self, divisions)),
+            left_out=left_out,
+            worst=worst,
+            worst_texts=texts,
+            failures=Table(
+                ["reason", "n", ""], self.explained_failures(), title="Failed records", code=True, wide=True
+            ),
+            invalid=Table(["reason", "location", ""], invalid, title="Invalid rows", code=True, wide=True),
+            glossary=glossary(self.metrics),
+        )
 
 
 def formatted(metric: Metric | None, value: float) -> str:
@@ -271,11 +266,151 @@ def formatted(metric: Metric | None, value: float) -> str:
     return f"{100 * value:z.2f}" if metric is not None and metric.percent else f"{value:z.4f}"
 
 
-def broken(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the headings, broken after hyphens and between words if the table would be wider than `width`."""
-    columns = zip(heads, *rows, strict=True)
-    if sum(2 + max(map(len, column)) for column in columns) - 2 <= width:
-        return list(heads)
-    lines = [head.replace("-", "-\n").replace(" ", "\n") for head in heads]
-    most = max(text.count("\n") for text in lines)
-    return ["\n" * (most - text.count("\n")) + text for text in lines]
+def glossary(metrics: Iterable[tuple[str, Metric | None, str]]) -> Table:
+    """Return the meaning of each metric."""
+    rows = [(name, heading, metric.description if metric else "") for name, metric, heading in metrics]
+    return Table(["metric", "heading", "meaning"], rows, title="Metrics", code=True, wide=True)
+
+
+def verdict(evaluated: EvaluatedFile, ranks: np.ndarray) -> Iterator[tuple[str, bool]]:
+    """Yield sentences on the run, each with whether all is well; ranks: see `mean_ranks`."""
+    number, faults = len(evaluated.answers.records), len(evaluated.answers.faults)
+    failed = {failure.record for failure in evaluated.result.failed}
+    text = f"{plural(number, 'record')}, {'all evaluated' if not failed else f'of which {len(failed):,} failed'}"
+    yield f"{text}; {plural(faults, 'invalid row')} left out." if faults else f"{text}.", not (failed or faults)
+    if lowest := int((ranks == 0.0).sum()):
+        have = "has" if lowest == 1 else "have"
+        yield f"{plural(lowest, 'answer')} ({share(lowest / number)}) {have} the lowest value of every metric.", False
+    if evaluated.result.unavailable:
+        yield (
+            f"{plural(len(evaluated.result.unavailable), 'metric')} could not be computed: see below the table.",
+            False,
+        )
+
+
+def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
+    """Return all records and the groups to draw, and remarks on others: more of a field, or the same records."""
+    everything, *groups = evaluated.divisions()
+    parts, remarks = [everything], []
+    for field in evaluated.fields():
+        of_field = groups[: len(evaluated.result.by[field])]
+        groups = groups[len(of_field) :]
+        for part in list(of_field):
+            if (same := next((other for other in parts if np.array_equal(other.rows, part.rows)), None)) is not None:
+                remarks.append(f"{part.name}: the same records as {same.name}")
+                of_field.remove(part)
+        largest = sorted(of_field, key=lambda part: -len(part.rows))[:MAX_GROUPS]
+        parts += [part for part in of_field if any(part is shown for shown in largest)]
+        if len(of_field) > MAX_GROUPS:
+            remarks.append(f"and {len(of_field) - MAX_GROUPS:,} more of {field}")
+    return parts, remarks
+
+
+def distributions(
+    evaluated: EvaluatedFile, parts: list[Part]
+) -> Iterator[tuple[str, str, list[tuple[str, str, Chart]], str]]:
+    """Yield the heading and the name of each metric, and the name, a text and a histogram of each part.
+
+    Of metrics with equal values of every record the first is drawn; the others have its heading instead.
+    """
+    metrics = {name: (metric, heading) for name, metric, heading in evaluated.metrics}
+    seen: list[tuple[str, np.ndarray, tuple[float, float]]] = []
+    for name, column in evaluated.result.per_record.items():
+        if np.isnan(column).all():
+            continue
+        metric, heading = metrics[name]
+        bound = bounds(metric, column[~np.isnan(column)])
+        equal = (
+            drawn_heading
+            for drawn_heading, values, other in seen
+            if other == bound and np.array_equal(values, column, equal_nan=True)
+        )
+        if same := next(equal, ""):
+            yield heading, name, [], same
+            continue
+        seen.append((heading, column, bound))
+        columns = [(part.name, column[part.rows]) for part in parts]
+        present = [(part, values[~np.isnan(values)]) for part, values in columns]
+        yield (
+            heading,
+            name,
+            [figure(part, values, bound, heading, metric) for part, values in present if values.size],
+            "",
+        )
+
+
+def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
+    """Return the range of the metric, or of the values if it has none."""
+    low = metric.low if metric is not None and metric.low is not None else min(0.0, float(values.min()))
+    high = metric.high if metric is not None and metric.high is not None else float(values.max())
+    return low, high if high > low else low + 1.0
+
+
+def figure(
+    name: str, values: np.ndarray, bound: tuple[float, float], heading: str, metric: Metric | None
+) -> tuple[str, str, Chart]:
+    percent = metric is not None and metric.percent
+    unit = 100.0 if percent else 1.0
+    label, ends = f"Distribution of {heading}: {name}", (unit * bound[0], unit * bound[1])
+    chart = histogram(unit * values, ends, label, heading, y_title="records", digits=2 if percent else 4)
+    return name, f"n {values.size:,}, median {formatted(metric, float(np.median(values)))}", chart
+
+
+def worst_records(evaluated: EvaluatedFile, ranks: np.ndarray, name: str) -> tuple[Table, list[list[tuple[str, str]]]]:
+    """Return the records with the lowest ranks (see `mean_ranks`), lowest first, and the texts of each.
+
+    Records with the best values only are left out.
+    """
+    shown = [entry for entry in evaluated.metrics if entry[0] in evaluated.result.per_record]
+    order = [row for row in np.argsort(ranks, kind="stable").tolist() if ranks[row] < 1.0][:MAX_WORST]
+    rows, texts = [], []
+    for row in order:
+        record, location = evaluated.answers.records[row], evaluated.answers.locations[row]
+        columns = ((metric, evaluated.result.per_record[key][row]) for key, metric, _ in shown)
+        values = [NOTHING if np.isnan(value) else formatted(metric, value) for metric, value in columns]
+        labels = [f"{field} {evaluated.result.groups[field][row]}" for field in evaluated.fields()]
+        title = ", ".join(filter(None, [record_id(record)[:MAX_ID], *labels]))
+        rows.append([location.within(name), title, *values])
+        texts.append(texts_of(evaluated, record))
+    heads = ["record", "id", *(heading for _, _, heading in shown)]
+    return Table(heads, rows, left=2, title="Lowest-scoring records"), texts
+
+
+def mean_ranks(evaluated: EvaluatedFile) -> np.ndarray:
+    """Return float64 (n,): the mean of the metrics of each record; NaN for one without values.
+
+    Each metric counts from 0 at its worst value to 1 at its best.
+    """
+    columns = [
+        normalized(metric, column)
+        for metric in evaluated.task.metrics
+        if (column := evaluated.result.per_record.get(metric.name)) is not None and metric.high is not None
+    ]
+    if not columns:
+        return np.full(len(evaluated.answers.records), np.nan)
+    values = np.array(columns)
+    present = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(present, values, 0.0).sum(axis=0) / present.sum(axis=0))
+
+
+def normalized(metric: Metric, column: np.ndarray) -> np.ndarray:
+    """Return the values of a metric with a maximum, 0 at the worst and 1 at the best.
+
+    Negative values of a correlation count as 0, which is what responses without any structure have.
+    """
+    low, high = max(metric.low or 0.0, 0.0), metric.high or 1.0
+    values = np.clip((column - low) / (high - low), 0.0, 1.0)
+    return 1.0 - values if metric.less_is_better else values
+
+
+def texts_of(evaluated: EvaluatedFile, record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    task = evaluated.task
+    names = [task.response, *(name for name in task.record.model_fields if name != task.response)]
+    grouped = {*evaluated.result.by, "id"}
+    fields = [(name, record[name]) for name in names if record.get(name) not in (None, "") and name not in grouped]
+    return [(name, clipped(value if isinstance(value, str) else indented(value), MAX_TEXT)) for name, value in fields]
+
+
+def indented(value: Any) -> str:
+    return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()

@@ -47,6 +47,10 @@ class Parts(NamedTuple):
     outside: int
     """Bytes outside the four sections."""
 
+    @property
+    def repeats(self) -> int:
+        return len(self.bodies) - len(set(self.bodies))
+
 
 class Sign(NamedTuple):
     """One heuristic; `shows` compares a response with its reference."""
@@ -68,10 +72,6 @@ def split_parts(content: bytes, think_prefilled: bool = False) -> Parts:
     return Parts(len(content), think, bodies, prose, note, outside)
 
 
-def _repeats(bodies: Sequence[bytes]) -> int:
-    return len(bodies) - len(set(bodies))
-
-
 def _padded(response: Parts, _reference: Parts) -> bool:
     words = WORD.findall(response.prose.lower())
     monotonous = len(words) >= MIN_WORDS and len(set(words)) < MIN_VARIETY * len(words)
@@ -85,7 +85,6 @@ def _copied_reference(response: Parts, reference: Parts) -> bool:
 
 
 def _is_empty(bodies: Sequence[bytes]) -> bool:
-    """Return whether no step has objects or parameters."""
     for body in bodies:
         try:
             step = orjson.loads(body)
@@ -101,7 +100,7 @@ SIGNS = (
         "duplicate_steps",
         "Duplicate steps",
         "More repeated steps than in the reference.",
-        lambda response, reference: _repeats(response.bodies) > _repeats(reference.bodies),
+        lambda response, reference: response.repeats > reference.repeats,
     ),
     Sign(
         "padding",
@@ -145,7 +144,7 @@ SIGNS = (
 
 @dataclass
 class Tally:
-    """How often a sign occurred, the sum of its rewards, and the first locations."""
+    """The number of responses with a sign, the sum of their rewards, and the first locations."""
 
     number: int = 0
     rewards: float = 0.0
@@ -166,11 +165,10 @@ class Tallies:
         self._split = lru_cache(MAX_REFERENCES)(split_parts)
 
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
-        """Check one response that passed both gates."""
         self.responses += 1
         self.rewards += reward
-        given = rollout.reference
-        content = utf8(given) if isinstance(given, str) else b"\n".join(map(orjson.dumps, given["steps"]))
+        text = rollout.reference
+        content = utf8(text) if isinstance(text, str) else b"\n".join(map(orjson.dumps, text["steps"]))
         reference = self._split(content)
         for sign in SIGNS:
             if sign.shows(parts, reference):
@@ -185,16 +183,14 @@ class Tallies:
         return [name for name, tally in self.by_sign.items() if tally.number]
 
     def share(self, name: str) -> float:
-        """Return the share of the responses that show a sign."""
         return self.by_sign[name].number / max(self.responses, 1)
 
     def mean_without(self, name: str) -> float | None:
-        """Return the mean reward of the responses that do not show a sign."""
         tally = self.by_sign[name]
-        rest = self.responses - tally.number
-        return (self.rewards - tally.rewards) / rest if rest else None
+        without = self.responses - tally.number
+        return (self.rewards - tally.rewards) / without if without else None
 
     def is_suspicious(self, name: str) -> bool:
         """Return whether a sign is frequent, and its responses earn no less than the others."""
-        mean, others = self.by_sign[name].mean, self.mean_without(name)
-        return self.share(name) >= SUSPICIOUS and mean is not None and (others is None or mean >= others)
+        mean, without = self.by_sign[name].mean, self.mean_without(name)
+        return self.share(name) >= SUSPICIOUS and mean is not None and (without is None or mean >= without)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import orjson
 
+from ..errors import ScoringError
+from ..explain.explanation import explain
+from ..explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ..files.output_file import write_document
 from ..files.summary import QUANTILES, quantiles
 from ..rewards.scorer import Scorer
 from ..settings import MAX_CONTENT, ScoreSettings
-from .charts import Chart, histogram, scatter, ticks
-from .groups import Groups
+from ..tables.charts import Chart, histogram, scatter, ticks
+from ..tables.page import render
+from ..tables.table import Cell, Row, Table
+from ..wording import NOTHING, clipped, fixed, share
 from .hacking import SIGNS
-from .rendering import fixed, render
-from .shown_example import shown_examples
-from .statistics import COMPONENTS, Statistics, correlation
-from .tables import TextTable
+from .statistics import COMPONENTS, Example, Groups, Statistics, correlation
 from .verdict import remedies, verdict
 
 __all__ = ["Report"]
@@ -29,46 +32,96 @@ DIGITS = {"mean_words": 2, "anchors": 2}
 MAX_FLAT = 200
 """Maximum number of groups without spread that are listed, largest first."""
 
+MAX_STEPS = 20
+"""Maximum number of rows of steps."""
+
+MAX_PHRASES = 12
+"""Objects, and parameters, that are shown of a step."""
+
+MAX_TEXT = 6_000
+"""Characters that are shown of a response, and of a reference."""
+
+SUGGESTIONS = 3
+
+
+StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
+"""A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownExample:
+    """An example with its explanation, or why it has none."""
+
+    example: Example
+    response: str
+    reference: str
+    explanation: Explanation | None = None
+    rows: Sequence[StepRow] = ()
+    more_rows: int = 0
+    problem: str = ""
+
+    @staticmethod
+    def chips(phrases: Sequence[Phrase], similarity: Similarity | None) -> list[tuple[str, str]]:
+        """Mark phrases by whether the other side has them: as a whole, or their words, whichever is compared."""
+        more = len(phrases) - MAX_PHRASES
+        chips = [(phrase.text[:80], kind_of(phrase, similarity)) for phrase in phrases[:MAX_PHRASES]]
+        return [*chips, (f"and {more:,} more", "")] if more > 0 else chips
+
 
 class Report(Statistics):
     """Collects statistics while a file is scored; `write` creates the page."""
 
     def __init__(self, scorer: Scorer, name: str, command: str = "") -> None:
-        """Create an empty report; it shows the name of the file and the command that was run."""
         super().__init__(scorer)
         self.name, self.command = name, command
 
     def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
-        """Write the page, completely or not at all: see `page`. Raises OSError."""
-        write_document(target, self.page(faults, datetime.now(UTC), others).encode())
+        """Write the page, completely or not at all. Raises OSError.
 
-    def page(self, faults: Mapping[str, int], moment: datetime, others: Mapping[str, int] | None = None) -> str:
-        """Return the HTML of the report.
-
-        faults: the number of rows without a reward, by reason. others: that of the rows of other tasks, by task, which
-        the report leaves out.
+        faults: the number of rows without a reward, by reason. others: the number of rows of other tasks, by task,
+        which the report leaves out.
         """
+        write_document(target, self._page(faults, others or {}).encode())
+
+    def _page(self, faults: Mapping[str, int], others: Mapping[str, int]) -> str:
         rewards, passed = self.rewards.all(), self.passed.all() > 0
+        number, settings = len(rewards), self.scorer.settings
+        advice, defaults = remedies(self), ScoreSettings().model_dump()
+        reasons = [
+            (reason, count, share(count, number), Cell("", bar=count / number), advice[reason])
+            for reason, count in self.reasons.most_common()
+        ]
+        changed = [
+            (name, str(value), "" if value == defaults[name] else "changed")
+            for name, value in settings.model_dump().items()
+        ]
+        sorted_faults = sorted(faults.items(), key=lambda pair: -pair[1])
         return render(
             "scored.html",
-            moment,
             report=self,
-            faults=faults,
-            others=others or {},
-            number=len(rewards),
+            faults=Table(["error", "rows"], sorted_faults, title="Rows that could not be scored", code=True),
+            not_scored=sum(faults.values()),
+            others=others,
+            number=number,
             number_passed=int(passed.sum()),
-            mean_reward=float(rewards.mean()) if len(rewards) else None,
+            mean_reward=float(rewards.mean()) if number else None,
             verdict=verdict(self, faults),
-            remedies=remedies(self),
+            reasons=Table(
+                ["reason", "responses", "share", "", "what to do"],
+                reasons,
+                title="Responses by reason",
+                code=True,
+                wide=True,
+            ),
             reward_chart=self._reward_chart(rewards, passed),
             reward_table=_spreads([("reward", rewards), ("reward, both gates passed", rewards[passed])]),
             component_charts=self._component_charts(),
-            component_table=_spreads([(name, values.all()) for name, values in self.components.items()]),
+            component_table=_spreads([(name, values.all()) for name, values in self.components.items()], code=True),
             sizes=self._sizes(rewards, passed),
             grouped=_grouped(self.groups, self.bounds, self.name),
-            examples=shown_examples(self.examples, self.scorer),
+            examples=self._examples(),
             SIGNS=SIGNS,
-            settings=_settings(self.scorer.settings),
+            settings=Table(["setting", "value", ""], changed, title="Settings", code=True),
         )
 
     def _reward_chart(self, rewards: np.ndarray, passed: np.ndarray) -> Chart | None:
@@ -78,7 +131,6 @@ class Report(Statistics):
         return histogram(rewards, self.bounds, label, "reward", failed=failed, area=(640, 260))
 
     def _component_charts(self) -> list[tuple[str, str, Chart]]:
-        """Return the name, the meaning and the distribution of every component that has values."""
         charts = []
         for name, meaning in COMPONENTS.items():
             values = self.components[name].all()
@@ -95,17 +147,26 @@ class Report(Statistics):
             ("Reward and length", "bytes", self.lengths.all(), np.ones(len(rewards), bool)),
             ("Reward and number of steps, both gates passed", "steps", steps, steps > 0),
         )
-        found = []
+        sizes = []
         for title, unit, x, rows in drawn:
             if rows.any():
                 chart = scatter(x[rows], rewards[rows], passed[rows], self.bounds, title, unit)
                 r = correlation(x[rows], rewards[rows])
-                found.append((title, chart, "–" if r is None else f"{r:+.2f}".replace("-", "−")))
-        return found
+                sizes.append((title, chart, NOTHING if r is None else f"{r:+.2f}".replace("-", "−")))
+        return sizes
+
+    def _examples(self) -> list[tuple[str, str, list[ShownExample]]]:
+        chosen = (
+            ("Highest-scoring responses", "", self.examples.best()),
+            ("Lowest-scoring responses that passed both gates", "", self.examples.worst()),
+            ("One example of each reason", "Chosen at random, the same ones each time.", self.examples.by_reason()),
+        )
+        return [
+            (title, text, [shown(example, self.scorer) for example in examples]) for title, text, examples in chosen
+        ]
 
 
 def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tuple[float, float], int]:
-    """Return the range of a component and the number of bins of its chart."""
     if name == "anchors":
         most = max(int(values.max()), 5)
         return (-0.5, most + 0.5), most + 1 if most < 40 else 40
@@ -113,21 +174,20 @@ def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tup
         high = max(float(values.max()), 1.0)  # 0 if no prose step has a word, which a min_coverage of 0 allows
         whole = ticks(0.0, high)[-1]
         return (0.0, whole if whole >= high else whole + ticks(0.0, high)[1]), 20
-    known = {"content": MAX_CONTENT, "semantics": MAX_CONTENT + 1.0, "score": settings.largest_score}
-    return (0.0, max(known.get(name, 1.0), float(values.max()))), 20
+    largest = {"content": MAX_CONTENT, "semantics": MAX_CONTENT + 1.0, "score": settings.largest_score}
+    return (0.0, max(largest.get(name, 1.0), float(values.max()))), 20
 
 
-def _spreads(columns: Sequence[tuple[str, np.ndarray]]) -> TextTable:
-    """Return number, mean, standard deviation and quantiles of named columns."""
-    rows = []
+def _spreads(columns: Sequence[tuple[str, np.ndarray]], code: bool = False) -> Table:
+    rows: list[Row] = []
     for name, values in columns:
         if not len(values):
-            rows.append([name, "0", *["–"] * (2 + len(QUANTILES))])
+            rows.append([name, 0, *[None] * (2 + len(QUANTILES))])
             continue
         deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         numbers = (float(values.mean()), deviation, *quantiles(values).values())
-        rows.append([name, f"{len(values):,}", *(fixed(number, DIGITS.get(name, 4)) for number in numbers)])
-    return TextTable(["", "n", "mean", "std", *QUANTILES], rows)
+        rows.append([name, len(values), *(fixed(number, DIGITS.get(name, 4)) for number in numbers)])
+    return Table(["", "n", "mean", "std", *QUANTILES], rows, code=code)
 
 
 def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str, Any] | None:
@@ -144,8 +204,8 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
         "prompts with one response": len(groups) - len(multiple),
         f"responses of further groups (only the first {len(groups):,} are tracked)": groups.left_out,
         "responses in groups without spread": sum(group.size for group in flat),
-        "groups without spread at the lowest reward": sum(group.least <= lowest for group in flat),
-        "groups without spread at the highest reward": sum(group.largest >= highest for group in flat),
+        "groups without spread at the lowest reward": sum(group.range[0] <= lowest for group in flat),
+        "groups without spread at the highest reward": sum(group.range[1] >= highest for group in flat),
     }
     return {
         "sizes": group_sizes([group.size for group in multiple]),
@@ -155,11 +215,16 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
                 deviations, spread, "Spread within a group", "standard deviation within a group", y_title="groups"
             ),
         ],
-        "rows": [(what, f"{count:,}") for what, count in counts.items() if count],
-        "flat": [
-            (group.first.within(name), f"{group.size:,}", fixed(group.mean), group.label)
-            for group in sorted(flat, key=lambda group: -group.size)[:MAX_FLAT]
-        ],
+        "counts": Table([], [(what, count) for what, count in counts.items() if count], title="Groups"),
+        "flat": Table(
+            ["first row", "responses", "reward", "prompt, shortened"],
+            [
+                (group.first.within(name), group.size, fixed(group.mean), group.label)
+                for group in sorted(flat, key=lambda group: -group.size)[:MAX_FLAT]
+            ],
+            title="Groups without spread",
+            wide=True,
+        ),
         "flat_groups": len(flat),
     }
 
@@ -173,7 +238,47 @@ def group_sizes(sizes: Sequence[int]) -> str:
     return f"{groups} of {least:,} to {most:,} responses, {sum(sizes) / len(sizes):,.1f} on average"
 
 
-def _settings(settings: ScoreSettings) -> list[tuple[str, str, str]]:
-    defaults = ScoreSettings().model_dump()
-    values = settings.model_dump().items()
-    return [(name, str(value), "" if value == defaults[name] else "changed") for name, value in values]
+def shown(example: Example, scorer: Scorer) -> ShownExample:
+    reference = example.reference
+    if not isinstance(reference, str):
+        steps = reference["steps"] if reference else []
+        reference = "\n".join(f"Step {k}: {orjson.dumps(step).decode()}" for k, step in enumerate(steps, 1))
+    unexplained = ShownExample(
+        example=example, response=clipped(example.response, MAX_TEXT), reference=clipped(reference, MAX_TEXT)
+    )
+    if not example.whole:
+        return replace(unexplained, problem="The response is too long; only its beginning is shown.")
+    try:
+        explanation = explain(scorer, example.response, example.reference, suggestions=SUGGESTIONS)
+    except ScoringError as error:  # too long for an explanation
+        return replace(unexplained, problem="; ".join(issue.detail for issue in error.issues))
+    rows = list(aligned(explanation)) if explanation.content else []
+    more = max(len(rows) - MAX_STEPS, 0)
+    return replace(unexplained, explanation=explanation, rows=rows[:MAX_STEPS], more_rows=more)
+
+
+def aligned(explanation: Explanation) -> Iterator[StepRow]:
+    """Yield the steps of the response in order; a step of the reference without a partner after its predecessor."""
+    pairs = {pair.predicted: pair for pair in explanation.pairs}
+    out_of_order = explanation.order.out_of_order if explanation.order is not None else []
+    lacking = [step for step in explanation.reference if step.partner is None]
+    for step in explanation.prediction:
+        pair = pairs.get(step.step)
+        if pair is None:
+            note = step.status if step.status != "ok" else "not in the reference"
+            yield step, None, None, "out of order" if step.step in out_of_order else note
+            continue
+        while lacking and lacking[0].step < pair.reference:
+            yield None, lacking.pop(0), None, "not in the response"
+        yield step, explanation.reference[pair.reference - 1], pair, ""
+    for step in lacking:
+        yield None, step, None, "not in the response"
+
+
+def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
+    """Return "shared", "other" if the other side lacks words of a phrase, or an empty text without another side."""
+    if similarity is None or similarity.compared == "nothing" or not phrase.words:
+        return ""
+    shared = set(similarity.shared)
+    same = phrase.canon in shared if similarity.compared == "objects" else shared.issuperset(phrase.words)
+    return "shared" if same else "other"

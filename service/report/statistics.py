@@ -1,26 +1,33 @@
-"""What a report keeps of a file while it is scored."""
+"""What a report keeps of a file while it is scored: figures of all responses, their groups, and examples."""
 
 from __future__ import annotations
 
+import random
+from array import array
+from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from ...kernels.status import OK, REASONS
 from ..explain.case import MAX_BYTES
 from ..explain.explanation import smallest_and_largest
-from ..files.rows.rows import Rollout
+from ..files.field_names import prompt_of
+from ..files.rows.groups import value_digest, value_key
+from ..files.rows.rows import Location, Rollout
 from ..files.summary import Values
 from ..rewards.scorer import Scorer
-from ..rewards.scores import Scores
+from ..rewards.scores import Scores, spread_of, sums_of
 from ..scoring.text_columns import utf8
-from .comparison.correlation import pearson
-from .examples import Examples
-from .groups import Groups
+from ..wording import shortened
+from .agreement import pearson
 from .hacking import Tallies, split_parts
 
-__all__ = ["COMPONENTS", "Statistics", "correlation"]
+__all__ = ["COMPONENTS", "Example", "Examples", "Groups", "Statistics", "correlation"]
 
 COMPONENTS = {
     "coverage": "Share of the words of a key step that its prose has; the lowest of the steps.",
@@ -37,6 +44,23 @@ COMPONENTS = {
 
 LAST_TAG = "</note>"
 """What a response that was cut off lacks."""
+
+MAX_GROUPS = 100_000
+"""Maximum number of groups; rollouts of further groups are only counted, to bound memory."""
+
+MAX_LABEL = 160
+"""Characters of the prompt of a group that are shown."""
+
+EXAMPLES = 3
+"""Number of best and of worst examples."""
+
+MAX_LENGTH = 1 << 18
+"""Maximum characters of a response that is kept and explained; longer ones are truncated."""
+
+TRUNCATED_LENGTH = 2_000
+
+MAX_PROMPT = 400
+"""Characters of the prompt of an example that are shown."""
 
 
 class Statistics:
@@ -87,3 +111,141 @@ class Statistics:
 def correlation(x: np.ndarray, rewards: np.ndarray) -> float | None:
     """Return Pearson's correlation; None if x is constant, or if rewards are but for rounding."""
     return pearson(x, rewards) if len(x) and np.ptp(rewards) > 1e-12 else None
+
+
+class Group(NamedTuple):
+    """One prompt, its first rollout, and figures of its rewards: the range is from the least to the largest."""
+
+    label: str
+    first: Location
+    size: int
+    mean: float
+    range: tuple[float, float]
+    deviation: float
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has two or more rewards, all equal but for rounding."""
+        return self.size > 1 and self.deviation == 0.0
+
+
+class Groups:
+    """The rewards of every group, in the order of their first rollouts, 16 bytes each.
+
+    Groups of equal rewards have advantages of 0 and give no gradient.
+    """
+
+    def __init__(self, max_groups: int = MAX_GROUPS) -> None:
+        self._max_groups = max_groups
+        self._numbers: dict[bytes, int] = {}
+        self._prompts: list[tuple[str, Location]] = []
+        self._rows, self._rewards = array("q"), array("d")
+        self.left_out = 0
+        """Rollouts of groups above the maximum."""
+
+    def add(self, group: Any, location: Location, reward: float) -> None:
+        """Add one rollout; `group` is any JSON value."""
+        digest = value_digest(group)
+        if digest not in self._numbers:
+            if len(self) >= self._max_groups:
+                self.left_out += 1
+                return
+            self._numbers[digest] = len(self)
+            self._prompts.append((prompt_label(group), location))
+        self._rows.append(self._numbers[digest])
+        self._rewards.append(reward)
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def __iter__(self) -> Iterator[Group]:
+        numbers, rewards = np.array(self._rows, np.int64), np.array(self._rewards)
+        if not len(numbers):
+            return
+        values, sizes = rewards[np.argsort(numbers, kind="stable")], np.bincount(numbers)
+        starts = np.cumsum(sizes) - sizes
+        spread = spread_of(values, np.append(starts, len(values)), sums=sums_of)
+        least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        columns = (column.tolist() for column in (sizes, spread.means, least, largest, spread.deviations))
+        for (label, first), size, mean, low, high, deviation in zip(self._prompts, *columns, strict=True):
+            yield Group(label, first, size, mean, (low, high), deviation)
+
+
+def prompt_label(group: Any) -> str:
+    key = value_key(group)
+    return shortened(key if isinstance(key, str) else key.decode(), MAX_LABEL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One rollout; `whole` is False if its response is truncated. The prompt is shortened, or empty if unknown."""
+
+    location: Location
+    reward: float
+    reason: str
+    prompt: str
+    response: str
+    reference: Any
+    whole: bool
+
+
+class Examples:
+    """Keeps a bounded number of examples. The choice by reason is random but reproducible."""
+
+    def __init__(self) -> None:
+        self._best: list[tuple[float, Example]] = []
+        self._worst: list[tuple[float, Example]] = []
+        self._by_reason: dict[str, Example] = {}
+        self._seen: Counter[str] = Counter()
+        self._random = random.Random(0)
+
+    def add(self, rollout: Rollout, reward: float, reason_code: int) -> None:
+        """Add a rollout, which may become an example."""
+        if reason_code == OK:
+            _keep(self._best, -reward, rollout, reward)
+            _keep(self._worst, reward, rollout, reward)
+            return
+        reason = REASONS[reason_code]
+        self._seen[reason] += 1
+        if self._random.random() < 1 / self._seen[reason]:
+            self._by_reason[reason] = _example(rollout, reward, reason)
+
+    def best(self) -> list[Example]:
+        """Return the highest rewards, highest first."""
+        return [example for _, example in self._best]
+
+    def worst(self) -> list[Example]:
+        """Return the lowest rewards that passed both gates and are not among the best, lowest first."""
+        best = {example.location for example in self.best()}
+        return [example for _, example in self._worst if example.location not in best]
+
+    def by_reason(self) -> list[Example]:
+        """Return one failed response for each reason, the most frequent reason first."""
+        return [self._by_reason[reason] for reason, _ in self._seen.most_common()]
+
+
+def _keep(ranked: list[tuple[float, Example]], rank: float, rollout: Rollout, reward: float) -> None:
+    """Insert a rollout that passed both gates if its rank is among the smallest; the first of equal ones stay."""
+    if len(ranked) < EXAMPLES or rank < ranked[-1][0]:
+        insort(ranked, (rank, _example(rollout, reward, REASONS[OK])), key=lambda entry: entry[0])
+        del ranked[EXAMPLES:]
+
+
+def _example(rollout: Rollout, reward: float, reason: str) -> Example:
+    whole = len(rollout.response) <= MAX_LENGTH
+    return Example(
+        location=rollout.location,
+        reward=reward,
+        reason=reason,
+        prompt=shown_prompt(rollout),
+        response=rollout.response if whole else rollout.response[:TRUNCATED_LENGTH],
+        reference=rollout.reference if whole else None,
+        whole=whole,
+    )
+
+
+def shown_prompt(rollout: Rollout) -> str:
+    """Return the prompt of a row in short: a field of the row, or else the text by which rows are grouped."""
+    row = orjson.loads(rollout.text) if rollout.text else {}
+    group = rollout.group if isinstance(rollout.group, str) and rollout.group != rollout.reference else ""
+    return shortened(prompt_of(row) or group, MAX_PROMPT)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..explain.numbers import plural
 from ..settings import MAX_CONTENT, ScoreSettings
+from ..wording import fixed, plural, share
 from .hacking import SIGNS
-from .rendering import fixed, share
 from .statistics import Statistics, correlation
 
 __all__ = ["Finding", "remedies", "verdict"]
@@ -40,96 +39,81 @@ STRONG = 0.5
 
 
 class Finding(NamedTuple):
-    """One sentence on the run, what to do, and the section of the report with the details."""
+    """One sentence on the run, the section of the report with the details, and what to do."""
 
     text: str
-    advice: Sequence[str]
     section: str
-    good: bool
+    advice: Sequence[str] = ()
+    good: bool = False
 
 
 def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
     """Return the findings, the most important first."""
     number = stats.reasons.total()
-    found = [_faults(faults)] if faults else []
+    not_scored = [_faults(faults)] if faults else []
     if not number:
-        return [*found, Finding("No response was scored.", (), "reasons", False)]
-    return [
-        _gates(stats, number),
-        *found,
-        *_groups(stats),
-        *_rewards(stats),
-        *_hacking(stats),
-        *_length(stats),
-    ]
+        return [*not_scored, Finding("No response was scored.", "reasons")]
+    return [_gates(stats, number), *not_scored, _groups(stats), _rewards(stats), *_hacking(stats), *_length(stats)]
 
 
 def remedies(stats: Statistics) -> dict[str, str]:
     """Return what to do about each reason that occurred."""
-    known = dict(REMEDIES)
-    if stats.truncated:
-        cut = stats.truncated
+    by_reason = {reason: REMEDIES.get(reason, "") for reason in stats.reasons}
+    if cut := stats.truncated:
         which = "All of them" if cut == stats.reasons["missing_sections"] else f"{cut:,} of them"
-        known["missing_sections"] = f"{which} stop before the last tag: raise the maximum number of new tokens."
-    return {reason: known.get(reason, "") for reason in stats.reasons}
+        by_reason["missing_sections"] = f"{which} stop before the last tag: raise the maximum number of new tokens."
+    return by_reason
 
 
 def _gates(stats: Statistics, number: int) -> Finding:
     failed = number - stats.reasons["ok"]
     if not failed:
         text = f"All {number:,} responses pass both gates." if number > 1 else "The response passes both gates."
-        return Finding(text, (), "reasons", True)
+        return Finding(text, "reasons", good=True)
     reasons = [(reason, count) for reason, count in stats.reasons.most_common() if reason != "ok"]
-    rest = max((count for _, count in reasons[2:]), default=0)
-    main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > rest and pair[1] >= MAIN_SHARE * failed)]
+    third = max((count for _, count in reasons[2:]), default=0)
+    main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > third and pair[1] >= MAIN_SHARE * failed)]
     named = " and ".join(f"{reason} ({count:,})" for reason, count in main)
     mostly = named if len(main) == len(reasons) else f"most often {named}"
     text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."
-    known = remedies(stats)
-    advice = [f"{reason}: {known[reason]}" if len(main) > 1 else known[reason] for reason, _ in main]
-    return Finding(text, advice, "reasons", False)
+    by_reason = remedies(stats)
+    advice = [f"{reason}: {by_reason[reason]}" if len(main) > 1 else by_reason[reason] for reason, _ in main]
+    return Finding(text, "reasons", advice)
 
 
 def _faults(faults: Mapping[str, int]) -> Finding:
     total, main = sum(faults.values()), max(faults, key=lambda reason: faults[reason])
     text = f"{plural(total, 'row')} could not be scored: most often {main} ({faults[main]:,})."
-    return Finding(
-        text, ["They have no reward and are not counted here; the output has the error of each."], "faults", False
-    )
+    advice = "They have no reward and are not counted here; the output has the error of each."
+    return Finding(text, "faults", [advice])
 
 
-def _groups(stats: Statistics) -> list[Finding]:
+def _groups(stats: Statistics) -> Finding:
     multiple = [group for group in stats.groups if group.size > 1]
     if not multiple:
-        return [
-            Finding(
-                "Every group has one response, so there are no advantages.",
-                ["If several rows share a prompt, name its field with --group-field."],
-                "groups",
-                False,
-            )
-        ]
+        advice = ["If several rows share a prompt, name its field with --group-field."]
+        return Finding("Every group has one response, so there are no advantages.", "groups", advice)
     flat = [group for group in multiple if group.flat]
     text = f"{len(flat):,} of {plural(len(multiple), 'group')} {'has' if len(flat) == 1 else 'have'} no spread"
     if not flat:
-        return [Finding(f"{text}: every prompt gives a gradient.", (), "groups", True)]
+        return Finding(f"{text}: every prompt gives a gradient.", "groups", good=True)
     lowest, highest = stats.bounds
-    low, high = sum(g.least <= lowest for g in flat), sum(g.largest >= highest for g in flat)
+    low, high = sum(group.range[0] <= lowest for group in flat), sum(group.range[1] >= highest for group in flat)
     text += f" ({share(len(flat) / len(multiple))}): {low:,} at the lowest reward, {high:,} at the highest."
     advice = ["They give no gradient."]
     if low:
         advice.append("At the lowest reward: the prompts are too hard, or the format is not learned yet.")
     if high:
         advice.append("At the highest reward: the prompts are too easy; filter them out.")
-    return [Finding(text, advice, "groups", len(flat) <= len(multiple) // 10)]
+    return Finding(text, "groups", advice, len(flat) <= len(multiple) // 10)
 
 
-def _rewards(stats: Statistics) -> list[Finding]:
+def _rewards(stats: Statistics) -> Finding:
     """Return the mean rewards, and which component of the responses that pass is furthest from its maximum."""
     rewards, passed = stats.rewards.all(), stats.passed.all() > 0
     text = f"The mean reward is {fixed(rewards.mean())}"
     if not passed.any():
-        return [Finding(f"{text}.", (), "rewards", False)]
+        return Finding(f"{text}.", "rewards")
     if not passed.all():
         text += f"; among the responses that pass both gates it is {fixed(rewards[passed].mean())}"
     means = {
@@ -138,9 +122,9 @@ def _rewards(stats: Statistics) -> list[Finding]:
     }
     name = min(means, key=lambda name: means[name])
     if means[name] >= 1.0:
-        return [Finding(f"{text}.", (), "rewards", True)]
+        return Finding(f"{text}.", "rewards", good=True)
     weakest = f"Their weakest component is {name}, on average at {share(means[name])} of its maximum."
-    return [Finding(f"{text}.", [weakest], "components", True)]
+    return Finding(f"{text}.", "components", [weakest], True)
 
 
 def counted(settings: ScoreSettings) -> dict[str, float]:
@@ -150,16 +134,12 @@ def counted(settings: ScoreSettings) -> dict[str, float]:
 
 
 def _hacking(stats: Statistics) -> list[Finding]:
-    found = [sign for sign in SIGNS if stats.signs.is_suspicious(sign.name)]
+    passed = "of the responses that pass both gates, whose rewards are no lower than the others'."
+    advice = ["Possible reward hacking – inspect these rows."]
     return [
-        Finding(
-            f"{sign.title} in {share(stats.signs.share(sign.name))} of the responses that pass both gates, "
-            "whose rewards are no lower than the others'.",
-            ["Possible reward hacking – inspect these rows."],
-            "hacking",
-            False,
-        )
-        for sign in found
+        Finding(f"{sign.title} in {share(stats.signs.share(sign.name))} {passed}", "hacking", advice)
+        for sign in SIGNS
+        if stats.signs.is_suspicious(sign.name)
     ]
 
 
@@ -170,4 +150,4 @@ def _length(stats: Statistics) -> list[Finding]:
     if len(rewards) < MIN_CORRELATED or r is None or r < STRONG:
         return []
     text = f"Longer responses earn more (correlation {r:+.2f} among responses that pass both gates)."
-    return [Finding(text, ["Check for padding."], "sizes", False)]
+    return [Finding(text, "sizes", ["Check for padding."])]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ..scoring.column_scorer import Columns
 from .batch import groups_of_one
 from .registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, Reward
 
-__all__ = ["NO_SPREAD", "Floats", "Scores", "group_advantages", "require_group_of_two"]
+__all__ = ["NO_SPREAD", "Floats", "Scores", "group_advantages", "require_group_of_two", "spread_of", "sums_of"]
 
 Floats = NDArray[np.float64]
 """A column of measures."""
@@ -200,16 +201,42 @@ def group_advantages(rewards: Floats, group_index: NDArray[np.int64], ddof: int)
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
     order = np.argsort(groups, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    grouped = rewards[order]
-    centred = grouped - np.repeat(sums_of(grouped, offsets) / sizes, sizes)
-    deviations = np.sqrt(sums_of(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
-    spread = np.maximum.reduceat(grouped, offsets[:-1]) - np.minimum.reduceat(grouped, offsets[:-1])
-    flat = spread <= NO_SPREAD
-    deviations[flat] = 1.0
-    centred[np.repeat(flat, sizes)] = 0.0
+    spread = spread_of(rewards[order], offsets, ddof, sums_of)
+    flat = np.repeat(spread.flat, sizes)
     advantages = np.empty_like(rewards)
-    advantages[order] = centred / np.repeat(deviations, sizes)
+    advantages[order] = np.where(flat, 0.0, spread.centred) / np.where(flat, 1.0, np.repeat(spread.deviations, sizes))
     return advantages
+
+
+class Spread(NamedTuple):
+    """The spread of values within groups."""
+
+    means: Floats
+    centred: Floats
+    """The distance of each value from the mean of its group."""
+    deviations: Floats
+    """The standard deviation of each group; 0 without spread."""
+    flat: NDArray[np.bool_]
+    """Whether the values of a group are equal but for rounding (`NO_SPREAD`), as they are in a group of one."""
+
+
+def sums_between(terms: Floats, offsets: NDArray[np.int64]) -> Floats:
+    return np.asarray(np.add.reduceat(terms, offsets[:-1]))
+
+
+def spread_of(
+    values: Floats,
+    offsets: NDArray[np.int64],
+    ddof: int = 1,
+    sums: Callable[[Floats, NDArray[np.int64]], Floats] = sums_between,
+) -> Spread:
+    """Return the spread within groups of consecutive values, n > 0: group k is `values[offsets[k]:offsets[k + 1]]`."""
+    sizes = np.diff(offsets)
+    means = sums(values, offsets) / sizes
+    centred = values - np.repeat(means, sizes)
+    deviations = np.sqrt(sums(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
+    flat = np.maximum.reduceat(values, offsets[:-1]) - np.minimum.reduceat(values, offsets[:-1]) <= NO_SPREAD
+    return Spread(means, centred, np.where(flat, 0.0, deviations), flat)
 
 
 def sums_of(terms: Floats, offsets: NDArray[np.int64]) -> Floats:

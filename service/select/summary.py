@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..explain.numbers import plural
-from ..terminal import table
+from ..tables.table import Table
+from ..wording import plural, share
 from .choices import Choice
 from .options import Options
 from .scored_rows import RowReader, ScoredRows
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = ["REASONS", "Summary"]
 
@@ -50,7 +47,6 @@ class Summary:
 
     @property
     def written(self) -> int:
-        """The number of rows in the output."""
         return len(self.choice.picked)
 
     @property
@@ -77,7 +73,6 @@ class Summary:
         return [reward for reward, group in zip(rows.rewards, rows.groups, strict=True) if group not in dropped]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all figures."""
         reader, choice = self.reader, self.choice
         options = self.options._asdict()
         return {
@@ -101,53 +96,38 @@ class Summary:
             "mean_reward": self.rewards(),
         }
 
-    def parts(self) -> list[str | Table]:
-        """Return lines and tables for a terminal."""
-        figures, reader = self.as_json(), self.reader
-        kept, groups = self.choice.kept_groups, self.groups
+    def parts(self) -> Iterator[str | Table]:
+        figures, reader, groups = self.as_json(), self.reader, self.groups
         noun = "pair" if self.options.mode == "pairs" else "response"
-        source = f"{kept:,} of {plural(groups, 'group')}{share(kept, groups)}"
         rows_kept = "" if self.options.mode == "curriculum" else f"{plural(self.written, noun)} from "
-        parts: list[str | Table] = [
-            f"read         {plural(reader.read, 'row')} in {plural(groups, 'group')} of equal {self.grouped_by}",
-            f"kept         {rows_kept}{source}",
-        ]
+        kept = self.choice.kept_groups
+        yield f"read         {plural(reader.read, 'row')} in {plural(groups, 'group')} of equal {self.grouped_by}"
+        yield f"kept         {rows_kept}{kept:,} of {plural(groups, 'group')}{in_parentheses(kept, groups)}"
         if self.pass_rule is not None:
             passed = sum(reader.rows.passed)
-            parts.append(
-                f"passed       {plural(passed, 'response')}{share(passed, len(reader.rows))}: {self.pass_rule}"
-            )
-        shown = [f"{name} {value:.4f}" for name, value in figures["mean_reward"].items() if value is not None]
-        parts += [f"mean reward  {', '.join(shown)}"] if shown else []
-        rows, dropped = figures["rows"], figures["groups"]["dropped"]
-        lost = [*rows["not_scored"].items(), *rows["faults"].items()]
-        tables = [
-            (["rows left out", "rows"], [[reason, f"{n:,}"] for reason, n in lost]),
-            (["groups dropped", "why", "groups"], explained(dropped)),
-            (["responses dropped", "why", "responses"], explained(rows["dropped"])),
-        ]
-        for heads, cells in tables:
-            if cells:
-                parts += ["", table(heads, cells, left=len(heads) - 1)]
-        return parts
-
-
-def explained(reasons: Mapping[str, int]) -> list[list[str]]:
-    """Return the cells of a table: reason, sentence, number."""
-    return [[reason, REASONS[reason], f"{number:,}"] for reason, number in reasons.items()]
+            part = in_parentheses(passed, len(reader.rows))
+            yield f"passed       {plural(passed, 'response')}{part}: {self.pass_rule}"
+        means = [f"{name} {value:.4f}" for name, value in figures["mean_reward"].items() if value is not None]
+        if means:
+            yield f"mean reward  {', '.join(means)}"
+        rows = figures["rows"]
+        if lost := [*rows["not_scored"].items(), *rows["faults"].items()]:
+            yield from ("", Table(["rows left out", "rows"], lost))
+        for noun, dropped in (("groups", figures["groups"]["dropped"]), ("responses", rows["dropped"])):
+            if dropped:
+                explained = [(reason, REASONS[reason], number) for reason, number in dropped.items()]
+                yield from ("", Table([f"{noun} dropped", "why", noun], explained, left=2))
 
 
 def counts(counter: Counter[str]) -> dict[str, int]:
-    """Return what was counted, the most frequent first."""
-    return {name: number for name, number in sorted(counter.items(), key=lambda one: (-one[1], one[0])) if number}
+    return {name: number for name, number in sorted(counter.items(), key=lambda pair: (-pair[1], pair[0])) if number}
 
 
 def mean(rewards: Iterable[float]) -> float | None:
-    """Return the mean of the exact sum, None without rewards."""
     values = list(rewards)
     return math.fsum(values) / len(values) if values else None
 
 
-def share(part: int, whole: int) -> str:
+def in_parentheses(part: int, whole: int) -> str:
     """Return a share in parentheses, nothing of nothing."""
-    return f" ({100 * part / whole:.1f} %)" if whole else ""
+    return f" ({share(part, whole)})" if whole else ""

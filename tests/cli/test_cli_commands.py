@@ -15,7 +15,8 @@ from assay.service.cli.main import COMMANDS, main
 from assay.service.cli.options import Command
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
-from assay.service.terminal import show, table
+from assay.service.tables.table import Table
+from assay.service.terminal import show
 from assay.service.version import VERSION
 from tests.command_line import ROOT, environment
 
@@ -152,6 +153,6 @@ def test_every_setting_has_its_flag(name: str, models: tuple[type[BaseModel], ..
 
 def test_every_version_of_rich_draws_a_table_alike(capsys: pytest.CaptureFixture[str]) -> None:
     """`make test-lowest` has the lowest: its least width of a column counts padding that it does not draw."""
-    show(table(["verb", "rows", "share"], [["mix", "2", "5.7%"]]), table(["sd", "n"], [["0.1250", "16"]], left=0))
+    show(Table(["verb", "rows", "share"], [["mix", 2, "5.7%"]]), Table(["sd", "n"], [["0.1250", 16]], left=0))
     lines = ["verb  rows  share", "─" * 17, "mix      2   5.7%", "    sd   n", "─" * 10, "0.1250  16"]
     assert capsys.readouterr().out.splitlines() == lines

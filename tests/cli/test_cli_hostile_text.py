@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.report.tables import TextTable, csv_text, inert
-from assay.service.terminal import CONTROLS, say, show, table, visible
+from assay.service.tables.table import Cell, Table, csv_text, inert
+from assay.service.terminal import CONTROLS, say, show, visible
 from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\u202e\u2066\x00"
@@ -102,7 +102,7 @@ def test_the_exit_code_and_the_usage_line_stay(call, tmp_path: Path) -> None:
 
 def test_text_for_people_is_readable(capsys) -> None:
     say("Größe ± 5 %\t溶液 ✓\nnext")
-    show(table([f"head{HOSTILE}"], [[f"cell{HOSTILE}"]]), f"line{HOSTILE}")
+    show(Table([f"head{HOSTILE}"], [[f"cell{HOSTILE}"]]), f"line{HOSTILE}")
     out, err = capsys.readouterr()
     assert out.startswith("Größe ± 5 %\t溶液 ✓\nnext\n")
     assert controls_in(out + err) == set()
@@ -157,13 +157,13 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 
 
 def test_negative_numbers_of_tables_are_numbers() -> None:
-    drawn = TextTable(["", "mean"], [["=cmd", "−0.25 ± 0.10 (1,234)"], ["b", "–"]])
+    drawn = Table(["", "mean"], [["=cmd", Cell("−0.25", "0.10", "1,234")], ["b", None]])
     assert list(csv.reader(io.StringIO(drawn.csv()))) == [
         ["", "mean", "mean standard error", "mean n"],
         ["'=cmd", "-0.25", "0.10", "1234"],
         ["b", "–", "", ""],
     ]
-    hostile = TextTable([HOSTILE], [[HOSTILE]], notes=[HOSTILE], title=HOSTILE)
+    hostile = Table([HOSTILE], [[HOSTILE]], notes=[HOSTILE], title=HOSTILE)
     for _, text in hostile.forms():
         assert controls_in(text) == set()
 

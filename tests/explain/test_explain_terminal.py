@@ -8,8 +8,8 @@ import pytest
 from assay import Scorer
 from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
-from assay.service.explain.numbers import format_reward, format_reward_change
 from assay.service.explain.terminal import _columns, as_text
+from assay.service.wording import format_reward, format_reward_change
 from tests.cases import answer, told
 from tests.cases.writing import step
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from click import UsageError
 
+from assay.service.errors import UsageError
 from assay.service.files.rows.rows import Fault, Location, Place
 from assay.service.files.trainer_rows import SUPERVISED, TRAINERS
 from assay.service.prepare.example import Example

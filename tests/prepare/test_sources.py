@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assay.service.errors import UsageError
 from assay.service.files.rows.rows import DocumentError, Fault, Place
 from assay.service.prepare.example import Example
 from assay.service.prepare.options import Options
@@ -181,9 +181,9 @@ def test_a_file_that_is_a_source_has_the_split_that_is_chosen_for_it(tmp_path: P
 
 
 def refusal(*sources: Path) -> str:
-    with pytest.raises(click.UsageError) as refused:
+    with pytest.raises(UsageError) as refused:
         expand([str(source) for source in sources])
-    return refused.value.message
+    return str(refused.value)
 
 
 def test_sources_that_cannot_be_read_are_named(tmp_path: Path) -> None:

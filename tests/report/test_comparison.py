@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 
 from assay.service.evaluate.evaluation import task_named
 from assay.service.evaluate.task import Evaluation, mean_of
-from assay.service.report.comparison import bootstrap
-from assay.service.report.comparison.compared_files import distinct_names
-from assay.service.report.comparison.correlation import average_ranks, pearson, spearman
-from assay.service.report.comparison.differences import Draws, Sample, differences
-from assay.service.report.comparison.pairing import pair_records
+from assay.service.report.agreement import average_ranks, pearson, spearman
+from assay.service.report.comparison import distinct_names
+from assay.service.report.differences import (
+    Draws,
+    Sample,
+    differences,
+    interval_of,
+    means_of_differences,
+    statistics,
+)
+from assay.service.report.pairing import pair_records
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -53,7 +59,7 @@ def test_intervals_of_mean_differences_are_scipys(n):
     model, baseline = samples({"x": a, "ties": ties}, {"x": b, "ties": ties[::-1].copy()})
     found = {one.metric: one for one in differences(["x", "ties"], model, baseline, draws(n))}
     for name, one in found.items():
-        x, y = model.found.columns[name], baseline.found.columns[name]
+        x, y = model.evaluation.columns[name], baseline.evaluation.columns[name]
         assert one.n == n
         assert one.difference == pytest.approx(x.mean() - y.mean(), abs=1e-12)
         expected = scipys(lambda x, y: np.mean(x - y), x, y)
@@ -62,19 +68,19 @@ def test_intervals_of_mean_differences_are_scipys(n):
 
 def test_pieces_continue_the_same_draws(monkeypatch):
     given = np.arange(12.0).reshape(6, 2), np.arange(6), 50, SEED
-    whole = bootstrap.means_of_differences(*given)
-    monkeypatch.setattr(bootstrap, "MAX_CELLS", 13)
-    assert (bootstrap.means_of_differences(*given) == whole).all()
+    whole = means_of_differences(*given)
+    monkeypatch.setattr("assay.service.report.differences.MAX_CELLS", 13)
+    assert (means_of_differences(*given) == whole).all()
 
 
 def test_questions_are_drawn_with_all_their_rows():
     """As SciPy draws the questions, whose sums and sizes give the mean of the rows."""
     differences, questions = np.array([1.0, -2.0, 4.0, 0.5, 8.0, 3.0]), np.array([0, 3, 0, 5, 3, 0])
     sums, sizes = np.array([8.0, 6.0, 0.5]), np.array([3.0, 2.0, 1.0])
-    drawn = bootstrap.means_of_differences(differences[:, None], questions, RESAMPLES, SEED)
+    drawn = means_of_differences(differences[:, None], questions, RESAMPLES, SEED)
     expected = scipys(lambda x, n: x.sum() / n.sum(), sums, sizes)
-    assert bootstrap.interval_of(drawn[:, 0])[:2] == pytest.approx(expected, abs=1e-12)
-    again = bootstrap.statistics(lambda rows: [differences[rows].mean()], questions, RESAMPLES, SEED)
+    assert interval_of(drawn[:, 0])[:2] == pytest.approx(expected, abs=1e-12)
+    again = statistics(lambda rows: [differences[rows].mean()], questions, RESAMPLES, SEED)
     assert again == pytest.approx(drawn)
 
 
@@ -118,9 +124,9 @@ def test_a_value_that_is_undefined_for_a_resample_has_no_interval():
 
 
 def test_the_two_sided_share():
-    assert bootstrap.interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
-    assert bootstrap.interval_of(np.arange(1.0, 100.0)).p == 2 / 100
-    assert bootstrap.interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
+    assert interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
+    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100
+    assert interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=3, max_size=30))

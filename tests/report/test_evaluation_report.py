@@ -9,7 +9,7 @@ import re
 from click.testing import CliRunner
 
 from assay.service.cli.main import main
-from assay.service.report.evaluated_file import broken
+from assay.service.tables.table import broken
 from tests.evaluate.answer_files import GOOD, REFERENCE, STEP, rows, written
 
 

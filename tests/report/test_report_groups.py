@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from assay.service.files.rows.rows import Location, Rollout
 from assay.service.files.summary import QUANTILES, Values, quantiles
-from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples, shown_prompt
-from assay.service.report.groups import MAX_LABEL, Groups, prompt_label, shortened
+from assay.service.report.statistics import (
+    EXAMPLES,
+    MAX_LABEL,
+    MAX_LENGTH,
+    Examples,
+    Groups,
+    prompt_label,
+    shown_prompt,
+)
+from assay.service.wording import shortened
 from tests.strategies import examples
 
 

@@ -8,12 +8,12 @@ import io
 from markdown_it import MarkdownIt
 
 from assay.service.evaluate.evaluation import every_task
-from assay.service.report.tables import TextTable, split
+from assay.service.tables.table import Cell, Table
 
-TABLE = TextTable(
+TABLE = Table(
     ["", "n", "Step-M", "F1"],
-    [["all", "1,234", "50.00 ± 11.47 (20)", "0.5"], ["type a|b & c_d\n%", "2", "–", "-0.5"]],
-    ["Out of 100.\nReally."],
+    [["all", 1_234, Cell("50.00", "11.47", "20"), "0.5"], ["type a|b & c_d\n%", 2, None, "-0.5"]],
+    notes=["Out of 100.\nReally."],
 )
 
 
@@ -23,7 +23,7 @@ def test_markdown():
     assert '<td style="text-align:left">type a|b &amp; c_d %</td>' in html
     assert '<td style="text-align:right">50.00 ± 11.47 (20)</td>' in html
     assert "<p>Out of 100. Really.</p>" in html
-    given = TextTable(["a"], [["<b> of 5*3*1"]], ["* is the best."])
+    given = Table(["a"], [["<b> of 5*3*1"]], notes=["* is the best."])
     html = MarkdownIt("commonmark").enable("table").render(given.markdown())
     assert "&lt;b&gt; of 5*3*1" in html
     assert "<p>* is the best.</p>" in html
@@ -42,8 +42,8 @@ def test_latex():
         r"\end{tabular}",
     ]
     headings = [metric.title for task in every_task() for metric in task.metrics]
-    assert TextTable(headings, []).latex().isascii()
-    assert r"\textbackslash{}input\{x\}\textasciitilde{}" in TextTable(["a"], [[r"\input{x}~"]]).latex()
+    assert Table(headings, []).latex().isascii()
+    assert r"\textbackslash{}input\{x\}\textasciitilde{}" in Table(["a"], [[r"\input{x}~"]]).latex()
 
 
 def test_csv_has_plain_numbers():
@@ -54,8 +54,13 @@ def test_csv_has_plain_numbers():
     ]
 
 
-def test_cells_are_split():
-    assert split("50.00 ± 11.47 (1,020)") == ("50.00", "11.47", "1,020")
-    assert split("66.67 (6)") == ("66.67", "", "6")
-    assert split("–") == ("–", "", "")
-    assert split("") == ("", "", "")
+def test_cells_as_text():
+    assert str(Cell("50.00", "11.47", "1,020")) == "50.00 ± 11.47 (1,020)"
+    assert str(Cell("66.67", n="6")) == "66.67 (6)"
+    assert [str(cell) for cell in Table(["a", "b", "c"], [["x", 1_020, None]]).cells[0]] == ["x", "1,020", "–"]
+
+
+def test_the_best_values_are_bold():
+    best = Table(["", "a"], [["x", Cell("1.5", "0.1", best=True)], ["y", Cell("1.0", "0.2")]])
+    assert "| x | **1.5 ± 0.1** |\n| y | 1.0 ± 0.2 |" in best.markdown()
+    assert r"x & \textbf{1.5 $\pm$ 0.1} \\" in best.latex()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....evaluate.task import OUT_OF_TIME
 from ....rewards.registry import REWARD_TASKS, SCORE, reward_of
-from ....rewards.scores import NO_SPREAD, Scores
+from ....rewards.scores import Scores, spread_of
 from ..runs import UNNAMED
 from .histogram import Histogram, numbered
 from .series import Series, SeriesTable
@@ -160,12 +160,10 @@ class RewardMetrics:
         order = np.argsort(groups, kind="stable")
         numbers, grouped = groups[order], rewards[order]
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
-        sizes = np.diff(np.r_[starts, len(grouped)])
-        ranges = np.maximum.reduceat(grouped, starts) - np.minimum.reduceat(grouped, starts)
-        centred = grouped - np.repeat(np.add.reduceat(grouped, starts) / sizes, sizes)
-        deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - 1, 1))
-        several, flat = sizes > 1, ranges <= NO_SPREAD
+        offsets = np.r_[starts, len(grouped)]
+        *_, deviations, flat = spread_of(grouped, offsets)
+        several = np.diff(offsets) > 1
         if several.any():
-            self._deviations.observe_column(np.where(flat, 0.0, deviations)[several], run, task)
+            self._deviations.observe_column(deviations[several], run, task)
             number = self._start(run, task) + self._tasks[task].width
             self._table.values[number] += np.count_nonzero(several & flat)

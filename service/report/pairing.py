@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from ...evaluate.scirecipe_records import PROMPT_FIELDS
-from ...evaluate.task import Task
-from ...files.answers import record_id
+from ..evaluate.scirecipe import PROMPT_FIELDS
+from ..evaluate.task import Task
+from ..files.answers import record_id
 
 __all__ = ["Pairing", "pair_records"]
 
@@ -33,7 +34,8 @@ SHARED_BY_MANY = {"answer", "choices", "is_correct", "criterion"}
 Records = Sequence[Mapping[str, Any]]
 
 
-class Pairing(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Pairing:
     """Pairs of records of a file with those of the baseline, in the order of the baseline.
 
     rows, baseline_rows: int64 (pairs,), the first record of each id. unpaired, baseline_unpaired: the other rows, in
@@ -79,26 +81,27 @@ def pair_records(task: Task, records: Records, baseline: Records) -> Pairing:
     if are_repeated and (pairing := pairs_of_ids(questions, *map(rows_by_key, ids))):
         return pairing
     candidates: dict[str, Sequence[Sequence[Any]]] = {"id": ids} if all(all(some) for some in ids) else {}
-    if all(one.known for some in questions for one in some):
+    if all(question.tells_apart for some in questions for question in some):
         candidates["question"] = questions
     if len(records) == len(baseline):
         candidates["position"] = [list(range(len(records)))] * 2
-    matched = ((by, list(matches(keys, others))) for by, (keys, others) in candidates.items())
+    matched = ((by, list(matches(keys, baseline_keys))) for by, (keys, baseline_keys) in candidates.items())
     by, pairs = next(((by, pairs) for by, pairs in matched if pairs), ("", []))
     rows, baseline_rows = np.array(pairs, np.int64).reshape(-1, 2).T
     return Pairing(
-        by,
-        rows,
-        baseline_rows,
-        sorted(set(range(len(records))).difference(rows.tolist())),
-        sorted(set(range(len(baseline))).difference(baseline_rows.tolist())),
-        numbered([one if (one := questions[1][row]).known else row for row in baseline_rows.tolist()]),
-        [k for k, (row, other) in enumerate(pairs) if by == "id" and questions[0][row] != questions[1][other]],
+        by=by,
+        rows=rows,
+        baseline_rows=baseline_rows,
+        unpaired=sorted(set(range(len(records))).difference(rows.tolist())),
+        baseline_unpaired=sorted(set(range(len(baseline))).difference(baseline_rows.tolist())),
+        questions=numbers_of_questions(questions[1], baseline_rows.tolist()),
+        contradictory=[
+            k for k, (row, other) in enumerate(pairs) if by == "id" and questions[0][row] != questions[1][other]
+        ],
     )
 
 
 def rows_by_key(keys: Sequence[str]) -> dict[str, list[int]]:
-    """Return the rows of each key, in the order of their first rows."""
     rows: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
@@ -116,15 +119,16 @@ def pairs_of_ids(
         {questions[0][row] for row in rows[key]} | {questions[1][row] for row in baseline_rows[key]} for key in shared
     ]
     first = [baseline_rows[key][0] for key in shared]
+    samples = tuple([np.array(some[key], np.int64) for key in shared] for some in (rows, baseline_rows))
     return Pairing(
-        "id",
-        np.array([rows[key][0] for key in shared], np.int64),
-        np.array(first, np.int64),
-        sorted(row for key, several in rows.items() if key not in baseline_rows for row in several),
-        sorted(row for key, several in baseline_rows.items() if key not in rows for row in several),
-        numbered([one if (one := questions[1][row]).known else row for row in first]),
-        [k for k, several in enumerate(asked) if len(several) > 1],
-        tuple([np.array(some[key], np.int64) for key in shared] for some in (rows, baseline_rows)),  # type: ignore[arg-type]
+        by="id",
+        rows=np.array([rows[key][0] for key in shared], np.int64),
+        baseline_rows=np.array(first, np.int64),
+        unpaired=sorted(row for key, several in rows.items() if key not in baseline_rows for row in several),
+        baseline_unpaired=sorted(row for key, several in baseline_rows.items() if key not in rows for row in several),
+        questions=numbers_of_questions(questions[1], first),
+        contradictory=[k for k, several in enumerate(asked) if len(several) > 1],
+        samples=samples,  # type: ignore[arg-type]
     )
 
 
@@ -133,11 +137,10 @@ class Question(NamedTuple):
 
     digest: bytes
     """Of its fields: their texts are long, and there is one for every record."""
-    known: bool
+    tells_apart: bool
 
 
 def question_of(task: Task, record: Mapping[str, Any]) -> Question:
-    """Return the reference and the prompt of a record."""
     names = sorted({*task.record.model_fields, *PROMPT_FIELDS} - {task.response, *NOT_OF_THE_QUESTION})
     fields = {name: value for name in names if (value := record.get(name)) is not None}
     option = orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -145,9 +148,10 @@ def question_of(task: Task, record: Mapping[str, Any]) -> Question:
     return Question(blake2b(text, digest_size=16).digest(), not fields.keys() <= SHARED_BY_MANY)
 
 
-def numbered(keys: Sequence[Any]) -> np.ndarray:
-    """Return the number of each key, in the order of their first occurrence."""
+def numbers_of_questions(questions: Sequence[Question], rows: Sequence[int]) -> np.ndarray:
+    """Return the number of the question of each row, in the order of their first rows; unknown ones all differ."""
     numbers: dict[Any, int] = {}
+    keys = [questions[row] if questions[row].tells_apart else row for row in rows]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 

@@ -1,16 +1,40 @@
-"""Numbers and lists formatted for people."""
+"""Numbers, lists and texts as they are shown to people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["first_n", "format_delta", "format_number", "format_reward", "format_reward_change", "plural"]
+__all__ = [
+    "NOTHING",
+    "clipped",
+    "first_n",
+    "fixed",
+    "format_number",
+    "format_reward",
+    "format_reward_change",
+    "plural",
+    "share",
+    "shortened",
+]
+
+NOTHING = "–"
+"""What is shown where there is no value."""
 
 DECIMALS = 4
 """Decimals of rewards, scores, components and similarities."""
 
 ROUNDING = 1e-12
 """Differences up to this are rounding errors of the arithmetic, not changes."""
+
+
+def fixed(value: float | None, digits: int = DECIMALS) -> str:
+    """Format with a fixed number of decimals; never as a negative zero."""
+    return NOTHING if value is None else f"{value:z,.{digits}f}"
+
+
+def share(part: float, whole: float = 1.0) -> str:
+    """Format a part of a whole as a percentage: `80.0 %`."""
+    return f"{100 * part / whole:.1f} %"
 
 
 def format_reward(value: float) -> str:
@@ -43,19 +67,27 @@ def format_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def format_delta(value: float) -> str:
-    """Format a change with up to four significant digits: `+0.4`, `−0.1`, `±0`."""
-    if value == 0:
-        return "±0"
-    return f"{'+' if value > 0 else '−'}{format_number(abs(value))}"
-
-
 def plural(count: int, noun: str) -> str:
     """Format a count with its noun: `1 step`, `2 steps`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def first_n(names: Sequence[str | int], n: int) -> str:
+def first_n(names: Sequence[object], n: int) -> str:
     """Join the first n names or numbers, and say how many more there are."""
     shown = ", ".join(map(str, names[:n]))
     return f"{shown} and {len(names) - n:,} more" if len(names) > n else shown
+
+
+def clipped(text: str, limit: int) -> str:
+    """Return the beginning of a text, and how many characters are left out."""
+    more = len(text) - limit
+    return text if more <= 0 else f"{text[:limit]}\n… and {more:,} more characters"
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text on one line; of a long one its beginning and, since prompts often begin alike, more of its end."""
+    if len(text) > 8 * limit:  # long enough for what remains, also with whitespace between all words
+        text = f"{text[: 4 * limit]} … {text[-4 * limit :]}"
+    text = " ".join(text.split())
+    first = limit // 3
+    return text if len(text) <= limit else f"{text[:first].rstrip()} … {text[first - limit :].lstrip()}"

@@ -1,4 +1,4 @@
-"""Pages of reports from templates: self-contained HTML, in which any text that is not markup is escaped."""
+"""Pages from templates: self-contained HTML, in which any text that is not markup is escaped."""
 
 from __future__ import annotations
 
@@ -9,33 +9,17 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..explain.numbers import format_reward, format_reward_change
-from ..explain.terminal import printable
+from ..terminal import printable
 from ..version import VERSION
+from ..wording import fixed, format_reward, format_reward_change, share
 
-__all__ = ["clipped", "fixed", "render", "share", "without_controls"]
+__all__ = ["render", "without_controls"]
 
 
-def render(template: str, moment: datetime, **values: Any) -> str:
-    """Return a page that was made at `moment`."""
-    when = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+def render(template: str, **values: Any) -> str:
+    """Return a page that is made now."""
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return _environment().get_template(template).render(values, when=when, version=VERSION)
-
-
-def fixed(value: float, digits: int = 4) -> str:
-    """Format with a fixed number of decimals; never as a negative zero."""
-    return f"{value:z,.{digits}f}"
-
-
-def share(value: float) -> str:
-    """Format as a percentage."""
-    return f"{100 * value:.1f} %"
-
-
-def clipped(text: str, limit: int) -> str:
-    """Return the beginning of a text, and how many characters are left out."""
-    rest = len(text) - limit
-    return text if rest <= 0 else f"{text[:limit]}\n… and {rest:,} more characters"
 
 
 @cache

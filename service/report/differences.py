@@ -1,20 +1,97 @@
-"""Differences of metrics between a model and the baseline over their pairs of records, with bootstrap intervals."""
+"""Differences of metrics between a model and the baseline over their pairs of records, with bootstrap intervals.
+
+Intervals are percentiles of the paired bootstrap (Efron and Tibshirani 1993, chapters 13 and 16). The rows of every
+resample are those that `scipy.stats.bootstrap` draws for one sample from the same seed, so the intervals of mean
+differences are its intervals. Several answers to one question are not independent: then questions can be drawn instead,
+each with all its rows (Davison and Hinkley 1997, section 3.8).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...evaluate.task import Evaluation, mean_of
-from .bootstrap import Interval, interval_of, means_of_differences, means_of_means, statistics
+from ..evaluate.task import Evaluation, mean_of
 
-__all__ = ["Difference", "Draws", "Sample", "differences"]
+__all__ = ["CONFIDENCE", "Difference", "Draws", "Interval", "Sample", "differences"]
+
+CONFIDENCE = 0.95
+
+MAX_CELLS = 1 << 17
+"""Rows of all resamples that are drawn at once: bounds the memory, and fits the cache."""
+
+
+class Interval(NamedTuple):
+    """The percentile interval of a difference, and the two-sided bootstrap share of differences beyond 0."""
+
+    low: float
+    high: float
+    p: float
+
+
+def weights(questions: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield float64 (some, n), `resamples` rows in all: how often each resample holds each of the n rows.
+
+    questions: int64 (n,), the number of each row's question, which is drawn with all its rows. If all differ, rows are
+    drawn.
+    """
+    _, of_row = np.unique(questions, return_inverse=True)
+    drawn = int(of_row.max()) + 1
+    generator = np.random.default_rng(seed)
+    some = max(1, MAX_CELLS // len(questions))
+    for first in range(0, resamples, some):
+        rows = generator.integers(0, drawn, (min(some, resamples - first), drawn))
+        offsets = drawn * np.arange(len(rows))[:, None]
+        counts = np.bincount((rows + offsets).ravel(), minlength=rows.size).reshape(rows.shape).astype(np.float64)
+        yield counts if drawn == len(questions) else counts[:, of_row]
+
+
+def means_of_differences(differences: np.ndarray, questions: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Return float64 (resamples, k): the means of differences (n, k) without NaN, n at least 1, over each resample."""
+    drawn = weights(questions, resamples, seed)
+    return np.vstack([some @ differences / some.sum(axis=1, keepdims=True) for some in drawn])
+
+
+def means_of_means(columns: Sequence[np.ndarray], questions: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Return float64 (resamples,): the mean of the means of columns (n,), each over its values that are not NaN.
+
+    NaN for a resample without any value of a column.
+    """
+    values = np.column_stack(columns)
+    present = ~np.isnan(values)
+    filled, present = np.where(present, values, 0.0), present.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = [(some @ filled) / (some @ present) for some in weights(questions, resamples, seed)]
+    return np.asarray(np.vstack(means).mean(axis=1))
+
+
+def statistics(
+    statistic: Callable[[np.ndarray], Sequence[float]], questions: np.ndarray, resamples: int, seed: int
+) -> np.ndarray:
+    """Return float64 (resamples, k): any statistic of int64 rows below n over each resample."""
+    rows = np.arange(len(questions))
+    counts = (times.astype(np.int64) for some in weights(questions, resamples, seed) for times in some)
+    return np.array([statistic(np.repeat(rows, times)) for times in counts], np.float64)
+
+
+def interval_of(distribution: np.ndarray) -> Interval | None:
+    """Return the interval of a distribution float64 (resamples,); None if a resample has no value.
+
+    p is twice the share of resamples on the smaller side of 0, those at 0 and the sample itself included, so that it
+    is never 0 and at most 1.
+    """
+    if np.isnan(distribution).any():
+        return None
+    low, high = np.percentile(distribution, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
+    fewer = min(int((distribution <= 0).sum()), int((distribution >= 0).sum()))
+    return Interval(float(low), float(high), min(1.0, 2 * (1 + fewer) / (1 + len(distribution))))
+
 
 Column = tuple[np.ndarray, np.ndarray]
-"""The values of pairs: those of the model, and those of the baseline."""
+"""The values of the model and of the baseline for each pair."""
 
 
 class Sample(NamedTuple):
@@ -23,7 +100,7 @@ class Sample(NamedTuple):
     samples: all rows of each pair, int64, if a pair has several; then its value is the mean over them.
     """
 
-    found: Evaluation
+    evaluation: Evaluation
     rows: np.ndarray
     samples: Sequence[np.ndarray] | None = None
 
@@ -44,41 +121,39 @@ class Sample(NamedTuple):
 
     def corpus(self, rows: np.ndarray) -> Mapping[str, float | None]:
         """Return the values that are not means over records, of int64 rows."""
-        return self.found.corpus(rows) if self.found.corpus is not None else {}
+        return self.evaluation.corpus(rows) if self.evaluation.corpus is not None else {}
 
     def value(self, name: str) -> float | None:
-        """Return the value of a metric over the pairs."""
         if self.samples is not None and self.is_mean_of_means(name):
-            means = [mean_of(self.values(column)) for column in self.found.over[name]]
-            known = [mean for mean in means if mean is not None]
-            return sum(known) / len(known) if len(known) == len(means) else None
+            means = [mean_of(self.values(column)) for column in self.evaluation.over[name]]
+            return None if None in means else sum(mean for mean in means if mean is not None) / len(means)
         corpus = self.corpus(self.records())
-        column = self.found.columns.get(name)
+        column = self.evaluation.columns.get(name)
         return corpus[name] if name in corpus else None if column is None else mean_of(self.values(column))
 
     def count(self, name: str) -> int:
         """Return the number of records that a value is based on: of several columns, that of the shortest."""
-        columns = self.found.over.get(name) or [self.found.columns[name]]
+        columns = self.evaluation.over.get(name) or [self.evaluation.columns[name]]
         return min(int((~np.isnan(self.values(column))).sum()) for column in columns)
 
     def column(self, name: str) -> np.ndarray | None:
         """Return the column whose mean a metric is, over the pairs; None if it is not a mean over records."""
-        own = self.found.columns.get(name)
-        columns = self.found.over.get(name, []) if own is None else [own]
+        columns = (
+            [self.evaluation.columns[name]] if name in self.evaluation.columns else self.evaluation.over.get(name, [])
+        )
         return self.values(columns[0]) if len(columns) == 1 and self._is_mean_of(name, columns) else None
 
     def is_mean_of_means(self, name: str) -> bool:
         """Return whether a metric is the mean of the means of the columns that it is computed from, as AVG is."""
-        return bool(self.found.over.get(name)) and self._is_mean_of(name, self.found.over[name])
+        return bool(self.evaluation.over.get(name)) and self._is_mean_of(name, self.evaluation.over[name])
 
     def _is_mean_of(self, name: str, columns: Sequence[np.ndarray]) -> bool:
         """Compare over all pairs and over parts of them, where values that are equal by chance differ."""
         every = self.records()
         for rows in (every, every[::2], every[: len(every) // 2]):
             corpus = self.corpus(rows)
-            means = [mean_of(column[rows]) for column in columns]
-            known = [mean for mean in means if mean is not None]
-            if name in corpus and len(known) == len(means) and not same(corpus[name], sum(known) / len(known)):
+            means = [mean for column in columns if (mean := mean_of(column[rows])) is not None]
+            if name in corpus and len(means) == len(columns) and not same(corpus[name], sum(means) / len(means)):
                 return False
         return True
 
@@ -104,7 +179,6 @@ class Difference(NamedTuple):
     interval: Interval | None
 
     def document(self) -> dict[str, Any]:
-        """Return the difference for a JSON document."""
         low, high, p = self.interval or (None, None, None)
         return {"metric": self.metric, "n": self.n, "difference": self.difference, "low": low, "high": high, "p": p}
 
@@ -115,24 +189,21 @@ def differences(names: Iterable[str], model: Sample, baseline: Sample, draws: Dr
     A mean over records is compared over the pairs where both records have a value. Any other value is computed for
     both over all pairs, and again over each resample.
     """
-    found: dict[str, Difference | None] = {}
+    names = [name for name in names if model.value(name) is not None and baseline.value(name) is not None]
     means: dict[str, Column] = {}
-    others = []
+    averages, recomputed = [], []
     for name in names:
-        found[name] = None
-        if model.value(name) is None or baseline.value(name) is None:
-            continue
-        columns = model.column(name), baseline.column(name)
-        if columns[0] is not None and columns[1] is not None:
-            means[name] = columns[0], columns[1]
+        column, baseline_column = model.column(name), baseline.column(name)
+        if column is not None and baseline_column is not None:
+            means[name] = column, baseline_column
+        elif model.is_mean_of_means(name) and baseline.is_mean_of_means(name):
+            averages.append(name)
         else:
-            others.append(name)
-    found |= {one.metric: one for one in of_means(means, draws)}
-    averages = [name for name in others if model.is_mean_of_means(name) and baseline.is_mean_of_means(name)]
-    found |= {name: of_mean_of_means(name, model, baseline, draws) for name in averages}
-    rest = [name for name in others if name not in averages]
-    found |= {one.metric: one for one in of_any(rest, model, baseline, draws)}
-    return (one for one in found.values() if one is not None)
+            recomputed.append(name)
+    by_name = {difference.metric: difference for difference in of_means(means, draws)}
+    by_name |= {name: of_mean_of_means(name, model, baseline, draws) for name in averages}
+    by_name |= {difference.metric: difference for difference in of_any(recomputed, model, baseline, draws)}
+    return (by_name[name] for name in names if name in by_name)
 
 
 def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference]:
@@ -144,10 +215,10 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
         if there.any():
             by_pairs.setdefault(there.tobytes(), []).append((name, (values - baseline)[there]))
     for both, several in by_pairs.items():
-        kept = questions[np.frombuffer(both, bool)]
+        drawn_from = questions[np.frombuffer(both, bool)]
         matrix = np.column_stack([column for _, column in several])
         n = len(matrix)
-        drawn = means_of_differences(matrix, kept, resamples, seed) if several_in(kept) else None
+        drawn = means_of_differences(matrix, drawn_from, resamples, seed) if several_in(drawn_from) else None
         for k, (name, column) in enumerate(several):
             interval = interval_of(drawn[:, k]) if drawn is not None else None
             yield Difference(name, n, float(column.mean()), interval)
@@ -157,7 +228,8 @@ def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -
     """Return the difference of a mean of means, such as AVG."""
     n = min(model.count(name), baseline.count(name))
     drawn = [
-        means_of_means([one.values(column) for column in one.found.over[name]], *draws) for one in (model, baseline)
+        means_of_means([sample.values(column) for column in sample.evaluation.over[name]], *draws)
+        for sample in (model, baseline)
     ]
     interval = interval_of(drawn[0] - drawn[1]) if several_in(draws.questions) else None
     return Difference(name, n, difference_of(model.value(name), baseline.value(name)), interval)
@@ -167,8 +239,8 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
     """Yield the differences of values that are computed again for each resample, such as F1."""
 
     def statistic(rows: np.ndarray) -> list[float]:
-        values, others = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
-        return [difference_of(values[name], others[name]) for name in names]
+        values, baseline_values = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
+        return [difference_of(values[name], baseline_values[name]) for name in names]
 
     drawn = statistics(statistic, *draws) if names and several_in(draws.questions) else None
     for k, name in enumerate(names):
@@ -178,12 +250,10 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
 
 
 def difference_of(value: float | None, baseline: float | None) -> float:
-    """Return the difference; NaN if one is undefined."""
     return math.nan if value is None or baseline is None else value - baseline
 
 
 def several_in(questions: np.ndarray) -> bool:
-    """Return whether there is more than one question to draw."""
     return len(questions) > 1 and bool((questions != questions[0]).any())
 
 

@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "BOTTOM",
-    "RIGHT",
-    "TOP",
-    "Bar",
-    "Chart",
-    "Dot",
-    "Line",
-    "Tick",
-    "alignment",
-    "histogram",
-    "number",
-    "scale",
-    "scatter",
-    "ticks",
-]
+__all__ = ["Chart", "Estimate", "histogram", "intervals", "scatter", "ticks"]
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 38
 """Margins around the plot: for tick labels, titles, and the label of the mean."""
 
 MAX_POINTS = 300
 """Up to this number of responses a point is drawn for each, above it a cell for each pair of bins."""
+
+INTERVALS_WIDTH, ROW_HEIGHT, CHARACTER_WIDTH = 520, 24, 7
+"""Lengths of a plot of intervals, whose rows have names."""
 
 CELL_ROWS = 20
 MAX_CELL_COLUMNS = 24
@@ -45,7 +34,8 @@ class Tick(NamedTuple):
     text: str
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True)
+class Bar:
     """A bar or a cell; the text repeats its numbers. Opacity is for cells."""
 
     text: str
@@ -53,6 +43,7 @@ class Bar(NamedTuple):
     y: float
     width: float
     height: float
+    _: KW_ONLY
     failed: bool = False
     opacity: float | None = None
 
@@ -75,33 +66,30 @@ class Line(NamedTuple):
     anchor: str
 
 
-class Chart(NamedTuple):
+@dataclass(frozen=True)
+class Chart:
     """What is drawn between two axes. The note says what colours mean, if they mean a number."""
 
     label: str
-    width: int
-    height: int
-    x_title: str
-    y_title: str
+    area: tuple[int, int]
+    titles: tuple[str, str]
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
+    _: KW_ONLY
     bars: Sequence[Bar] = ()
     dots: Sequence[Dot] = ()
     line: Line | None = None
     note: str = ""
     left: int = LEFT
-
-    @property
-    def top(self) -> int:
-        return TOP
+    top: int = TOP
 
     @property
     def right(self) -> int:
-        return self.width - RIGHT
+        return self.area[0] - RIGHT
 
     @property
     def bottom(self) -> int:
-        return self.height - BOTTOM
+        return self.area[1] - BOTTOM
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
@@ -123,7 +111,6 @@ def number(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Format a number of bytes that is a power of two."""
     for unit in ("B", "KB"):
         if value < 1024:
             return f"{value:.0f} {unit}"
@@ -167,7 +154,7 @@ def histogram(
     line = Line(f"mean {mean:.{digits}f}", x, alignment(x, width))
     x_ticks = [Tick(across(value), number(value)) for value in ticks(*bounds)]
     y_ticks = [Tick(up(value), number(value)) for value in top]
-    return Chart(label, width, height, x_title, y_title, x_ticks, y_ticks, bars, line=line)
+    return Chart(label, area, (x_title, y_title), x_ticks, y_ticks, bars=bars, line=line)
 
 
 def scatter(
@@ -194,16 +181,17 @@ def scatter(
     marks = powers(*ends) if logarithmic else ticks(math.ceil(ends[0]), math.floor(ends[1]), 8, whole=True)
     x_ticks = [Tick(across(mark), (size if logarithmic else number)(mark)) for mark in marks]
     y_ticks = [Tick(up(value), number(value)) for value in ticks(*bounds)]
-    chart = Chart(label, width, height, x_title, "reward", x_ticks, y_ticks)
+    bars: list[Bar] = []
+    note = ""
     if len(x) <= MAX_POINTS:
-        return chart._replace(
-            dots=[
-                Dot(f"{at:,.0f} {unit}, reward {reward:.4f}", across(at), up(reward), failed=not ok)
-                for at, reward, ok in zip(x.tolist(), rewards.tolist(), passed.tolist(), strict=True)
-            ]
-        )
-    bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
-    return chart._replace(bars=bars, dots=dots, note=f"strongest colour: {most:,} responses")
+        dots = [
+            Dot(f"{at:,.0f} {unit}, reward {reward:.4f}", across(at), up(reward), failed=not ok)
+            for at, reward, ok in zip(x.tolist(), rewards.tolist(), passed.tolist(), strict=True)
+        ]
+    else:
+        bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
+        note = f"strongest colour: {most:,} responses"
+    return Chart(label, area, (x_title, "reward"), x_ticks, y_ticks, bars=bars, dots=dots, note=note)
 
 
 def cells(
@@ -224,14 +212,44 @@ def cells(
         (left, stop), (bottom, top) = edges[column : column + 2], levels[row : row + 2]
         text = f"{span(left, stop, unit)}, reward {bottom:.2f} to {top:.2f}: {counts[column, row]:,.0f} responses"
         opacity = 0.12 + 0.88 * math.sqrt(counts[column, row] / counts.max())
-        bars.append(
-            Bar(text, across(left), up(top), across(stop) - across(left), up(bottom) - up(top), opacity=opacity)
-        )
+        width, height = across(stop) - across(left), up(bottom) - up(top)
+        bars.append(Bar(text, across(left), up(top), width, height, opacity=opacity))
     for column in np.flatnonzero(columns).tolist():
         (left, stop), mean = edges[column : column + 2], sums[column] / columns[column]
         text = f"{span(left, stop, unit)}: mean reward {mean:.4f} of {columns[column]:,} responses"
         dots.append(Dot(text, (across(left) + across(stop)) / 2, up(mean), mean=True))
     return bars, dots, int(counts.max())
+
+
+class Estimate(NamedTuple):
+    """An estimate with the ends of its interval, if it has one; the texts repeat the numbers."""
+
+    head: str
+    text: str
+    after: str
+    value: float
+    ends: Sequence[float]
+
+
+def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
+    """Draw each estimate as a dot on the bar of its interval, one row each, and a line at 0."""
+    ends = [0.0, *(end for estimate in estimates for end in (estimate.value, *estimate.ends))]
+    room = 0.05 * (max(ends) - min(ends)) or 1.0
+    bounds = min(ends) - room, max(ends) + room
+    left = 12 + CHARACTER_WIDTH * max(len(estimate.head) for estimate in estimates)
+    across = scale(bounds, left, INTERVALS_WIDTH - RIGHT)
+    bars, dots, rows = [], [], []
+    for k, estimate in enumerate(estimates):
+        y = TOP + ROW_HEIGHT * (k + 0.5)
+        if estimate.ends:
+            low, high = map(across, estimate.ends)
+            bars.append(Bar(estimate.text, low, y - 2, max(high - low, 1.0), 4))
+        dots.append(Dot(estimate.text + estimate.after, across(estimate.value), y))
+        rows.append(Tick(y, estimate.head))
+    area = INTERVALS_WIDTH, TOP + ROW_HEIGHT * len(estimates) + BOTTOM
+    x_ticks = [Tick(across(value), number(value)) for value in ticks(*bounds)]
+    line = Line("equal", across(0.0), alignment(across(0.0), INTERVALS_WIDTH))
+    return Chart(label, area, (x_title, ""), x_ticks, rows, bars=bars, dots=dots, line=line, left=left)
 
 
 def span(left: float, stop: float, unit: str) -> str:

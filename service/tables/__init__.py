@@ -1,0 +1,1 @@
+"""Tables, charts and pages of reports, without the words and figures in them."""
