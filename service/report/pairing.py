@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ..evaluate.scirecipe import PROMPT_FIELDS
+from ..evaluate.scirecipe_records import PROMPT_FIELDS
 from ..evaluate.task import Task
 from ..files.answers import record_id
 
