@@ -75,10 +75,10 @@ def excerpts(old: str, new: str) -> Iterator[str]:
         yield f"    {sign} {text[max(0, start - SHOWN) : start + SHOWN]!r}"
 
 
-def compare(old: Path, new: Path, limit: int) -> int:
+def compare(old: Path, new: Path, limit: int, parts: Sequence[str] = PARTS) -> int:
     """Print the differences between two recordings, and return how many outcomes differ."""
     total = 0
-    for part in PARTS:
+    for part in parts:
         if not (old / f"{part}.jsonl").exists() or not (new / f"{part}.jsonl").exists():
             print(f"{part}: not recorded in both")
             continue
@@ -99,7 +99,7 @@ def compare(old: Path, new: Path, limit: int) -> int:
     return total
 
 
-def against(commit: str, limit: int, count: int) -> int:
+def against(commit: str, limit: int, count: int, parts: Sequence[str]) -> int:
     """Record a commit, in a worktree of its own, and this checkout at the same time; compare them and all faces."""
     with TemporaryDirectory() as folder:
         old = Path(folder) / "old"
@@ -112,13 +112,13 @@ def against(commit: str, limit: int, count: int) -> int:
                 imported.mkdir()
                 (imported / "assay").symlink_to(checkout)
                 environs[name] = {**os.environ, "PYTHONPATH": str(imported)}
-                command = [*tool, "record", f"{folder}/record-{name}"]
+                command = [*tool, "record", f"{folder}/record-{name}", "--parts", *parts]
                 recorders.append(subprocess.Popen(command, cwd=ROOT, env=environs[name]))
             if sum(recorder.wait() for recorder in recorders):
                 raise SystemExit("a recording has failed")
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(old)], cwd=ROOT, check=True)
-        differences = compare(Path(folder) / "record-old", Path(folder) / "record-new", limit)
+        differences = compare(Path(folder) / "record-old", Path(folder) / "record-new", limit, parts)
         return differences + subprocess.call([*tool, "batches", "--count", str(count)], cwd=ROOT, env=environs["new"])
 
 
@@ -126,7 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__.split("\n")[0])
     parser.add_argument("command", choices=("record", "compare", "against", "batches"))
     parser.add_argument("targets", nargs="*", help="a folder, two folders, or a commit")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to record")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to record or compare")
     parser.add_argument("--limit", type=int, default=30, help="differences to print of each kind")
     parser.add_argument("--count", type=int, default=5000, help="random batches")
     parser.add_argument("--seed", type=int, default=0, help="seed of the batches")
@@ -137,10 +137,10 @@ def main() -> int:
         return 0
     if options.command == "compare":
         old, new = map(Path, options.targets)
-        return min(compare(old, new, options.limit), 1)
+        return min(compare(old, new, options.limit, options.parts), 1)
     if options.command == "against":
         (commit,) = options.targets
-        return min(against(commit, options.limit, options.count), 1)
+        return min(against(commit, options.limit, options.count, options.parts), 1)
     from .batches import compare_faces
 
     return min(compare_faces(options.count, options.seed, options.limit), 1)

@@ -157,7 +157,9 @@ def record_commands() -> Iterator[tuple[str, dict[str, Any]]]:
     for name in [name for name in os.environ if name.startswith("ASSAY_") and name != "ASSAY_CACHE_DIR"]:
         del os.environ[name]
     os.environ |= {"COLUMNS": "120", "NO_COLOR": "1", "TZ": "UTC"}
-    assay.Scorer()  # loads the kernels, which every command would load
+    assay.Scorer()  # loads the kernels once instead of in every command
+    for library in ("datasketch", "jinja2", "nltk", "pyarrow.parquet", "rich.table"):
+        import_module(library)
     start = entry_point()
     with TemporaryDirectory() as top:
         files = Path(top) / "files"
