@@ -1,0 +1,175 @@
+"""Texts, records and files for all parts of the differential, with invented content."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ADD = {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}
+SPIN = {"action": "spin", "objects": ["tube"], "parameters": []}
+WASH = {"action": "wash", "objects": ["pellet", "tube"], "parameters": ["2 ml", "4 °C"]}
+
+
+def key_of(*steps: dict[str, Any]) -> str:
+    return "\n".join(f"Step {k}: {json.dumps(step, ensure_ascii=False)}" for k, step in enumerate(steps, 1))
+
+
+def answer(*steps: dict[str, Any]) -> str:
+    """Return the four sections of an answer that passes both gates."""
+    prose = [" ".join(["Now", step["action"], *step["objects"], *step["parameters"]]) for step in steps]
+    lines = "\n".join(f"Step {k}: {text}." for k, text in enumerate(prose, 1))
+    return f"<think>First.</think>\n<key>\n{key_of(*steps)}\n</key>\n<orc>\n{lines}\n</orc>\n<note>None.</note>"
+
+
+def marked(text: str) -> str:
+    return f"<think>hm</think>[ANSWER_START]{text}[ANSWER_END]"
+
+
+KEY, STEPS = key_of(ADD, SPIN), {"steps": [ADD, SPIN]}
+PERFECT, SWAPPED = answer(ADD, SPIN), answer(SPIN, ADD)
+ORDER = {"wrong_steps": ["c", "a", "b"], "correct_steps": ["a", "b", "c"]}
+PROGRAM = 'def wash(cells):\n    pass\n\nwash(cells="HeLa")\nspin(cells="HeLa")'
+
+RESPONSES: dict[str, list[str]] = {
+    "score": [
+        *(PERFECT, SWAPPED, answer(ADD), answer(ADD, WASH, SPIN), PERFECT.removeprefix("<think>"), ""),
+        *("no sections", PERFECT.replace("5 ml", "6 ml", 1), PERFECT.replace('["tube"]', "5"), PERFECT + "<|im_end|>"),
+    ],
+    "bioprobench.pqa": [marked("5 µM & 90"), marked("6 µM & 35"), marked("5 µM"), "5 µM & 90", marked("5 µM & 101")],
+    "bioprobench.ord": [marked("[1, 2, 0]"), marked("[0, 1, 2]"), marked("[1, 2, 0, 0]"), marked("[1, 2"), "[1, 2, 0]"],
+    "bioprobench.err": [marked("True"), marked("False"), "False", "perhaps", ""],
+    "lexical": ["Step 1: add lysis buffer", KEY, "spin the tube", ""],
+    "bioplanner": [PROGRAM, "spin(cells='HeLa')", "spin(", "pass"],
+}
+"""Responses to each task that gives rewards."""
+
+REFERENCES: dict[str, list[Any]] = {
+    "score": [KEY, PERFECT, STEPS, key_of(WASH, SPIN), key_of(ADD), {"steps": [WASH]}],
+    "bioprobench.pqa": ["5 µM", {"answer": "5 µM"}, '{"answer": "6 µM", "choices": ["5 µM", "6 µM"]}'],
+    "bioprobench.ord": [ORDER, json.dumps(ORDER), {**ORDER, "id": 7}],
+    "bioprobench.err": [{"is_correct": False}, '{"is_correct": true}', True, "False"],
+    "lexical": [KEY, "Add lysis buffer, then spin.", {"reference": "Spin the tube."}],
+    "bioplanner": [PROGRAM, {"ground_truth": PROGRAM}],
+}
+
+BAD_REFERENCES: dict[str, list[Any]] = {
+    "score": ["Step 1: add", "", {"steps": []}, {"steps": [{"action": 5}]}, {"step": 1}, 5, None, "Step 1: {]", [KEY]],
+    "bioprobench.pqa": ["{}", {"answers": 1}, None, {"answer": None}, 5],
+    "bioprobench.ord": ["[0]", {"wrong_steps": ["a"]}, {"wrong_steps": ["a"], "correct_steps": ["b"]}, None, ""],
+    "bioprobench.err": ["maybe", {}, {"is_correct": "x"}, None],
+    "lexical": [{}, None, {"reference": 5}, 5],
+    "bioplanner": ["spin(", "pass", {}, None],
+}
+
+TASKS = list(RESPONSES)
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"order": "lcs"},
+    {"semantics": "product", "total": "sum", "reward_scale": "shift"},
+    {"min_coverage": 0.5, "use_length": False, "content_denominator": "max_len"},
+    {"object_similarity": "max", "position_decay": 3, "length_penalty": "relative", "max_mean_words": 2},
+    {"think_prefilled": True, "advantage_ddof": 0, "use_order": False},
+    {"max_steps": 2, "max_response_bytes": 300, "reward_scale": "raw", "use_position": False, "use_step_gap": False},
+]
+"""Seven configurations, which together change every setting."""
+
+QUESTION = "How is a gel of 1 % agarose made?"
+WEIGH = {"action": "weigh", "objects": ["agarose"], "parameters": ["1 g"]}
+DISSOLVE = {"action": "dissolve", "objects": ["agarose", "tae buffer"], "parameters": ["100 ml", "microwave"]}
+SECTIONS = {
+    "think": "Agarose dissolves in hot buffer only.",
+    "key": key_of(WEIGH, DISSOLVE),
+    "orc": "Step 1: Weigh 1 g of agarose.\nStep 2: Dissolve the agarose in 100 ml of TAE buffer in a microwave.",
+    "note": "Hot agarose burns.",
+}
+WHOLE = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in SECTIONS.items())
+LIBRARY = 'Please note that you can only use the following actions: "weigh", "dissolve", "pour".'
+CONTEXT = {"purpose": "Make a gel.", "prior_step": "Weigh.", "next_step": "Pour."}
+WRONG_STEP = {
+    **{"id": "ERR-1", "context": CONTEXT, "corrupted_text": "Melt it on ice.", "corrected_text": "Melt it."},
+    **{"is_correct": False, "type": "operation", "error_description": "Ice does not melt it."},
+}
+
+PUBLISHED: dict[str, list[dict[str, Any]]] = {
+    "scirecipe": [{"exp_goal": f"{QUESTION} Version {k}.", **SECTIONS} for k in range(6)],
+    "eval": [
+        {
+            **{"id": k, "question": QUESTION, "type": "Planning", "level": f"level-{1 + k % 2}", **SECTIONS},
+            **{"action": ["dissolve", "weigh"], "action_new": ["dissolve", "pour", "weigh"]},
+        }
+        for k in range(4)
+    ],
+    "queries": [{"system": "Answer.", "query": f"{QUESTION}\n{LIBRARY}", "response": WHOLE}],
+    "conversations": [
+        {
+            "system": "Be brief.",
+            "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": WHOLE}],
+        }
+    ],
+    "messages": [{"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": WHOLE}]}],
+    "texts": [{"text": "Experiment Name: Agarose gel\nProcedure: Weigh 1 g of agarose."}],
+    "pqa": [
+        {"question": "Melt it in ____ ml of buffer.", "choices": ["50", "100"], "answer": "100", "id": f"PQA-{k}"}
+        for k in range(3)
+    ],
+    "ord": [{"question": "Sort the steps of 'Gel'.", **ORDER, "type": "top", "id": "ORD-1"}],
+    "err": [WRONG_STEP, {**WRONG_STEP, "id": "ERR-2", "corrupted_text": None, "is_correct": True, "type": "correct"}],
+    "gen": [
+        {
+            **{"system_prompt": "You know gels.", "instruction": "List the steps.", "input": "How is a gel made?"},
+            **{"output": ["1. Weigh.", "2. Melt.", "3. Pour."], "type": "easy", "id": "GEN-1"},
+        }
+    ],
+    "bioprot": [
+        {
+            **{"id": "12", "title": "Agarose gel", "steps": "1. Weigh 1 g of agarose.\n2. Melt it."},
+            **{"generated_pseudocode": PROGRAM, "edited_pseudocode": "def f():\n    pass\n\nf()\n"},
+        }
+    ],
+    "rows": [{"prompt": [{"role": "user", "content": "True?"}], "task": "bioprobench.err", "reference": "False"}],
+}
+"""Records of every form that `assay prepare` reads."""
+
+
+def example(path: str) -> list[dict[str, Any]]:
+    """Return the rows of an example file of the repository."""
+    lines = (ROOT / "examples" / path).read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]
+
+
+def vectors(kind: str) -> list[dict[str, Any]]:
+    """Return the published test vectors of one kind."""
+    lines = (ROOT / f"tests/vectors/{kind}.jsonl").read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[1:] if line]
+
+
+def vector_batches(size: int = 40) -> list[list[dict[str, Any]]]:
+    """Return the vectors of SCORE whose references can be read, in batches of one configuration."""
+    readable = [case for case in vectors("score") if "reward" in case["expected"]]
+    ordered = sorted(readable, key=lambda case: json.dumps(case["config"], sort_keys=True))
+    batches = []
+    for _, group in groupby(ordered, key=lambda case: json.dumps(case["config"], sort_keys=True)):
+        cases = list(group)
+        batches += [cases[k : k + size] for k in range(0, len(cases), size)]
+    return batches
+
+
+def mixed_rows(count: int = 60) -> list[dict[str, Any]]:
+    """Return rows of all tasks with a response; some have a reference or a task that cannot be read."""
+    dice = random.Random(0)
+    rows = []
+    for k in range(count):
+        task = TASKS[k % len(TASKS)]
+        reference = dice.choice((BAD_REFERENCES if k % 17 == 16 else REFERENCES)[task])
+        text = reference if isinstance(reference, str) else json.dumps(reference)
+        name = "bioprobench.nope" if k % 29 == 28 else task
+        rows.append(
+            {"id": k, "task": name, "reference": text, "response": dice.choice(RESPONSES[task]), "prompt": k // 6}
+        )
+    return rows
