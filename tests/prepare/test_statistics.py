@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from assay.service.prepare.example import Step
 from assay.service.prepare.statistics import Statistics
+from assay.service.tables.table import Table
 from tests.prepare.by_hand import DRY, RINSE, choice, protocol
 
 ROWS = [
@@ -48,13 +47,13 @@ def test_the_figures_of_rows() -> None:
 
 def cells(table: object) -> list[list[str]]:
     assert isinstance(table, Table)
-    return [list(row) for row in zip(*(list(column.cells) for column in table.columns), strict=True)]
+    return [[str(cell) for cell in row] for row in table.cells]
 
 
 def test_the_tables_of_a_terminal() -> None:
     kinds, note, _, steps, _, actions, summary = Statistics(ROWS).parts()
     assert isinstance(kinds, Table)
-    assert [column.header for column in kinds.columns] == [
+    assert kinds.heads == [
         *("task", "type", "level", "train", "test"),
         *("steps", "question", "reference", "answer"),
     ]
