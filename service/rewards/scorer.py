@@ -122,12 +122,12 @@ class Scorer:
 
         Raises
         ------
-        InvalidRequest
-            Names every response that is not a string, every unusable index or group, and every unknown task.
         InvalidReference
-            Names every reference that cannot be parsed.
+            Names every reference that cannot be parsed, if nothing else is wrong.
         InvalidSetting
-            Names every unknown option of a task and every value out of range.
+            Names every unknown option of a task and every value out of range, if nothing else is wrong.
+        InvalidRequest
+            Names these too, every response that is not a string, every unusable index or group, and every unknown task.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         if set_tasks(batch, task):
