@@ -27,7 +27,7 @@ from .scores import Scores
 __all__ = ["Outcome", "Scorer", "merge", "score", "score_here", "set_config", "split"]
 
 Outcome = Columns | ScoringError | None
-"""The rewards of the rows of one reward, or an error with issues of its references and options; None of a part that is
+"""The columns of a part, or an error with issues of its references and options; anything else for a part that is
 `read_only` and has no such issue."""
 
 
@@ -122,12 +122,12 @@ class Scorer:
 
         Raises
         ------
-        InvalidRequest
-            Names every response that is not a string, every unusable index or group, and every unknown task.
         InvalidReference
-            Names every reference that cannot be parsed.
+            Names every reference that cannot be parsed, if nothing else is wrong.
         InvalidSetting
-            Names every unknown option of a task and every value out of range.
+            Names every unknown option of a task and every value out of range, if nothing else is wrong.
+        InvalidRequest
+            Names these too, every response that is not a string, every unusable index or group, and every unknown task.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         if set_tasks(batch, task):
@@ -281,7 +281,7 @@ def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> 
         if isinstance(outcome, ScoringError):
             issues += [in_batch(batch, part, issue) for issue in outcome.advice]
     if issues:
-        raise error_of(in_order(issues))
+        raise error_of(in_order(issues) if len(parts) > 1 or batch.issues else issues)
     index, settings = batch.reference_index, batch.scorer.settings
     assert index is not None
     if batch.task == SCORE:
