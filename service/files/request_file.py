@@ -14,16 +14,16 @@ from ..http.wire.json_codec import Answer, Limits, encode_reply, parse_envelope,
 from ..http.wire.other_tasks import begin, score_parts
 from ..http.wire.problems import Problem
 from ..http.wire.stage_times import StageTimes
+from ..records.files import JSON_WHITESPACE, is_columnar
+from ..records.rows import Location, Rollout, with_results
+from ..records.wrong_files import DocumentError
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..terminal import Listing, say
 from .complete_output import json_output
-from .formats import is_columnar
 from .output_file import write_document
 from .row_tasks import RowTasks
-from .rows.output import with_results
-from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
 from .score_rows import Job, Observe, column_results, row_output
 from .summary import Summary
 

@@ -14,7 +14,7 @@ class Options(NamedTuple):
     """How to make prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"
-    """Whose rows to write: one of `files.trainer_rows.TRAINERS`."""
+    """Whose rows to write: one of `records.trainer_rows.TRAINERS`."""
     stage: Stage = "grpo"
     seed: int = 0
     test_share: float = 0.1

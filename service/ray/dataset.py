@@ -13,7 +13,7 @@ from ..evaluate.optional_dependencies import import_optional
 from ..files.columns.results import error_field, result_columns, result_fields
 from ..files.columns.task_batches import batch_scorer
 from ..files.row_tasks import RowTasks
-from ..files.rows.rows import Fields
+from ..records.rows import Fields
 from ..rewards.registry import TASK_COMPONENTS
 from ..rewards.scorer import Scorer
 from ..settings import ScoreSettings

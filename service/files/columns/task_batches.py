@@ -10,13 +10,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from ...records.columns import json_text_of, json_values
+from ...records.rows import Fault, Fields, Location, Rollout, missing_fields, numbered, without_nulls
 from ...rewards.registry import SCORE
 from ...rewards.scores import Scores
 from ..row_tasks import RowTasks, codes_of, columns_of, merged
-from ..rows.groups import numbered
-from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields
 from .batch_scorer import BatchScorer, ScoredBatch
-from .source import json_text_of, json_values, without_nulls
 
 __all__ = ["batch_scorer", "records_of"]
 
