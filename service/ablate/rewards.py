@@ -16,7 +16,7 @@ from ..errors import InvalidReference, Issue
 from ..evaluate.evaluation import task_named
 from ..evaluate.paper import Pair, measure
 from ..evaluate.task import ignore_progress
-from ..files.row_tasks import RowTasks, with_valid_references
+from ..files.row_tasks import RowTasks, score_rollouts
 from ..files.summary import Values
 from ..records.forms import unfolded
 from ..records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
@@ -122,15 +122,9 @@ def score_pieces(
     of_score = [one for one in grid.configurations if one.task == SCORE]
     configurations = {one.name: ColumnScorer([one.settings], scorer.threads) for one in of_score}
 
-    def score(
-        responses: list[str], references: list[Any], index: list[int]
-    ) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
-        batch = Batch(
-            responses=responses,
-            references=references,
-            reference_index=np.array(index, np.int64),
-            configurations=configurations,
-        )
+    def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
+        responses, references = list(map(str, batch.responses or ())), list(batch.references or ())
+        index = batch.reference_index.tolist() if batch.reference_index is not None else []
         first = score_batch(batch)
         by_name: dict[str, Scores | None] = dict(zip(configurations, [first, *first.configs], strict=True))
         for k, one in enumerate(grid.configurations):
@@ -153,7 +147,7 @@ def score_pieces(
                 rollouts.append(rollout)
             else:
                 rewards.others[task] += 1
-        scores, measured = with_valid_references(score, rollouts)
+        scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(one.group) for one in rollouts if one.fault is None]
         metrics = {name: measured[name] for name in METRICS}
         found = Piece(rollouts, scores, metrics, groups, len(piece), sum(one.size for one in piece))
