@@ -24,8 +24,8 @@ from ..records.rows import (
     Rollout,
     fill_rollout,
     missing_fields,
-    numbered,
     set_group,
+    value_key,
 )
 from ..rewards.batch import Batch, error_of
 from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, identity_of, reward_of, set_options, set_tasks
@@ -224,8 +224,9 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
     empty: a batch to which the rollouts are added.
     """
     readable = [rollout for rollout in rollouts if rollout.fault is None]
-    numbers: dict[str | bytes, int] = {}
-    index = [numbered(numbers, rollout.reference) for rollout in readable]
+    numbers: dict[tuple[str, str | bytes], int] = {}
+    keys = ((rollout.task, value_key(rollout.reference)) for rollout in readable)
+    index = [numbers.setdefault(key, len(numbers)) for key in keys]
     references: list[Any] = [None] * len(numbers)
     for rollout, number in zip(readable, index, strict=True):
         references[number] = rollout.reference
