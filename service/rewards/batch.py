@@ -260,7 +260,7 @@ def groups_of_one(reference_index: np.ndarray) -> list[Issue]:
 
 def field_of(issue: Issue) -> str:
     """Return the field of a request that an issue is about."""
-    name = issue.path.partition("[")[0].partition(".")[0].removesuffix(" (dictionary)")
+    name = issue.path.removeprefix("query.").partition("[")[0].partition(".")[0].removesuffix(" (dictionary)")
     return name if issue.reason == "unknown_field" else COLUMNS.get(name, name)
 
 
@@ -272,7 +272,7 @@ def in_order(issues: Iterable[Issue]) -> list[Issue]:
         if name not in ISSUE_ORDER:
             return -1, -1
         start, _, row = issue.path.partition("[")
-        digits = "" if "." in start else row.partition("]")[0]
+        digits = "" if "." in start.removeprefix("query.") else row.partition("]")[0]
         return ISSUE_ORDER.index(name), int(digits) if digits.isdecimal() and len(digits) < MAX_DIGITS else -1
 
     return sorted(issues, key=place)

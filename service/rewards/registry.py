@@ -444,7 +444,7 @@ def set_options(batch: Batch, given: Mapping[str, Any], remote: bool = False) ->
     if batch.task is not None:
         _set_options(batch, batch.task, given, "config.", remote)
         return
-    for name, options in given.items():
+    for name, options in sorted(given.items(), key=lambda item: item[0] in OPTION_TASKS):
         if name not in OPTION_TASKS:
             batch.issues.append(Issue(f"config.{name}", "unknown_setting", one_of(name, OPTION_TASKS)))
         elif not isinstance(options, Mapping):

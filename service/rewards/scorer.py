@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -122,12 +122,12 @@ class Scorer:
 
         Raises
         ------
-        InvalidRequest
-            Names every response that is not a string, every unusable index or group, and every unknown task.
         InvalidReference
-            Names every reference that cannot be parsed.
+            Names every reference that cannot be parsed, if nothing else is wrong.
         InvalidSetting
-            Names every unknown option of a task and every value out of range.
+            Names every unknown option of a task and every value out of range, if nothing else is wrong.
+        InvalidRequest
+            Names these too, every response that is not a string, every unusable index or group, and every unknown task.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         if set_tasks(batch, task):
@@ -213,27 +213,33 @@ def _cached_scorer(settings: ScoreSettings, threads: int, overrides: bytes) -> S
 def score(batch: Batch, run: Callable[[Batch], Columns] | None = None) -> Scores:
     """Score a batch; raise ScoringError with every issue of the batch, in the order of `ISSUE_ORDER`.
 
-    run: scores the rows of one reward, by default in this process; for a part that is `read_only` it only reads the
-    references. Raises ScoringError with issues as paths in the part.
+    run: scores the rows that kernels score, by default in this process. Raises ScoringError with paths in the part.
     """
     parts = split(batch)
-    outcomes: list[Outcome] = []
-    for part in parts:
-        outcomes.append(score_here(part, run))
-        if isinstance(outcomes[-1], ScoringError):
-            for later in parts:
-                later.read_only = True
+    outcomes = [score_here(part, run) for part in parts]
+    if not batch.issues and not any(isinstance(outcome, ScoringError) for outcome in outcomes):
+        for k, part in enumerate(parts):
+            if not reward_of(part.task).in_kernels:
+                outcomes[k] = attempt(part, partial(reward_of(part.task).score, references=outcomes[k]))
     return merge(batch, parts, outcomes)
 
 
-def score_here(part: Batch, run: Callable[[Batch], Columns] | None = None) -> Outcome:
-    """Score the rows of one reward in this process, or by `run`."""
+def score_here(part: Batch, run: Callable[[Batch], Columns] | None = None) -> Any:
+    """Score the rows of one reward by `run`, or in this process; return the outcome.
+
+    Of a part that is `read_only`, or that kernels do not score, the references are only read and returned: issues of
+    all references are known before any such reward is computed.
+    """
     reward = reward_of(part.task)
+    if part.read_only or not reward.in_kernels:
+        return attempt(part, reward.read_references)
+    return attempt(part, run or reward.score)
+
+
+def attempt(part: Batch, function: Callable[[Batch], Any]) -> Any:
+    """Return what the function returns for a part, or the ScoringError that it raises."""
     try:
-        if part.read_only:
-            reward.read_references(part)
-            return None
-        return reward.score(part) if run is None else run(part)
+        return function(part)
     except ScoringError as error:
         part.check_texts()  # what is no text at all takes precedence over issues
         return error

@@ -240,9 +240,7 @@ def test_errors_of_different_kinds_are_reported_together(client):
     assert SECRET not in reply.text
     reply = client.post("/v1/score", json=body | {"task": SECRET})
     paths = [path for path, _ in errors_of(problem_of(reply, 422))]
-    assert paths == ["more", "include[0]", "task", "responses[1]", "reference_index[1]"], (
-        "of which task are the others?"
-    )
+    assert paths == ["more", "include[0]", "task", "responses[1]", "reference_index[1]"], "nobody knows the task"
     assert SECRET not in reply.text
 
 

@@ -1,0 +1,187 @@
+"""Any batch of any tasks gets the same rewards, or the same issues, from `Scorer.score`, as JSON and as Arrow."""
+
+from __future__ import annotations
+
+import io
+import json
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import Scorer, Scores, ScoringError
+from assay.service.http.endpoints.score import answer_json
+from assay.service.http.wire.arrow_request import answer_arrow
+from assay.service.http.wire.compression import ARROW, JSON, Body
+from assay.service.http.wire.json_codec import Answer, Limits
+from assay.service.http.wire.other_tasks import Rest, score_parts
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
+from assay.service.rewards.registry import REWARD_TASKS
+from tests.cases.mixed import ROWS
+from tests.http.samples import STEPS
+from tests.strategies import examples
+
+LIMITS = Limits(1 << 24, 65_536, 262_144)
+SCORER = Scorer()
+
+TEXTS = [row.response for row in ROWS if len(row.response) < 1000] + ["", "prose"]
+TEXT_REFERENCES = [*sorted({row.reference_text for row in ROWS}), "", "Step 1: add", "f(", "x" * 262_145]
+RECORDS = [STEPS, {"steps": []}, {"steps": 5}, {"is_correct": True}, {"answer": 1}, {}, 5, None, []]
+NAMES = [*REWARD_TASKS, "scor", "bioprobench.gen"]
+OPTIONS = {
+    "bioprobench.ord": [{"repeats": "failed"}, {"repeat": 1}, {"repeats": "x"}, {"metrics": []}],
+    "lexical": [{"reward": "rouge_l"}, {"reward": 5, "more": 1}, 5],
+}
+
+
+def some_batch(random: Random) -> dict[str, Any]:
+    """Return the fields of a request, most of them valid: those of text alone, in a third of all batches."""
+    text_only, spoiled = random.random() < 0.4, random.random() < 0.4
+
+    def spoil(value: Any, *others: Any) -> Any:
+        return random.choice(others) if spoiled and random.random() < 0.15 else value
+
+    n = random.randrange(6)
+    batch: dict[str, Any] = {
+        "references": [spoil(random.choice(ROWS).reference_text, *TEXT_REFERENCES) for _ in range(random.randrange(5))],
+        "responses": [random.choice(TEXTS) for _ in range(n)],
+    }
+    m = len(batch["references"])
+    names = [random.choice(REWARD_TASKS) for _ in range(n)]
+    if m and (text_only or random.random() < 0.7):
+        batch["reference_index"] = [random.randrange(m) for _ in range(n)]
+    if random.random() < 0.7:
+        batch["task"] = [spoil(name, *NAMES) for name in names]
+    elif random.random() < 0.7:
+        names = [random.choice(REWARD_TASKS)] * n
+        batch["task"] = spoil(names[0] if n else "score", *NAMES)
+    else:
+        names = ["score"] * n
+    if random.random() < 0.8:  # references that suit their tasks
+        rows = [random.choice([row for row in ROWS if row.task == name]) for name in names]
+        batch |= {"references": [spoil(row.reference_text, *TEXT_REFERENCES) for row in rows]}
+        batch["reference_index"] = list(range(n))
+    if random.random() < 0.5:
+        batch["groups"] = [random.choice("ab") for _ in range(n)]
+    if not text_only:
+        batch["references"] = [spoil(one, *TEXT_REFERENCES, *RECORDS) for one in batch["references"]]
+        batch["responses"] = [spoil(one, 5, None, ["a"]) for one in batch["responses"]]
+        for name, others in (("reference_index", (99, -1, "0", 1.5, True, None)), ("groups", (1, None, 1.5, True, []))):
+            if name in batch:
+                batch[name] = spoil([spoil(entry, *others) for entry in batch[name]], batch[name][1:], [0] * 7)
+        if isinstance(batch.get("task"), list):
+            batch["task"] = spoil([spoil(name, None, 5, ["score"]) for name in batch["task"]], ["score"] * 7)
+    batch["config"] = some_options(random, batch.get("task", "score"), spoil)
+    return batch
+
+
+def some_options(random: Random, task: Any, spoil: Any) -> dict[str, Any]:
+    if not isinstance(task, list):
+        invalid = [{"more": 1}] if task == "score" else [{"more": 1}, {"by": []}, {"repeats": "failed"}]
+        return spoil(OPTIONS.get(task, [{}])[0], *invalid)
+    chosen = {name: spoil(several[0], *several) for name, several in OPTIONS.items() if random.random() < 0.5}
+    return spoil(chosen, chosen | {"ordr": 1})
+
+
+def in_process(batch: dict[str, Any]) -> Any:
+    given = {name: value for name, value in batch.items() if name not in ("config", "include")}
+    try:
+        return bits(SCORER.score(**given, task_options=batch["config"]))
+    except ScoringError as error:
+        return issues(error)
+
+
+def as_json(batch: dict[str, Any], include: list[str]) -> Any:
+    body = Body(orjson.dumps(batch | {"include": include}), b"", JSON, False)
+    return over_http(lambda: answer_json(body, SCORER, LIMITS, StageTimes()))
+
+
+def as_arrow(batch: dict[str, Any], include: list[str]) -> Any:
+    """Send a batch of texts alone, whose references are a dictionary."""
+    index = pa.array(batch.get("reference_index", []), pa.int32())
+    columns = {
+        "response": pa.array(batch["responses"], pa.string()),
+        "reference": pa.DictionaryArray.from_arrays(index, pa.array(batch["references"], pa.string())),
+    }
+    if "groups" in batch:
+        columns["group"] = pa.array(batch["groups"], pa.string())
+    query = f"include={','.join(include)}&config={quote(json.dumps(batch['config']))}"
+    if isinstance(batch.get("task"), list):
+        columns["task"] = pa.array(batch["task"], pa.string())
+    elif "task" in batch:
+        query += f"&task={batch['task']}"
+    table, sink = pa.table(columns), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body = Body(sink.getvalue(), b"", ARROW, False)
+    return over_http(lambda: answer_arrow(body, query.encode(), SCORER, LIMITS, StageTimes()))
+
+
+def over_http(answer: Any) -> Any:
+    """Return what an answer has, its rows of other tasks scored here."""
+    try:
+        result = answer()
+        if isinstance(result, Rest):
+            result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
+    except Problem as problem:
+        return issues(problem)
+    assert isinstance(result, Answer)
+    return bits(result.scores)
+
+
+def issues(error: Any) -> list[tuple[str, str]]:
+    """Return path and reason of every issue; the name of the task is in the query of a stream."""
+    return [(issue.path.removeprefix("query."), issue.reason) for issue in error.issues]
+
+
+def bits(scores: Scores) -> list[Any]:
+    assert np.isfinite(scores.measures).all()
+    return [scores.rewards.tobytes(), scores.reasons.tolist(), scores.tasks.tolist(), scores.measures.tobytes()]
+
+
+def is_text(batch: dict[str, Any]) -> bool:
+    """Return whether a stream can hold a batch: there are rows, each with a text, a reference and a name."""
+    n, index = len(batch["responses"]), batch.get("reference_index", [])
+    task = batch.get("task", "score")
+    texts = [
+        *batch["responses"],
+        *batch["references"],
+        *batch.get("groups", []),
+        *(task if type(task) is list else [task]),
+    ]
+    fits = all(type(k) is int and 0 <= k < len(batch["references"]) for k in index)
+    lengths = {len(index), *(len(batch[name]) for name in ("groups", "task") if type(batch.get(name)) is list)}
+    return n > 0 and fits and lengths == {n} and {type(text) for text in texts} <= {str}
+
+
+@given(st.randoms(use_true_random=False))
+@examples(400)
+def test_every_face_gives_the_same_rewards_or_the_same_issues(random):
+    batch = some_batch(random)
+    expected = in_process(batch)
+    assert as_json(batch, []) == expected
+    if is_text(batch):
+        assert as_arrow(batch, []) == expected
+        both = ["components", "advantages"]
+        with_advantages = as_json(batch, both)
+        assert as_arrow(batch, both) == with_advantages
+        assert with_advantages in (expected, [("include", "no_group")]) or with_advantages == with_no_group(expected)
+
+
+def with_no_group(found: list[Any]) -> list[Any]:
+    return [("include", "no_group"), *found]
+
+
+def test_batches_of_every_kind_are_drawn():
+    """Enough of them are valid, refused, and can be streams."""
+    batches = [some_batch(Random(seed)) for seed in range(300)]
+    outcomes = [in_process(batch) for batch in batches]
+    refused = [type(found[0]) is tuple for found in map(list, outcomes) if found]
+    assert sum(map(is_text, batches)) > 50
+    assert 60 < sum(refused) < 240
