@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ..files.complete_output import json_output
-from ..files.formats import is_columnar
+from ..records.files import is_columnar
 from .grids import Grid
 from .rewards import METRICS, Piece
 

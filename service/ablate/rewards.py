@@ -15,12 +15,11 @@ from ..errors import InvalidReference, Issue
 from ..evaluate.paper import Pair, measure
 from ..evaluate.task import ignore_progress
 from ..evaluate.task_rewards import SCORE, read_references, reasons_of, reward_responses, reward_task
-from ..files.records import FileRecord
-from ..files.reference_text import reference_text
 from ..files.row_tasks import RowTasks, with_valid_references
-from ..files.rows.groups import value_digest
-from ..files.rows.rows import Fault, Fields, Rollout, pieces
 from ..files.summary import Values
+from ..records.forms import unfolded
+from ..records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
+from ..records.trainer_rows import reference_text
 from ..scoring.configurations import score_together
 from ..scoring.request import checked_request
 from ..scoring.scorer import Scorer
@@ -111,7 +110,7 @@ def what_lacks(configuration: Configuration) -> str:
 
 
 def score_pieces(
-    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[FileRecord], rewards: Rewards
+    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[Record], rewards: Rewards
 ) -> Iterator[Piece]:
     """Score records under every configuration and add them to `rewards`; yield them piece by piece.
 
@@ -161,17 +160,16 @@ def of_texts(configuration: Configuration, responses: list[str], references: lis
     return reward_responses(task, responses, texts, np.array(index, np.int64), configuration.options)
 
 
-def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
+def read(record: Record, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
     """Return the rollout of a record and its task; whatever is wrong with it is the fault of a rollout of SCORE."""
-    rollout = Rollout(record.location, b"", fault=record.fault)
-    if rollout.fault is None and not isinstance(record.value, dict):
-        rollout.fault = Fault("not_an_object", "the row is not a JSON object")
+    rollout = rollout_of(record._replace(text=b""))
     if rollout.fault is not None:
         return rollout, SCORE
-    task, fault = tasks.named_by(record.value)
+    row = unfolded(record.value)
+    task, fault = tasks.named_by(row)
     if fault is None and task != SCORE:
         return rollout, task
-    tasks.fill(rollout, record.value, fields)
+    tasks.fill(rollout, row, fields)
     if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
         rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
     return rollout, SCORE

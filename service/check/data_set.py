@@ -14,7 +14,7 @@ from ..explain.reading import Step, steps_in
 from ..explain.text import canons
 from ..extras import in_this_shell
 from ..files.row_tasks import score_rollouts
-from ..files.rows.rows import Place
+from ..records.rows import Place
 from ..scoring.scorer import Scorer
 from .advice import Advice, advice_on
 from .contradictions import Contradiction, Prompts

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from ..explain.numbers import first_n, plural
-from ..files.formats import source_title
-from ..files.rows.rows import Place
+from ..records.files import source_title
+from ..records.rows import Place
 from ..report.rendering import render
 from .data_set import DataSet
 from .policies import POLICIES

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..files.formats import format_of, source_name
-from ..files.rows.rows import DocumentError
+from ..records.files import Source
+from ..records.wrong_files import DocumentError
 from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
@@ -20,8 +20,11 @@ from .file_options import (
     document_failure,
     document_options,
     document_targets,
+    field_options,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
+    source_at,
     write_documents,
 )
 from .options import (
@@ -69,6 +72,7 @@ USUAL_GROUPS = ("level", "type")
     metavar="FIELDS",
     help="Fields of the records to group by  [default: level, type]",
 )
+@field_options("response", "reference")
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -151,9 +155,9 @@ def command(
     if profile is not None:
         options["profile"] = profile
     chosen = list(names_in(metrics)), list(names_in(by))
-    formats = [format_of(source, input_format, "--input-format") for source in sources]
+    files = [source_at(source, input_format, max_line_bytes) for source in sources]
     try:
-        found = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
+        found = _evaluate(files, name, options, chosen, named_fields(flags), dict(fields), quiet)
         agreement = _agreement(found, models, list(names_in(labels)))
     except ScoringError as error:
         raise Failure.of(error.advice) from None
@@ -189,32 +193,35 @@ def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _evaluate(
-    sources: Sequence[str],
-    formats: Sequence[str],
+    sources: Sequence[Source],
     name: str,
     options: dict[str, Any],
     chosen: tuple[list[str], list[str]],
+    names: Mapping[str, str],
     mapping: Mapping[str, str],
-    max_line_bytes: int,
     quiet: bool,
 ) -> list[EvaluatedFile]:
-    """Read and evaluate the files, with the same metrics and groups; raises ScoringError, and Failure for bad files."""
+    """Read and evaluate the files, with the same metrics and groups; raises ScoringError, and Failure for bad files.
+
+    names: the response and the reference, whatever the task calls them. mapping: the task's names to those of the file.
+    """
     from ..evaluate.evaluation import result_of, task_named
-    from ..files.answers import read_answers
+    from ..records.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
     task = task_named(name)
+    mapping = {task.response if role == "response" else role: field for role, field in names.items()} | dict(mapping)
     metrics, by = chosen
     if metrics:
         options["metrics"] = [metric.name for metric in task.metrics] if "all" in metrics else metrics
     task.checked(options)  # report invalid options before reading a long file
     started = time.perf_counter()
     read, failures = [], []
-    for source, fmt in zip(sources, formats, strict=True):
+    for source in sources:
         try:
-            read.append(read_answers(source, fmt, task, mapping, max_line_bytes))
+            read.append(read_answers(source, task, mapping))
         except DocumentError as error:
-            failures.append(document_failure(source_name(source), fmt, error).message)
+            failures.append(document_failure(source.name, source.format, error).message)
     if failures:
         raise Failure("\n       ".join(failures))
     records = [record for answers in read for record in answers.records]
@@ -228,7 +235,7 @@ def _evaluate(
         for source, answers in zip(sources, read, strict=True):
             found = task.evaluate(answers.records, checked, _advance_of(progress))
             result = result_of(task, answers.records, checked, found)
-            evaluated.append(EvaluatedFile(source, task, shown, answers, found, result, command_line()))
+            evaluated.append(EvaluatedFile(source.path, task, shown, answers, found, result, command_line()))
     if not quiet:
         seconds = time.perf_counter() - started
         say(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)

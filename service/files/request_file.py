@@ -13,16 +13,16 @@ from ..http.wire.envelope import Envelope
 from ..http.wire.json_codec import Limits, decode_score_request, parse_envelope
 from ..http.wire.problems import Problem
 from ..http.wire.task_request import answer_here, names_other_task
+from ..records.files import JSON_WHITESPACE, is_columnar
+from ..records.rows import Location, Rollout, with_results
+from ..records.wrong_files import DocumentError
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..terminal import Listing, say
 from .complete_output import json_output
-from .formats import is_columnar
 from .output_file import write_document
 from .row_tasks import RowTasks
-from .rows.output import with_results
-from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
 from .score_rows import Job, Observe, column_results, row_output
 from .summary import Summary
 

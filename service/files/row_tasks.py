@@ -9,17 +9,27 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...kernels.score import COMPONENTS
-from ..errors import InvalidReference, one_of
+from ..errors import InvalidReference
 from ..evaluate.mixed import TaskOptions
 from ..evaluate.task import Task
 from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_responses, reward_task
+from ..records.fields import absent_field, has_field
+from ..records.forms import task_at
+from ..records.rows import (
+    SAMPLE_ROWS,
+    Fault,
+    Fields,
+    Rollout,
+    fill_rollout,
+    missing_fields,
+    numbered,
+    reference_faults,
+    set_group,
+)
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..settings import ScoreSettings
 from ..terminal import say
-from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
-from .rows.groups import numbered
-from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, reference_faults, set_group
 
 __all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at", "with_valid_references"]
 
@@ -189,16 +199,6 @@ class RowTasks:
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""
         return "reference" if self.field is None else f"reference of {name}"
-
-
-def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
-    """Return the task that a field of a row names, or its fault; a row without the field is of SCORE."""
-    value = value_at(record, field) if has_field(record, field) else None
-    if value is None or (isinstance(value, str) and value in REWARD_TASKS):
-        return value or SCORE, None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
-        return REWARD_TASKS[int(value)], None
-    return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
 
 
 def codes_of(names: Iterable[str]) -> np.ndarray:

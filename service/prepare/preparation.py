@@ -19,25 +19,25 @@ import orjson
 from ..explain.numbers import plural
 from ..files.complete_output import complete_output, output_pieces
 from ..files.output_file import Claim, claim, complete_together, write_document
-from ..files.rows.rows import DocumentError, Fault
-from ..files.trainer_rows import Row, json_text
+from ..records.files import MANIFEST, expand
+from ..records.rows import Fault
+from ..records.trainer_rows import Row, json_text
+from ..records.wrong_files import DocumentError
 from ..scoring.scorer import Scorer
 from ..terminal import Progress
-from .example import Example, Message
+from .examples import Example, Message, open_examples
 from .groups import Groups, groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
 from .options import Options
 from .prompts import messages_of
 from .rows import RowMaker
-from .sources import MANIFEST, expand, open_examples
 from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 
 __all__ = ["Job", "MalformedSource", "NothingLeft", "prepare"]
 
-MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
@@ -179,7 +179,7 @@ def read(
                 progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, MAX_LINE_BYTES) as found:
+            with open_examples(file, options) as found:
                 for one in found:
                     number += 1
                     progress.advance(1, 1)

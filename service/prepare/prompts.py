@@ -10,7 +10,7 @@ from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH, Program
 from ..evaluate.bioprobench.answers import END, START
 from ..evaluate.python_source import parse_python
 from ..evaluate.task_rewards import SCORE, read_references, reward_task
-from .example import Example, Message
+from .examples import Example, Message
 
 __all__ = ["REASONED", "messages_of", "reference_fields"]
 

@@ -8,11 +8,10 @@ import click
 
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE
-from ..files.reference_text import reference_text
-from ..files.rows.rows import Fault
-from ..files.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row
+from ..records.rows import Fault
+from ..records.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row, reference_text
 from ..scoring.scorer import Scorer
-from .example import Example, Message
+from .examples import Example, Message
 from .ideal import FULL, ROUNDING
 from .options import Options, Stage
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..explain.numbers import plural
 from ..terminal import table
-from .example import Example
+from .examples import Example
 from .groups import reference_words
 from .split import TEST, TRAIN
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..explain.numbers import plural
-from ..files.rows.rows import Fault, Place
+from ..records.files import MANIFEST
+from ..records.rows import Fault, Place
 from ..terminal import Listing, table
 from ..version import VERSION
 from .groups import Groups
 from .options import Options
-from .sources import MANIFEST
 from .split import TEST, TRAIN
 from .statistics import Statistics
 

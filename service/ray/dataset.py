@@ -14,7 +14,7 @@ from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.columns.results import error_field, result_columns, result_fields
 from ..files.columns.task_batches import batch_scorer
 from ..files.row_tasks import RowTasks
-from ..files.rows.rows import Fields
+from ..records.rows import Fields
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 

@@ -19,9 +19,9 @@ import orjson
 from ..evaluate.evaluation import UNKNOWN, Aggregate, Result, metric_of
 from ..evaluate.task import Evaluation, Metric, Task, mean_of
 from ..extras import in_this_shell
-from ..files.answers import Answers, record_id
-from ..files.formats import source_name
-from ..files.rows.rows import Location
+from ..records.answers import Answers, record_id
+from ..records.files import source_name
+from ..records.rows import Location
 from ..terminal import table
 from .comparison.agreement import Agreement
 from .tables import ERROR, NOTHING, TextTable, csv_text, split

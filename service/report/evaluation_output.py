@@ -10,7 +10,7 @@ from typing import Any
 
 from ..evaluate.evaluation import every_task
 from ..extras import in_this_shell
-from ..files.formats import source_name
+from ..records.files import source_name
 from ..terminal import Listing, say
 from .comparison.compared_files import ComparedFiles
 from .comparison.page import comparison_page

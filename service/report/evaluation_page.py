@@ -11,7 +11,7 @@ import orjson
 
 from ..evaluate.task import Metric
 from ..explain.numbers import plural
-from ..files.formats import source_title
+from ..records.files import source_title
 from .charts import Chart, histogram
 from .evaluated_file import EvaluatedFile, Part, formatted
 from .rendering import render, share

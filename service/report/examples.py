@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from ...kernels.status import OK, REASONS
-from ..files.field_names import prompt_of
-from ..files.rows.rows import Location, Rollout
+from ..records.fields import prompt_of
+from ..records.rows import Location, Rollout
 from .groups import shortened
 
 __all__ = ["Example", "Examples"]

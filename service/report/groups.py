@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..files.rows.groups import value_digest, value_key
-from ..files.rows.rows import Location
+from ..records.rows import Location, value_digest, value_key
 from ..scoring.scores import NO_SPREAD
 
 __all__ = ["Group", "Groups", "prompt_label", "shortened"]

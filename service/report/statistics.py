@@ -10,8 +10,8 @@ import numpy as np
 from ...kernels.status import OK, REASONS
 from ..explain.case import MAX_BYTES
 from ..explain.explanation import smallest_and_largest
-from ..files.rows.rows import Rollout
 from ..files.summary import Values
+from ..records.rows import Rollout
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8

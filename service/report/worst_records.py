@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from ..evaluate.task import Metric
-from ..files.answers import record_id
+from ..records.answers import record_id
 from .evaluated_file import EvaluatedFile, formatted
 from .rendering import clipped
 from .tables import NOTHING

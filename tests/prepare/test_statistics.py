@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from assay.service.prepare.example import Step
+from assay.service.prepare.examples import Step
 from assay.service.prepare.statistics import Statistics
 from tests.prepare.by_hand import DRY, RINSE, choice, protocol
 

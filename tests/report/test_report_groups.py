@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.files.rows.rows import Location, Rollout
 from assay.service.files.summary import QUANTILES, Values, quantiles
+from assay.service.records.rows import Location, Rollout
 from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples, shown_prompt
 from assay.service.report.groups import MAX_LABEL, Groups, prompt_label, shortened
 from tests.strategies import examples

@@ -11,13 +11,11 @@ import pyarrow.compute as pc
 from ....kernels.reading.references import References
 from ...errors import Issue
 from ...http.wire.arrow_codec import text_column_of
+from ...records.rows import NO_GROUP, Fault, Fields, numbered, reference_faults, without_nulls
 from ...scoring.references import parse_valid_references
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from ...scoring.text_columns import references_as_column
-from ..rows.groups import numbered
-from ..rows.rows import NO_GROUP, Fault, Fields, reference_faults
-from .source import without_nulls
 
 __all__ = ["BatchScorer", "ScoredBatch", "is_text"]
 

@@ -11,12 +11,11 @@ import orjson
 import pyarrow as pa
 
 from ...evaluate.task_rewards import SCORE
+from ...records.columns import json_text_of, json_values
+from ...records.rows import Fault, Fields, Location, Rollout, missing_fields, numbered, without_nulls
 from ...scoring.scores import Scores
 from ..row_tasks import RowTasks, codes_of, merged
-from ..rows.groups import numbered
-from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields
 from .batch_scorer import BatchScorer, ScoredBatch
-from .source import json_text_of, json_values, without_nulls
 
 __all__ = ["batch_scorer", "records_of"]
 

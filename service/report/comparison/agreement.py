@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import InvalidRequest, Issue, did_you_mean
 from ...evaluate.evaluation import Result, by_number
 from ...explain.numbers import plural
-from ...files.field_names import value_at
+from ...records.fields import value_at
 from ..tables import NOTHING, TextTable
 from .correlation import pearson, spearman
 

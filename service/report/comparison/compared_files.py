@@ -13,7 +13,7 @@ import numpy as np
 from ...evaluate.evaluation import in_order
 from ...evaluate.task import Metric, Task
 from ...explain.numbers import first_n, plural
-from ...files.formats import source_name
+from ...records.files import source_name
 from ..evaluated_file import FIRST_GROUPS, EvaluatedFile, as_json, formatted, terminal_table
 from ..tables import NOTHING, TextTable, csv_text
 from .agreement import Agreement

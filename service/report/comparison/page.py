@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ...explain.numbers import plural
-from ...files.formats import source_name
+from ...records.files import source_name
 from ..charts import Chart
 from ..rendering import render
 from .compared_files import ComparedFiles

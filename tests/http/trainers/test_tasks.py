@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, reasons_of
-from assay.service.files.reference_text import reference_text
-from assay.service.files.trainer_rows import PROMPTS, PromptRow
+from assay.service.records.trainer_rows import PROMPTS, PromptRow, reference_text
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
