@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from ..extras import in_this_shell
-from ..files.formats import source_title
+from ..records.files import source_title
 from ..rewards.registry import SCORE
 from ..rewards.scores import NO_SPREAD, spread_of
 from ..tables.charts import Chart, histogram

@@ -19,13 +19,12 @@ from ..evaluate.evaluation import task_named
 from ..evaluate.paper import ProtocolPair, measure
 from ..evaluate.task import ignore_progress
 from ..files.complete_output import json_output
-from ..files.formats import is_columnar
-from ..files.records import FileRecord
-from ..files.reference_text import reference_text
-from ..files.row_tasks import RowTasks, with_valid_references
-from ..files.rows.groups import value_digest
-from ..files.rows.rows import Fault, Fields, Rollout, pieces
+from ..files.row_tasks import RowTasks, score_rollouts
 from ..files.summary import Values
+from ..records.files import is_columnar
+from ..records.forms import unfolded
+from ..records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
+from ..records.trainer_rows import reference_text
 from ..rewards.batch import Batch
 from ..rewards.registry import SCORE, reward_of
 from ..rewards.scorer import Scorer
@@ -120,7 +119,7 @@ def what_lacks(configuration: Configuration) -> str:
 
 
 def score_pieces(
-    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[FileRecord], rewards: Rewards
+    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[Record], rewards: Rewards
 ) -> Iterator[Piece]:
     """Score records under every configuration and add them to `rewards`; yield them piece by piece.
 
@@ -129,15 +128,9 @@ def score_pieces(
     of_score = [one for one in grid.configurations if one.task == SCORE]
     configurations = {one.name: ColumnScorer([one.settings], scorer.threads) for one in of_score}
 
-    def score(
-        responses: list[str], references: list[Any], index: list[int]
-    ) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
-        batch = Batch(
-            responses=responses,
-            references=references,
-            reference_index=np.array(index, np.int64),
-            configurations=configurations,
-        )
+    def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
+        responses, references = list(map(str, batch.responses or ())), list(batch.references or ())
+        index = batch.reference_index.tolist() if batch.reference_index is not None else []
         first = score_batch(batch)
         by_name: dict[str, Scores | None] = dict(zip(configurations, [first, *first.configs], strict=True))
         for k, one in enumerate(grid.configurations):
@@ -160,7 +153,7 @@ def score_pieces(
                 rollouts.append(rollout)
             else:
                 rewards.others[task] += 1
-        scores, measured = with_valid_references(score, rollouts)
+        scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
         results = Piece(rollouts, scores, metrics, groups, len(piece), sum(record.size for record in piece))
@@ -175,17 +168,16 @@ def of_texts(configuration: Configuration, batch: Batch) -> Scores:
     return score_batch(replace(batch, references=texts, task=configuration.task, options=options))
 
 
-def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
+def read(record: Record, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
     """Return the rollout of a record and its task; whatever is wrong with it is the fault of a rollout of SCORE."""
-    rollout = Rollout(record.location, b"", fault=record.fault)
-    if rollout.fault is None and not isinstance(record.value, dict):
-        rollout.fault = Fault("not_an_object", "the row is not a JSON object")
+    rollout = rollout_of(record._replace(text=b""))
     if rollout.fault is not None:
         return rollout, SCORE
-    task, fault = tasks.named_by(record.value)
+    row = unfolded(record.value)
+    task, fault = tasks.named_by(row)
     if fault is None and task != SCORE:
         return rollout, task
-    tasks.fill(rollout, record.value, fields)
+    tasks.fill(rollout, row, fields)
     if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
         rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
     return rollout, SCORE

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..explain.reading import Step
 from ..explain.text import canons
-from ..files.rows.rows import Place
+from ..records.rows import Place
 
 __all__ = ["Contradiction", "Prompts"]
 

@@ -13,9 +13,10 @@ from ..explain.reading import Step, steps_in
 from ..explain.text import canons
 from ..extras import in_this_shell
 from ..files.row_tasks import score_rollouts
-from ..files.rows.rows import Place
+from ..records.rows import Place
+from ..rewards.batch import Batch
 from ..rewards.registry import SCORE
-from ..rewards.scorer import Scorer
+from ..rewards.scorer import Scorer, score
 from .advice import Advice, advice_on
 from .contradictions import Contradiction, Prompts
 from .earnings import Earned, Earnings
@@ -45,6 +46,7 @@ class DataSet:
         self.contradictions: list[Contradiction] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
         """Why near-duplicates were not looked for; empty if they were."""
+        self._empty = Batch(configurations={"config": scorer.columns})
         self._earnings = Earnings(scorer)
         self._prompts = Prompts()
         self._duplicates: NearDuplicates | None = None
@@ -58,7 +60,7 @@ class DataSet:
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
         """Add rows, and yield the findings on them."""
         of_score = [row for row in rows if row.rollout.task == SCORE]
-        scores = score_rollouts(self.scorer, [row.rollout for row in of_score])
+        scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
         reasons = scores.reasons.tolist()
         self.counts["checked"] += len(rows)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..evaluate.scirecipe_records import actions_of, library_of, violations
 from ..evaluate.thoth import key_block
-from ..files.rows.rows import Place, Rollout
+from ..records.rows import Place, Rollout
 from ..rewards.registry import SCORE
 from .gold import NO_ANSWER
 from .rows import CheckedRow
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
     """Rules that rows are checked against, besides having a valid reference."""
 
     scirecipe: bool | None
-    reference_field: str
+    reference_field: str | None
     response_field: str | None
 
     def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from ..explain.coverage import coverages
 from ..explain.explanation import smallest_and_largest
 from ..explain.reading import read_response
 from ..explain.text import Text
-from ..files.rows.rows import Place
+from ..records.rows import Place
 from ..rewards.scorer import Scorer
 from ..scoring.text_columns import utf8
 from .rows import CheckedRow

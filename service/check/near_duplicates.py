@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..evaluate.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, template_shingles, without
-from ..files.rows.rows import Place
+from ..records.rows import Place
 
 __all__ = ["NearDuplicates", "Pair"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..files.formats import source_title
-from ..files.rows.rows import Place
+from ..records.files import source_title
+from ..records.rows import Place
 from ..tables.page import render
 from ..tables.table import Cell, Row, Table
 from ..wording import first_n, fixed, format_number, plural, share

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ScoringError
-from ..files.field_names import objects_among, peek
-from ..files.formats import format_of, is_columnar, source_name
-from ..files.records import FileRecord, open_records
-from ..files.rows.rows import Fields
+from ..records.fields import objects_among
+from ..records.files import Source, format_of, open_records
+from ..records.forms import unfolded
+from ..records.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
@@ -26,13 +26,15 @@ from .file_options import (
     claim_outputs,
     document_options,
     document_targets,
-    fields_given,
+    field_options,
     file_errors,
     found_fields,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
     output_format_option,
-    rollout_field_options,
+    rollout_fields,
+    source_at,
     write_documents,
 )
 from .options import (
@@ -54,19 +56,6 @@ if TYPE_CHECKING:
     from ..files.row_tasks import RowTasks
 
 __all__ = ["command"]
-
-
-class RolloutFile(NamedTuple):
-    """A file of rollouts, with its format and the names of its fields."""
-
-    path: str
-    format: str
-    fields: Fields
-    max_line_bytes: int
-
-    @property
-    def name(self) -> str:
-        return source_name(self.path)
 
 
 @click.command(
@@ -96,9 +85,10 @@ class RolloutFile(NamedTuple):
     latex="Write the table as LaTeX (booktabs).",
     csv="Write the table as CSV.",
 )
-@rollout_field_options
-@click.option("--group-field", help="Field by which rows are grouped  [default: equal references]")
-@click.option("--task-field", help="Name or dotted path of the task in a row; rows of other tasks are left out.")
+@field_options(
+    *("reference", "response", "group"),
+    task="Name or dotted path of the task in a row; rows of other tasks are left out.",
+)
 @input_format_option
 @output_format_option
 @max_line_bytes_option
@@ -111,11 +101,6 @@ def command(
     task_options: tuple[tuple[str, str], ...],
     target: str | None,
     append: bool,
-    response_field: str | None,
-    reference_field: str | None,
-    layout: str | None,
-    group_field: str | None,
-    task_field: str | None,
     input_format: str | None,
     output_format: str | None,
     max_line_bytes: int,
@@ -134,20 +119,20 @@ def command(
     from ..files.output_file import is_special
     from ..files.row_tasks import RowTasks
 
-    fields = fields_given(layout, response_field, reference_field, group_field)
-    file = RolloutFile(source, format_of(source, input_format, "--input-format"), fields, max_line_bytes)
+    names = named_fields(flags)
+    read = source_at(source, input_format, max_line_bytes)
     targets = document_targets(flags)
     outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
     inputs = [("ROLLOUTS", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG")), ("--grid", grid_name)]
     if target is not None:
-        special = file.format if is_special(target) and not Path(target).suffix else None
+        special = read.format if is_special(target) and not Path(target).suffix else None
         output_format = format_of(target, output_format or special, "--output-format")
     claim_outputs(inputs, outputs, append, output_format or "jsonl")
     settings = load_config(flags, config_file).score
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
-    with file_errors(target or file.name, file.name, file.format):
-        tasks = RowTasks(settings, field=task_field)
-        ablation = ablate(file, grid, tasks, target, output_format or "jsonl", quiet)
+    with file_errors(target or read.name, read.name, read.format):
+        tasks = RowTasks(settings, field=names.get("task"))
+        ablation = ablate(read, rollout_fields(names), grid, tasks, (target, output_format or "jsonl"), quiet)
     write_documents(targets, contents_of(ablation))
     if all(path != "-" for _, path in outputs):
         show(*ablation.parts())
@@ -169,8 +154,13 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
         raise click.UsageError(f"{name}: {error.strerror}; {expected}") from None
 
 
-def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
-    """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
+def ablate(
+    source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: tuple[str | None, str], quiet: bool
+) -> Ablation:
+    """Read the file, and write the rewards of its rows to the output, a path and a format, if there is a path.
+
+    Raises DocumentError and OSError.
+    """
     from ..ablate.ablation import Ablation
     from ..ablate.rewards import Rewards, score_pieces
     from ..files.score_rows import report_faults
@@ -178,10 +168,12 @@ def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None,
     rewards = Rewards(grid)
     tasks.prepare()
     started = time.perf_counter()
-    with open_records(source.path, source.format, source.max_line_bytes) as (records, size):
-        fields, records = fields_of(source, tasks, records, quiet)
-        scored = score_pieces(tasks.scorer, grid, tasks, fields, records, rewards)
-        with output_of(source, grid, target, fmt) as write_piece, Progress(size, quiet) as progress:
+    with open_records(source) as records:
+        first, rows = peek(records.rows)
+        objects = list(map(unfolded, objects_among(first)))
+        fields = found_fields(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
+        scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
+        with output_of(source, grid, *output) as write_piece, Progress(records.size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:
                 report_faults(source.name, piece.rollouts, listing)
@@ -195,18 +187,8 @@ def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None,
     return Ablation(source.name, grid, rewards, command_line())
 
 
-def fields_of(
-    source: RolloutFile, tasks: RowTasks, records: Iterator[FileRecord], quiet: bool
-) -> tuple[Fields, Iterator[FileRecord]]:
-    """Return the names of the fields in the first rows, and all records; raises FieldError if a field is missing."""
-    first, records = peek(records)
-    rows = objects_among([(record.value, record.fault) for record in first])
-    kind = "column" if is_columnar(source.format) else "field"
-    return found_fields(source.fields, tasks, rows, tasks.others_in(rows), kind, quiet), records
-
-
 @contextmanager
-def output_of(source: RolloutFile, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
+def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
     """Yield a function that writes the rewards of a piece; it does nothing without a target."""
     if target is None:
         yield lambda piece: None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ..files.formats import format_of, source_name
+from ..errors import ScoringError
+from ..records.fields import FieldNames
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
@@ -18,12 +19,15 @@ from .file_options import (
     claim_outputs,
     document_options,
     document_targets,
+    field_options,
     file_errors,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
+    source_at,
     write_documents,
 )
-from .options import SOME_FAILED, Command, command_line, config_option, load_config, settings_options
+from .options import SOME_FAILED, Command, CommandError, command_line, config_option, load_config, settings_options
 
 if TYPE_CHECKING:
     from ..check.findings import Finding
@@ -40,21 +44,20 @@ __all__ = ["command"]
     ),
 )
 @click.argument("sources", metavar="REFERENCES...", nargs=-1, required=True, type=SOURCE)
-@click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--prompt-field", help="Name or dotted path of the prompt in a row  [default: one of the usual names]")
-@click.option(
-    "--split-field", help="Name or dotted path of the split (train, test) in a row; without it, each file is a split."
+@field_options(
+    "reference",
+    "prompt",
+    "split",
+    "task",
+    response="Also check that the answers in this field use only actions of the row's library.",
 )
-@click.option("--task-field", help="Name or dotted path of the task in a row; without it: score.")
+@click.option("--task", "task_name", default="score", show_default=True, help="The task of every row.")
 @input_format_option
 @max_line_bytes_option
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
     help="Check rows against the rules of SciRecipe  [default: rows with key and orc, as published]",
-)
-@click.option(
-    "--response-field", help="Also check that the answers in this field use only actions of the row's library."
 )
 @click.option(
     "--min-similarity",
@@ -69,14 +72,10 @@ __all__ = ["command"]
 @settings_options(ScoreSettings, described=False)
 def command(
     sources: tuple[str, ...],
-    reference_field: str,
-    prompt_field: str | None,
-    split_field: str | None,
-    task_field: str | None,
+    task_name: str,
     input_format: str | None,
     max_line_bytes: int,
     scirecipe: bool | None,
-    response_field: str | None,
     min_similarity: float,
     quiet: bool,
     config_file: Path | None,
@@ -96,25 +95,32 @@ def command(
     from ..check.data_set import DataSet
     from ..check.findings import Rules
     from ..check.page import page, terminal_parts
-    from ..check.rows import FieldNames, open_checked_rows
+    from ..check.rows import open_checked_rows
     from ..files.row_tasks import RowTasks
 
-    formats = [format_of(source, input_format, "--input-format") for source in sources]
+    files = [source_at(source, input_format, max_line_bytes) for source in sources]
     targets = document_targets(flags)
     outputs = [(f"--{kind}", path) for kind, path in targets.items()]
     claim_outputs([("REFERENCES", source) for source in sources], outputs)
     if len(set(sources)) < len(sources):
         raise click.UsageError("REFERENCES names a file twice")
-    fields = FieldNames(reference_field, prompt_field, split_field, response_field)
-    tasks = RowTasks(load_config(flags, config_file).score, field=task_field)
-    similarity = min_similarity if split_field is not None or len(sources) > 1 else None
-    data = DataSet(tasks.scorer, Rules(scirecipe, reference_field, response_field), sources, similarity)
+    names = named_fields(flags)
+    task_field = names.pop("task", None)
+    fields = FieldNames(**names)
+    if task_field is not None and task_name != "score":
+        raise click.UsageError("--task and --task-field exclude each other")
+    try:
+        tasks = RowTasks(load_config(flags, config_file).score, task_name, task_field)
+    except ScoringError as error:
+        raise CommandError.of(error.advice) from None
+    similarity = min_similarity if fields.split is not None or len(sources) > 1 else None
+    data = DataSet(tasks.scorer, Rules(scirecipe, fields.reference, fields.response), sources, similarity)
     listing = FindingListing(silent="-" in targets.values(), keep=targets["json"] is not None)
-    for source, fmt in zip(sources, formats, strict=True):
-        name, before = source_name(source), data.counts["checked"]
+    for file in files:
+        before = data.counts["checked"]
         with (
-            file_errors("", name, fmt),
-            open_checked_rows(source, fmt, tasks, fields, max_line_bytes) as (pieces, size),
+            file_errors("", file.name, file.format),
+            open_checked_rows(file, tasks, fields) as (pieces, size),
             Progress(size, quiet) as listing.bar,
         ):
             for rows in pieces:
@@ -123,7 +129,7 @@ def command(
                 listing.bar.advance(len(rows), sum(row.size for row in rows))
         listing.bar = None
         if data.counts["checked"] == before:
-            say(f"warning: {name} has no rows", err=True)
+            say(f"warning: {file.name} has no rows", err=True)
     for finding in data.finish():
         listing.add_finding(finding)
     listing.close()

@@ -15,8 +15,8 @@ import click
 
 from ..errors import ScoringError, one_of
 from ..extras import in_this_shell
-from ..files.formats import format_of, source_name
-from ..files.rows.rows import DocumentError
+from ..records.files import Source, source_name
+from ..records.wrong_files import DocumentError
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
 from .file_options import (
@@ -25,8 +25,11 @@ from .file_options import (
     document_failure,
     document_options,
     document_targets,
+    field_options,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
+    source_at,
     write_documents,
 )
 from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
@@ -67,6 +70,7 @@ Row = tuple[str, str, str]
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
 )
 @click.option("--by", multiple=True, metavar="FIELDS", help="Fields of the records to group by  [default: level, type]")
+@field_options("response", "reference")
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -148,37 +152,37 @@ def command(
     if profile is not None:
         options["profile"] = profile
     chosen = list(names_in(metrics)), list(names_in(by))
-    formats = [format_of(source, input_format, "--input-format") for source in sources]
+    files = [source_at(source, input_format, max_line_bytes) for source in sources]
     try:
-        files = _evaluate(
-            sources, formats, name, options, chosen, mapping=dict(fields), max_line_bytes=max_line_bytes, quiet=quiet
+        evaluated = _evaluate(
+            files, name, options, chosen, names=named_fields(flags), mapping=dict(fields), quiet=quiet
         )
-        agreement = _agreement(files, models, list(names_in(labels)))
+        agreement = _agreement(evaluated, models, list(names_in(labels)))
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
-    output: EvaluatedFile | ComparedFiles = replace(files[0], agreement=agreement)
-    if len(files) > 1:
+    output: EvaluatedFile | ComparedFiles = replace(evaluated[0], agreement=agreement)
+    if len(evaluated) > 1:
         first = models.index(baseline or models[0])
         output = ComparedFiles(
             names=models,
-            files=files,
+            files=evaluated,
             baseline=first,
             resamples=resamples,
             seed=seed,
             drawn=drawn,
             agreement=agreement,
         )
-    for evaluated in files:
-        print_warnings(evaluated)
+    for file in evaluated:
+        print_warnings(file)
     write_documents(targets, contents_of(output))
     with_table = "-" not in targets.values()
     if with_table:
         show(*with_notes(output.tables()))
-        say(f"\n{files[0].result.signature}")
-    for evaluated in files:
-        print_notes(evaluated, quiet, with_table, len(files) > 1)
-    left_out = print_left_out(output, files)
-    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in files):
+        say(f"\n{evaluated[0].result.signature}")
+    for file in evaluated:
+        print_notes(file, quiet, with_table, len(evaluated) > 1)
+    left_out = print_left_out(output, evaluated)
+    if left_out or any(file.invalid_rows() or file.result.unavailable for file in evaluated):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
@@ -196,33 +200,36 @@ def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _evaluate(
-    sources: Sequence[str],
-    formats: Sequence[str],
+    sources: Sequence[Source],
     name: str,
     options: dict[str, Any],
     chosen: tuple[list[str], list[str]],
     *,
+    names: Mapping[str, str],
     mapping: Mapping[str, str],
-    max_line_bytes: int,
     quiet: bool,
 ) -> list[EvaluatedFile]:
-    """Read and evaluate the files, with the same metrics and groups; raises ScoringError and CommandError."""
+    """Read and evaluate the files, with the same metrics and groups; raises ScoringError and CommandError.
+
+    names: the response and the reference, whatever the task calls them. mapping: the task's names to those of the file.
+    """
     from ..evaluate.evaluation import result_of, task_named
-    from ..files.answers import read_answers
+    from ..records.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
     task = task_named(name)
+    mapping = {task.response if role == "response" else role: field for role, field in names.items()} | dict(mapping)
     metrics, by = chosen
     if metrics:
         options["metrics"] = [metric.name for metric in task.metrics] if "all" in metrics else metrics
     task.checked(options)  # report invalid options before reading a long file
     started = time.perf_counter()
     read, failures = [], []
-    for source, fmt in zip(sources, formats, strict=True):
+    for source in sources:
         try:
-            read.append(read_answers(source, fmt, task, mapping, max_line_bytes))
+            read.append(read_answers(source, task, mapping))
         except DocumentError as error:
-            failures.append(document_failure(source_name(source), fmt, error).message)
+            failures.append(document_failure(source.name, source.format, error).message)
     if failures:
         raise CommandError("\n       ".join(failures))
     records = [record for answers in read for record in answers.records]
@@ -236,7 +243,7 @@ def _evaluate(
         for source, answers in zip(sources, read, strict=True):
             evaluation = task.evaluate(answers.records, checked, _advance_of(progress))
             file = EvaluatedFile(
-                source=source,
+                source=source.path,
                 task=task,
                 options=shown,
                 answers=answers,

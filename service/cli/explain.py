@@ -11,11 +11,12 @@ import click
 
 from ..errors import ScoringError
 from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
-from ..files.formats import FORMATS, format_of, source_name
-from ..files.rows.rows import DocumentError, Fault, Fields
+from ..records.files import FORMATS, Source
+from ..records.rows import Fault
+from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
-from .file_options import SOURCE
+from .file_options import SOURCE, field_options, named_fields, rollout_fields, source_at
 from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
 
 __all__ = ["command"]
@@ -25,10 +26,10 @@ __all__ = ["command"]
 @click.argument("source", metavar="INPUT", type=SOURCE)
 @click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
-@click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
-@click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option(
-    "--task-field", help="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]"
+@field_options(
+    "response",
+    "reference",
+    task="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]",
 )
 @click.option(
     "--input-format",
@@ -55,9 +56,6 @@ def command(
     source: str,
     number: int | None,
     as_json: bool,
-    response_field: str,
-    reference_field: str,
-    task_field: str | None,
     input_format: str | None,
     suggestions: int,
     color: str,
@@ -75,11 +73,12 @@ def command(
     from ..files.single_row import single_rollout
     from ..rewards.scorer import Scorer
 
+    names = named_fields(flags)
     settings = load_config(flags, config_file).score
-    fmt = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
-    name = source_name(source)
+    file = Source(source, "") if source == "-" and input_format is None else source_at(source, input_format)
+    name = file.name
     try:
-        rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number, task_field)
+        rollout, config = single_rollout(file, rollout_fields(names), number, names.get("task"))
     except DocumentError as error:
         raise CommandError(f"{name}: {error}") from None
     where = rollout.location.within(name)

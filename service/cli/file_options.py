@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import ScoringError
-from ..files.field_names import FieldError, find_fields
-from ..files.formats import EXTENSIONS, FORMATS, is_columnar
 from ..files.output_file import claim, write_document
-from ..files.rows.rows import DocumentError, Fields
-from ..files.rows.wrong_files import WrongFile
+from ..records.fields import FieldError, find_fields
+from ..records.files import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Source, format_of, is_columnar
+from ..records.rows import Fields
+from ..records.wrong_files import DocumentError, WrongFile
 from ..terminal import say
 from .options import CommandError
 
@@ -32,14 +32,16 @@ __all__ = [
     "document_failure",
     "document_options",
     "document_targets",
-    "fields_given",
+    "field_options",
     "file_errors",
     "found_fields",
     "input_format_option",
     "max_line_bytes_option",
+    "named_fields",
     "output_format_option",
     "output_option",
-    "rollout_field_options",
+    "rollout_fields",
+    "source_at",
     "write_documents",
 ]
 
@@ -65,11 +67,19 @@ class SourcePath(click.Path):
 SOURCE = SourcePath()
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
-MAX_LINE_BYTES = 2**62
-"""Streams count bytes in 63 bits."""
-
-LAYOUTS = {"verl": Fields("output", "gts", "input")}
+LAYOUTS = {"verl": {"response": "output", "reference": "gts", "prompt": "input", "group": "input"}}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
+
+FIELD_FLAGS = {
+    "response": "Name of the response in a row  [default: response]",
+    "reference": "Name of the reference in a row  [default: reference]",
+    "prompt": "Name of the prompt in a row  [default: one of the usual names]",
+    "reward": "Name or dotted path of the reward  [default: reward]",
+    "group": "Field by which rows are grouped  [default: equal references]",
+    "split": "Name or dotted path of the split (train, test) in a row; without it, each file is a split.",
+    "task": "Name or dotted path of the task, or its number, in a row; without it: score.",
+}
+"""The flags that name fields of rows, `--response-field` and so on, by role."""
 
 input_format_option = click.option(
     "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
@@ -96,33 +106,47 @@ output_format_option = click.option(
 
 max_line_bytes_option = click.option(
     "--max-line-bytes",
-    type=click.IntRange(1, MAX_LINE_BYTES),
-    default=64 * 2**20,
+    type=click.IntRange(1, 2**62),  # streams count bytes in 63 bits
+    default=MAX_LINE_BYTES,
     show_default=True,
     help="Longer lines of JSONL are errors.",
 )
 
 
-def rollout_field_options(function: Function) -> Function:
-    """Add the flags that `fields_given` reads, but for that of the group."""
-    layouts = click.Choice(list(LAYOUTS))
-    for option in (
-        click.option("--layout", type=layouts, help="Use the field names in the dumps of this trainer."),
-        click.option("--reference-field", help="Name of the reference in a row  [default: reference]"),
-        click.option("--response-field", help="Name of the response in a row  [default: response]"),
-    ):
-        function = option(function)
-    return function
+def field_options(*roles: str, **texts: str) -> Callable[[Function], Function]:
+    """Add `--layout` and the flags that name the fields of these roles; texts: help that is a command's own."""
+
+    def add(function: Function) -> Function:
+        for role in reversed((*roles, *texts)):
+            text = texts.get(role, FIELD_FLAGS[role])
+            function = click.option(f"--{role}-field", help=text)(function)
+        layouts = click.Choice(list(LAYOUTS))
+        text = "Use the field names in the dumps of this trainer."
+        return click.option("--layout", type=layouts, help=text)(function)
+
+    return add
 
 
-def fields_given(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
-    """Return the given field names; the others are those of the layout or the defaults."""
-    known = LAYOUTS[layout] if layout is not None else Fields()
-    return Fields(response or known.response, reference or known.reference, group or known.group)
+def named_fields(flags: dict[str, Any]) -> dict[str, str]:
+    """Remove the values of `field_options` from the flags; return the names given, or else the layout's, by role."""
+    layout = LAYOUTS.get(flags.pop("layout"), {})
+    roles = [role for role in FIELD_FLAGS if f"{role}_field" in flags]
+    values = {role: flags.pop(f"{role}_field") or layout.get(role) for role in roles}
+    return {role: name for role, name in values.items() if name is not None}
+
+
+def rollout_fields(names: Mapping[str, str]) -> Fields:
+    """Return the names of the fields of a rollout, from those of all roles."""
+    return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})
+
+
+def source_at(path: str, explicit: str | None, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
+    """Return a file to read; raises UsageError as `format_of` does."""
+    return Source(path, format_of(path, explicit, "--input-format"), max_line_bytes)
 
 
 def found_fields(
-    given: Fields, tasks: RowTasks, rows: Sequence[dict[str, Any]], others: Sequence[Task], kind: str, quiet: bool
+    given: Fields, tasks: RowTasks, rows: Sequence[Mapping[str, Any]], others: Sequence[Task], kind: str, quiet: bool
 ) -> Fields:
     """Return the names of the fields that the first rows have; raises FieldError if they lack one.
 

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import click
 
 from ..errors import one_of
-from ..files.formats import FORMATS, format_of
-from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
+from ..records.files import FORMATS, format_of
+from ..records.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from ..wording import plural
 from .file_options import document_failure, file_errors
@@ -117,8 +117,8 @@ def command(
 
     It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
-    from ..prepare.forms import TASKS
     from ..prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
+    from ..records.forms import TASKS
 
     if held_out and test_share is not None:
         raise click.UsageError("--test and --hold-out exclude each other")

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from ..errors import one_of
-from ..files.field_names import objects_in, peek
-from ..files.formats import format_of, is_columnar, source_title
-from ..files.rows.rows import open_rows
+from ..records.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
+from ..records.files import Records, Source, format_of, open_records, source_title
+from ..records.forms import unfolded
+from ..records.rows import SAMPLE_ROWS, Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
     append_option,
     claim_outputs,
-    fields_given,
+    field_options,
     file_errors,
     found_fields,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
     output_format_option,
     output_option,
-    rollout_field_options,
+    rollout_fields,
 )
 from .options import (
     SOME_FAILED,
@@ -71,7 +75,12 @@ SCORE = "score"
     metavar="NAMES",
     help="Results to add to each row, separated by commas: components, advantages",
 )
-@rollout_field_options
+@field_options(
+    "response",
+    "reference",
+    "task",
+    group="For advantages: field by which rows are grouped  [default: equal references]",
+)
 @click.option(
     "--task",
     "task_name",
@@ -79,12 +88,10 @@ SCORE = "score"
     show_default=True,
     help="Use the reward of another task for every row; see evaluate --list.",
 )
-@click.option("--task-field", help="Name or dotted path of the task, or its number, in a row; without it: score.")
 @pair_option(
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
-@click.option("--group-field", help="For advantages: field by which rows are grouped  [default: equal references]")
 @input_format_option
 @output_format_option
 @max_line_bytes_option
@@ -96,14 +103,9 @@ def command(
     target: str,
     append: bool,
     include: tuple[str, ...],
-    response_field: str | None,
-    reference_field: str | None,
     task_name: str,
-    task_field: str | None,
     task_options: tuple[tuple[str, str], ...],
     report: str | None,
-    layout: str | None,
-    group_field: str | None,
     input_format: str | None,
     output_format: str | None,
     max_line_bytes: int,
@@ -130,6 +132,8 @@ def command(
     from ..rewards.registry import TASK_COMPONENTS
 
     source_format = format_of(source, input_format, "--input-format")
+    fields = named_fields(flags)
+    task_field = fields.get("task")
     _check_task_flags(task_name, task_field, task_options, report, flags)
     names = COMPONENTS if task_name == SCORE and task_field is None else TASK_COMPONENTS
     special = source_format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
@@ -138,7 +142,7 @@ def command(
         target=target,
         source_format=source_format,
         target_format=format_of(target, output_format or special, "--output-format"),
-        fields=fields_given(layout, response_field, reference_field, group_field),
+        fields=rollout_fields(fields),
         components=names if "components" in include else (),
         advantages="advantages" in include,
         max_line_bytes=max_line_bytes,
@@ -187,29 +191,24 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
         observe = report.add
     tasks.prepare()
     started, summary, request = time.perf_counter(), None, None
-    if is_columnar(job.source_format):
-        from ..files.columns.source import nested_names, open_columns  # needs the extra
-        from ..files.score_columns import score_columns
+    source = Source(job.source, job.source_format, job.max_line_bytes)
+    with open_records(source, as_json=True) as records:
+        if records.document and not _holds_rows(records.document):
+            require_request(records.document)
+            if tasks.has_others:
+                raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
+            request = score_request(job, tasks, records.document, observe)
+        elif (found := _column_fields(job.fields, tasks, records, quiet)) is not None:
+            from ..files.score_columns import score_columns  # needs the extra
 
-        with open_columns(job.source) as source:
-            fields = found_fields(job.fields, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
-            job = job._replace(fields=fields)
-            with Progress(source.rows, quiet) as progress:
-                summary = score_columns(job, tasks, source, progress, observe)
-    else:
-        with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
-            if rows is None:
-                require_request(document)
-                if tasks.has_others:
-                    raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
-                request = score_request(job, tasks, document, observe)
-            else:
-                first, rows = peek(rows)
-                named = objects_in(first, job.max_line_bytes)
-                fields = found_fields(job.fields, tasks, named, tasks.others_in(named), "field", quiet)
-                job = job._replace(fields=fields)
-                with Progress(size, quiet) as progress:
-                    summary = score_rows(job, tasks, rows, progress, observe)
+            with Progress(records.size, quiet) as progress:
+                summary = score_columns(job._replace(fields=found), tasks, records.file, progress, observe)
+        else:
+            first, rows = peek(records.rows)
+            named = list(map(unfolded, objects_among(first)))
+            found = found_fields(job.fields, tasks, named, tasks.others_in(named), source.kind, quiet)
+            with Progress(records.size, quiet) as progress:
+                summary = score_rows(job._replace(fields=found), tasks, rows, progress, observe)
     if report is not None and target is not None:
         counts = summary or request or Summary()
         other_tasks = {name: count for name, count in counts.scored.items() if name != SCORE}
@@ -217,6 +216,39 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     if summary is None:
         return request is None
     return _show(job, summary, tasks.identity["signature"], started, quiet, target)
+
+
+def _holds_rows(document: str) -> bool:
+    """Return whether a JSON object is a row or an object with an array `records`, and no request."""
+    if '"responses"' in document or '"references"' in document:
+        return False
+    try:
+        value = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and bool(value.keys() & {"records", *RESPONSE_NAMES, *CONVERSATION_NAMES})
+
+
+def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: bool) -> Fields | None:
+    """Return the names of the columns to score; None if rows have to be read, because a column holds several parts.
+
+    Raises FieldError if rows lack a field, too.
+    """
+    if records.columns is None:
+        return None
+    absent = None
+    try:
+        fields = found_fields(fields, tasks, [records.columns], tasks.others, "column", quiet)
+    except FieldError as error:
+        absent = error
+    names, first = fields[:2], records.columns
+    if absent is not None or not all(name in first for name in names):
+        rows = list(islice(records.file.records(), SAMPLE_ROWS))
+        if any(unfolded(row).get(name) != row.get(name) for row in rows for name in (*names, "completion")):
+            return None
+    if absent is not None:
+        raise absent
+    return fields
 
 
 def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:

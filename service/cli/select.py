@@ -11,9 +11,10 @@ from typing import Any
 import click
 import orjson
 
-from ..files.formats import format_of
 from ..files.output_file import is_special
-from ..files.trainer_rows import SUPERVISED, TRAINERS
+from ..records.fields import FieldNames
+from ..records.files import format_of
+from ..records.trainer_rows import SUPERVISED, TRAINERS
 from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
 from ..terminal import say, show
 from .file_options import (
@@ -22,11 +23,14 @@ from .file_options import (
     claim_outputs,
     document_options,
     document_targets,
+    field_options,
     file_errors,
     input_format_option,
     max_line_bytes_option,
+    named_fields,
     output_format_option,
     output_option,
+    source_at,
     write_documents,
 )
 from .options import SOME_FAILED, Command
@@ -107,13 +111,12 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     "--dropped", type=click.Path(dir_okay=False), help="Write the groups that are dropped, and why, as JSONL."
 )
 @document_options(json="Write the summary as JSON.")
-@click.option("--reward-field", default="reward", help="Name or dotted path of the reward  [default: reward]")
-@click.option("--response-field", default="response", help="Name of the response in a row  [default: response]")
-@click.option("--prompt-field", default="prompt", help="Name of the prompt in a row  [default: prompt]")
-@click.option("--reference-field", default="reference", help="Name of the reference in a row  [default: reference]")
-@click.option(
-    "--group-field",
-    help="Name or dotted path of the field by which rows are grouped  [default: equal prompts and references]",
+@field_options(
+    "reward",
+    "response",
+    "prompt",
+    "reference",
+    group="Name or dotted path of the field by which rows are grouped  [default: equal prompts and references]",
 )
 @input_format_option
 @output_format_option
@@ -143,29 +146,25 @@ def command(
     Rows with the `error` of `assay score` are counted and left out. A row that has no valid reward is listed on
     standard error; the exit code is then 1. The same input gives the same bytes.
     """
-    from ..select.fields import ScoredFields
     from ..select.selection import Job, select
 
     modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
     targets = document_targets(flags)
+    fields = FieldNames(**{"response": "response", "prompt": "prompt"} | named_fields(flags))
     options = _options(modes, flags)
     special = "jsonl" if is_special(target) and not os.path.splitext(target)[1] else None
     job = Job(
-        source=source,
+        source=source_at(source, input_format, max_line_bytes),
         target=target,
-        dropped=dropped,
-        source_format=format_of(source, input_format, "--input-format"),
         target_format=format_of(target, output_format or special, "--output-format"),
-        max_line_bytes=max_line_bytes,
+        dropped=dropped,
     )
     outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         rows = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
     claim_outputs([("INPUT", source)], outputs, append, job.target_format)
-    roles = ("reward", "response", "prompt", "reference", "group")
-    fields = ScoredFields(**{role: flags[f"{role}_field"] for role in roles})
-    with file_errors(target, job.source_name, job.source_format):
+    with file_errors(target, job.source.name, job.source.format):
         summary = select(job, options, fields, quiet)
     write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
     if not quiet:
@@ -175,7 +174,7 @@ def command(
         show(first, *files, *details, error=True)
     if not summary.written:
         why = "no rows" if not summary.reader.read else "nothing that is selected"
-        say(f"warning: {job.source_name} has {why}; the output is empty", err=True)
+        say(f"warning: {job.source.name} has {why}; the output is empty", err=True)
     if summary.reader.faults:
         raise click.exceptions.Exit(SOME_FAILED)
 

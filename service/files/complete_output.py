@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO
 
-from .formats import is_columnar
+from ..records.files import is_columnar
+from ..records.rows import PIECE_ROWS
+from . import line_keeper
 from .output_file import Claim, Write, claim, is_special, open_special, output_file
-from .rows import line_keeper
-from .rows.rows import PIECE_ROWS
 
 __all__ = ["complete_output", "json_output", "output_pieces"]
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import orjson
 
 from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.envelope import Envelope
-from ..http.wire.json_codec import Answer, Limits, encode_reply, parse_envelope, read_batch
-from ..http.wire.other_tasks import begin, score_parts
+from ..http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
 from ..http.wire.problems import Problem
-from ..http.wire.stage_times import StageTimes
-from ..rewards.scorer import Scorer
+from ..records.files import JSON_WHITESPACE, is_columnar
+from ..records.rows import Location, Rollout, with_results
+from ..records.wrong_files import DocumentError
+from ..rewards.registry import identity_of
+from ..rewards.scorer import score
 from ..rewards.scores import Scores
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..terminal import Listing, say
 from .complete_output import json_output
-from .formats import is_columnar
 from .output_file import write_document
 from .row_tasks import RowTasks
-from .rows.output import with_results
-from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
 from .score_rows import Job, Observe, column_results, row_output
 from .summary import Summary
 
@@ -54,11 +52,12 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         if "configs" in envelope.values and job.target_format != "json":
             detail = "rows have the results of one configuration: write the reply as JSON (--output-format json)"
             raise InvalidRequest([Issue("configs", "needs_json", detail)])
-        reply, scores = reply_to(envelope, tasks.scorer)
+        batch = read_batch(envelope, tasks.scorer, LIMITS)
+        scores = score(batch)
     except (Problem, ScoringError) as error:
         write_issues(job, error.issues)
         return None
-    summary = Summary()
+    summary, include = Summary(), envelope.values.get("include", ())
     summary.add(scores)
     rollouts = (
         rollouts_of(document, envelope.values.get("groups"), scores)
@@ -69,17 +68,13 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         rows, own = tasks.of_score(scores)
         observe([rollouts[row] for row in rows.tolist()], own)
     if job.target_format == "json":
-        write_document(job.target, reply)
+        write_document(job.target, encode_reply(batch, scores, include))
     else:
-        write_rows(job, rollouts, scores, orjson.loads(reply))
+        components = tuple(scores.components) if "components" in include else ()
+        job = job._replace(components=components, advantages=batch.advantages)
+        with row_output(job, identity_of(batch)) as write:
+            write(scored_lines(job, rollouts, scores))
     return summary
-
-
-def reply_to(envelope: Envelope, scorer: Scorer) -> tuple[bytes, Scores]:
-    """Return the reply of the service and the scores in it; raise Problem or ScoringError with every error."""
-    batch, include = read_batch(envelope, scorer, LIMITS), envelope.values.get("include", ())
-    rest = begin(batch, lambda scores: encode_reply(batch, scores, include), StageTimes())
-    return rest if isinstance(rest, Answer) else rest.complete(score_parts(rest.parts, LIMITS, StageTimes()))
 
 
 def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
@@ -110,17 +105,11 @@ def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -
     ]
 
 
-def write_rows(job: Job, rollouts: list[Rollout], scores: Scores, reply: dict[str, Any]) -> None:
-    """Write a row for each response: what the request says of it, and its results, with the columns of the reply."""
-    advantages = reply.get("advantages", [])
-    components = tuple(reply.get("components", ()))
-    job = job._replace(components=components, advantages="advantages" in reply)
-    with row_output(job, {name: reply[name] for name in ("config_id", "signature")}) as write:
-        results = column_results(scores, components)
-        write(
-            with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result)
-            for k, (rollout, result) in enumerate(zip(rollouts, results, strict=True))
-        )
+def scored_lines(job: Job, rollouts: Sequence[Rollout], scores: Scores) -> Iterator[bytes]:
+    """Yield a line for each response: what the request says of it, and its results."""
+    advantages = scores.advantages().tolist() if job.advantages else []
+    for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, job.components), strict=True)):
+        yield with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result)
 
 
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
-from ..errors import InvalidReference, one_of
+from ...kernels.warmup import warmup
+from ..errors import InvalidReference, ScoringError, row_of
 from ..evaluate.evaluation import task_named
 from ..evaluate.task import Task
+from ..records.fields import absent_field, has_field
+from ..records.forms import task_at
+from ..records.rows import (
+    SAMPLE_ROWS,
+    Fault,
+    Fields,
+    Rollout,
+    fill_rollout,
+    missing_fields,
+    set_group,
+    value_key,
+)
 from ..rewards.batch import Batch, error_of
 from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, identity_of, reward_of, set_options, set_tasks
-from ..rewards.scorer import Scorer
+from ..rewards.scorer import Outcome, Scorer, merge, score_here, split
 from ..rewards.scores import Scores
 from ..scoring.column_scorer import Columns, ColumnScorer
+from ..scoring.text_columns import Texts
+from ..scoring.threads import usable_cores
 from ..settings import ScoreSettings
 from ..terminal import say
-from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
-from .rows.groups import numbered
-from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, reference_faults, set_group
 
-__all__ = ["RowTasks", "codes_of", "columns_of", "merged", "score_rollouts", "task_at", "with_valid_references"]
+__all__ = ["RowTasks", "score_rollouts"]
 
 T = TypeVar("T")
 
@@ -33,7 +47,7 @@ class RowTasks:
 
     settings: those of SCORE. name: the task of all rows, unless `field` is the name or the dotted path of a field that
     holds a task or its number; a row without it is of SCORE. options: those of the task, or of several by their names.
-    scorer: one with these settings.
+    threads: those that score rows of SCORE; by default, one for each usable core.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 
@@ -43,49 +57,52 @@ class RowTasks:
         name: str = SCORE,
         field: str | None = None,
         options: Mapping[str, Any] | None = None,
-        scorer: Scorer | None = None,
+        threads: int | None = None,
     ) -> None:
         self.settings = settings
         self.field = field
         self._name = name
-        self._scorer = scorer
-        self._batch = Batch(task=None, configurations={"config": ColumnScorer([settings], 1)})
-        if field is not None or set_tasks(self._batch, name):
-            set_options(self._batch, options or {})
-        if self._batch.issues:
-            raise error_of(self._batch.issues)
+        self.batch = Batch(task=None, configurations={"config": ColumnScorer([settings], threads or usable_cores())})
+        """An empty batch with the task of all rows, if it is the same, and with the settings and options."""
+        if field is not None or set_tasks(self.batch, name):
+            set_options(self.batch, options or {})
+        if self.batch.issues:
+            raise error_of(self.batch.issues)
 
     @property
     def has_others(self) -> bool:
         """Whether rows may be of other tasks than SCORE."""
-        return self.field is not None or self._name != SCORE
+        return bool(self.others)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The `config_id` and the `signature` of the rewards."""
-        return identity_of(self._batch)
+        return identity_of(self.batch)
 
-    @property
+    @cached_property
     def scorer(self) -> Scorer:
-        """The scorer of SCORE's rows: if none was given, it is created on first use, because that takes a second."""
-        self._scorer = self._scorer or Scorer(self.settings)
-        return self._scorer
+        """A scorer with the settings of SCORE, created on first use, because that may take a second."""
+        return Scorer(self.settings, threads=self.batch.scorer.threads)
 
     def prepare(self) -> None:
-        """Create the scorer if a row may need it."""
-        if self.field is not None or self._name == SCORE:
-            _ = self.scorer
+        """Compile the kernels if a row may need them."""
+        if any(reward_of(name).in_kernels for name in self.names):
+            warmup()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of columns of which the first there is holds the task: a path may lead into a struct."""
         return (self.field, self.field.partition(".")[0]) if self.field is not None else ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tasks that rows may be of."""
+        return (self._name,) if self.field is None else REWARD_TASKS
+
     @cached_property
     def others(self) -> list[Task]:
         """The tasks besides SCORE that rows may be of."""
-        names = (self._name,) if self.field is None else REWARD_TASKS
-        return [task_named(name) for name in names if name != SCORE]
+        return [task_named(name) for name in self.names if not reward_of(name).in_kernels]
 
     def others_in(self, records: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Return the tasks besides SCORE that these rows are of."""
@@ -113,38 +130,37 @@ class RowTasks:
         """Fill a rollout from its record; whatever prevents that becomes its fault."""
         rollout.task, rollout.fault = self.named_by(record)
         if rollout.fault is None:
-            fill = fill_rollout if rollout.task == SCORE else self._fill_other
+            fill = fill_rollout if reward_of(rollout.task).in_kernels else self._fill_other
             rollout.fault = fill(rollout, record, fields)
 
     def score(self, rollouts: Sequence[Rollout]) -> Scores:
         """Score the rollouts without a fault; one whose reference is invalid gets a fault and is left out.
 
-        The result has a row for each rollout that is without a fault afterwards, in order.
+        The result has a row for each rollout that is without a fault afterwards, in order. Each distinct reference is
+        read once.
         """
-        if not self.has_others:
-            return score_rollouts(self.scorer, rollouts)
-        of_score = [rollout for rollout in rollouts if rollout.fault is None and rollout.task == SCORE]
-        parts = {SCORE: columns_of(score_rollouts(self.scorer, of_score, self.about(SCORE)))} if of_score else {}
-        valid = [rollout for rollout in rollouts if rollout.fault is None]
-        parts |= self.score_others([rollout for rollout in valid if rollout.task != SCORE])
-        return merged(codes_of(rollout.task for rollout in valid), parts, self.settings.advantage_ddof)
+        return score_rollouts(self.score_batch, self.batch, rollouts)
 
-    def score_others(self, rollouts: Iterable[Rollout]) -> dict[str, Columns]:
-        """Return the scores of rollouts of other tasks, by task; each distinct reference of a task is read once."""
-        by_task: dict[str, list[Rollout]] = {}
-        for rollout in rollouts:
-            by_task.setdefault(rollout.task, []).append(rollout)
-        parts: dict[str, Columns] = {}
-        for name, members in by_task.items():
-            numbers: dict[str | bytes, int] = {}
-            index = np.array([numbered(numbers, one.reference) for one in members], np.int64)
-            references: list[Any] = [None] * len(numbers)
-            for one, number in zip(members, index.tolist(), strict=True):
-                references[number] = one.reference
-            responses = [one.response for one in members]
-            batch = Batch(responses=responses, reference_index=index, options=self._batch.options)
-            parts[name] = reward_of(name).score(batch, references)
-        return parts
+    def score_batch(self, batch: Batch) -> Scores:
+        """Score a batch whose references of other tasks than SCORE have been read."""
+        parts, failed = split(batch), False
+        outcomes: list[Outcome] = []
+        for part in parts:
+            outcomes.append(None if failed else score_here(part, score_read))
+            failed = failed or isinstance(outcomes[-1], ScoringError)
+        return merge(batch, parts, outcomes)
+
+    def score_columns(
+        self, responses: TextColumn, references: Texts, reference_index: np.ndarray
+    ) -> tuple[Scores, dict[int, Fault]]:
+        """Score columns of SCORE; return the scores of all rows but those with an invalid reference, and their faults.
+
+        The faults are by row; `reference_index` is int64 (n,).
+        """
+        batch = replace(self.batch, responses=responses, references=references, reference_index=reference_index)
+        if batch.task is None:
+            batch.task_codes = np.zeros(batch.size, np.uint8)
+        return score_valid(self.score_batch, batch)
 
     def of_score(self, scores: Scores) -> tuple[np.ndarray, Scores]:
         """Return the numbers of the rows of SCORE, int64, and their scores."""
@@ -197,60 +213,50 @@ class RowTasks:
         return "reference" if self.field is None else f"reference of {name}"
 
 
-def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
-    """Return the task that a field of a row names, or its fault; a row without the field is of SCORE."""
-    value = value_at(record, field) if has_field(record, field) else None
-    if value is None or (isinstance(value, str) and value in REWARD_TASKS):
-        return value or SCORE, None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
-        return REWARD_TASKS[int(value)], None
-    return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
+def score_read(part: Batch) -> Columns:
+    """Score the rows of one reward, whose references have been read unless it reads texts."""
+    return reward_of(part.task).score(part, part.references)
 
 
-def codes_of(names: Iterable[str]) -> np.ndarray:
-    """Return the numbers of tasks, uint8."""
-    return np.array([NUMBERS[name] for name in names], np.uint8)
+def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence[Rollout]) -> T:
+    """Return what `score` makes of the rollouts without a fault; those with an invalid reference get one first.
 
-
-def columns_of(scores: Scores) -> Columns:
-    """Return the columns of scores of SCORE."""
-    return Columns(scores.rewards[None], scores.reason_codes[None], scores.measures[None])
-
-
-def merged(task_codes: np.ndarray, parts: Mapping[str, Columns], ddof: int) -> Scores:
-    """Return the scores of rows whose tasks have these numbers; `parts` has the columns of each task, in order."""
-    scores = Scores.zeros(task_codes, np.arange(len(task_codes)), ddof)
-    for name, part in parts.items():
-        scores.put(reward_of(name), np.flatnonzero(task_codes == NUMBERS[name]), part)
-    return scores
-
-
-def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout], about: str = "reference") -> Scores:
-    """Score the rollouts without a fault; one whose reference is invalid gets a fault and is left out.
-
-    The result has a row for each rollout that is without a fault afterwards, in order. Each distinct reference is
-    parsed once. Faults of references begin with `about`.
+    empty: a batch to which the rollouts are added.
     """
-    return with_valid_references(scorer.score, rollouts, about)
+    readable = [rollout for rollout in rollouts if rollout.fault is None]
+    numbers: dict[tuple[str, str | bytes], int] = {}
+    keys = ((rollout.task, value_key(rollout.reference)) for rollout in readable)
+    index = [numbers.setdefault(key, len(numbers)) for key in keys]
+    references: list[Any] = [None] * len(numbers)
+    for rollout, number in zip(readable, index, strict=True):
+        references[number] = rollout.reference
+    batch = replace(empty, references=references, reference_index=np.array(index, np.int64))
+    batch.responses = [rollout.response for rollout in readable]
+    if batch.task is None:
+        batch.task_codes = np.array([NUMBERS[rollout.task] for rollout in readable], np.uint8)
+    results, faults = score_valid(score, batch)
+    for row, fault in faults.items():
+        readable[row].fault = fault
+    return results
 
 
-def with_valid_references(
-    score: Callable[[list[str], list[Any], list[int]], T], rollouts: Sequence[Rollout], about: str = "reference"
-) -> T:
-    """Return what `score` makes of the responses, the distinct references and the index of each response's reference.
-
-    Rollouts whose reference it raises InvalidReference for get a fault, as in `score_rollouts`.
-    """
+def score_valid(score: Callable[[Batch], T], batch: Batch) -> tuple[T, dict[int, Fault]]:
+    """Return what `score` makes of the rows whose references it accepts, and the faults of the other rows."""
+    about = "reference of " if batch.task is None else "reference: "  # then the detail begins with the task
+    faults: dict[int, Fault] = {}
+    rows = np.arange(batch.size)
     while True:
-        readable = [rollout for rollout in rollouts if rollout.fault is None]
-        numbers: dict[str | bytes, int] = {}
-        index = [numbered(numbers, rollout.reference) for rollout in readable]
-        references: list[Any] = [None] * len(numbers)
-        for rollout, number in zip(readable, index, strict=True):
-            references[number] = rollout.reference
         try:
-            return score([rollout.response for rollout in readable], references, index)
+            return score(batch), faults
         except InvalidReference as error:
-            faults = reference_faults(error.issues, about)
-            for rollout, number in zip(readable, index, strict=True):
-                rollout.fault = faults.get(number)
+            refused = {row_of(issue): Fault(issue.reason, about + issue.detail) for issue in error.issues}
+        index = batch.reference_index
+        assert index is not None
+        valid = np.isin(index, list(refused), invert=True)
+        faults |= {
+            row: refused[number] for row, number in zip(rows[~valid].tolist(), index[~valid].tolist(), strict=True)
+        }
+        references, local = np.unique(index[valid], return_inverse=True)
+        batch = batch.at(np.flatnonzero(valid), references, local.astype(np.int64))
+        batch.rows = batch.reference_numbers = None
+        rows = rows[valid]

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..records.columns import ColumnSource, json_text_of, json_values
+from ..records.files import is_columnar
+from ..records.rows import RESULT_NAMES, Location, Rollout
+from ..records.wrong_files import DocumentError
 from ..terminal import Listing, Progress
-from .columns.batch_scorer import is_text
+from .columns.batch_scorer import BatchScorer, is_text
 from .columns.results import SpooledResults, column_output
-from .columns.source import ColumnSource, json_text_of, json_values
-from .columns.task_batches import batch_scorer
-from .formats import is_columnar
 from .output_file import temp_dir_for
 from .row_tasks import RowTasks
-from .rows.output import RESULT_NAMES
-from .rows.rows import DocumentError, Location, Rollout
 from .score_rows import Job, Observe, row_output
 from .summary import Summary
 
@@ -87,7 +86,7 @@ def _score(
 ) -> None:
     reference = job.fields.reference
     as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
-    batches = batch_scorer(tasks, job.fields, job.advantages)
+    batches = BatchScorer(tasks, job.fields, job.advantages)
     listing = Listing(progress.message)
     summary.faults = listing.counts
     first = 0

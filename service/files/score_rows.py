@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from ..records.files import is_columnar, source_name
+from ..records.forms import unfolded
+from ..records.rows import PIECE_BYTES, Fields, Record, Rollout, error_row, numbered, pieces, rollout_of, with_results
 from ..rewards.scores import Scores
 from ..terminal import Listing, Progress
 from .complete_output import json_output
-from .formats import is_columnar, source_name
 from .output_file import Write, temp_dir_for
 from .row_tasks import RowTasks
-from .rows.groups import numbered
-from .rows.output import error_row, with_results
-from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, decode_rollout, pieces
 from .summary import GroupedRewards, Summary
 
 __all__ = ["Job", "Observe", "column_results", "report_faults", "row_output", "score_rows"]
@@ -49,7 +48,7 @@ Observe = Callable[[Sequence[Rollout], Any], None]
 
 
 def score_rows(
-    job: Job, tasks: RowTasks, rows: Iterable[Row], progress: Progress, observe: Observe | None = None
+    job: Job, tasks: RowTasks, rows: Iterable[Record], progress: Progress, observe: Observe | None = None
 ) -> Summary:
     """Score `rows` and write them in their order, with advantages if the job asks for them.
 
@@ -84,7 +83,7 @@ def score_rows(
 def _score_pieces(
     job: Job,
     tasks: RowTasks,
-    rows: Iterable[Row],
+    rows: Iterable[Record],
     summary: Summary,
     progress: Progress,
     listing: Listing,
@@ -106,11 +105,11 @@ def _score_pieces(
         progress.advance(len(piece), sum(row.size for row in piece))
 
 
-def _read(job: Job, tasks: RowTasks, row: Row) -> Rollout:
-    """Parse one row; an error becomes its fault."""
-    rollout, record = decode_rollout(row, job.max_line_bytes)
+def _read(job: Job, tasks: RowTasks, record: Record) -> Rollout:
+    """Return the rollout of a record; an error becomes its fault."""
+    rollout = rollout_of(record)
     if rollout.fault is None:
-        tasks.fill(rollout, record, job.fields)
+        tasks.fill(rollout, unfolded(record.value), job.fields)
     return rollout
 
 

@@ -2,81 +2,107 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from ..records.fields import REFERENCE_NAMES, RESPONSE_NAMES, FieldError, find_fields
+from ..records.files import Records, Source, is_columnar, open_records
+from ..records.forms import TRAINER_FIELDS, is_request, task_at, unfolded
+from ..records.rows import Fault, Fields, Record, Rollout, fill_rollout, rollout_of
+from ..records.wrong_files import DocumentError
 from ..rewards.registry import REWARD_TASKS, SCORE
-from .field_names import FieldError, find_fields, objects_in
-from .formats import is_columnar
-from .row_tasks import task_at
-from .rows.rows import (
-    BYTE_ORDER_MARK,
-    DocumentError,
-    Fault,
-    Fields,
-    Location,
-    Rollout,
-    Row,
-    array_rows,
-    decode_row,
-    json_document,
-    jsonl_rows,
-    open_source,
-    read_rollout,
-)
-from .rows.wrong_files import require_document
 
 __all__ = ["single_rollout"]
 
-MAX_LINE = 64 * 2**20
 TASK = "task"
 EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions", TASK})
 
 
 def single_rollout(
-    source: str, fmt: str | None, fields: Fields, number: int | None, task_field: str | None = None
+    source: Source, fields: Fields, number: int | None, task_field: str | None = None
 ) -> tuple[Rollout, Any]:
     """Read the row with this number: JSONL lines count from 1, everything else from 0; None for the first.
 
     Returns the row and, if its document is a request, the settings in it, else None. A row of another task than SCORE
     has a fault.
     task_field: the field of a row's task; by default `task`, if its value is a task that gives rewards.
-    fmt: one of `formats.FORMATS`; None to tell JSON from JSONL by the first line. JSON may be one row, an array of
-    rows, a request of POST /v1/score, whose responses are the rows, or one of POST /v1/explain.
     Raises DocumentError if there is no such row.
     """
-    if fmt is not None and is_columnar(fmt):
-        return _columnar(source, fields, number or 0, task_field), None
-    with open_source(source, fmt) as (stream, _):
-        first = stream.readline(MAX_LINE + 1) if fmt is None else b""
-        if fmt == "json" or (fmt is None and not _is_row(first)):
-            content = first + stream.read()
-            require_document(json_document(content), source)
-            return _of_document(content, fields, number or 0, task_field)
-        for row in jsonl_rows(stream, MAX_LINE, first):
-            if number is None or row.location.number == number:
-                return _with_own_config(_read(row, fields, task_field))
-            if row.location.number > number:
-                break
+    holder = (task_field or TASK, (task_field or TASK).partition(".")[0])
+    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *TRAINER_FIELDS, *holder]
+    with open_records(source, columns) as records:
+        request = _request_of(records.document)
+        if request is not None:
+            fields, task_field = Fields(), TASK
+        names = records.columns
+        if names is not None and task_field is not None and not any(name in names for name in holder):
+            raise DocumentError(f"exactly one column {holder[1]!r} is required")
+        record = _numbered(records, source, number)
+        if names is not None:
+            return _read_columns(record, list(names), fields, task_field), None
+    rollout = _read(record, fields, task_field)
+    if request is not None and request.get("config") is not None:
+        return rollout, _score_config(request)
+    own_config = rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS
+    return rollout, record.value["config"] if own_config else None
+
+
+def _request_of(document: str) -> dict[str, Any] | None:
+    """Return the request of POST /v1/score in a document, None for another object."""
+    try:
+        value = orjson.loads(document) if document else {}
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise DocumentError("not JSON, or neither a row nor an array of rows")
+    return value if is_request(value) else None
+
+
+def _numbered(records: Records, source: Source, number: int | None) -> Record:
+    """Return the record with a number; raises DocumentError if there is none."""
+    counted = "row" if is_columnar(source.format) else "line" if source.format == "jsonl" else "record"
+    for record in records.rows:
+        counted = record.location.kind
+        if number in (None, record.location.number):
+            return record
+        if number is not None and record.location.number > number:
+            break
+    if counted != "line":
+        raise DocumentError(f"there is no {counted} {number or 0}")
     if number == 0:
         raise DocumentError("line 0 does not exist; lines count from 1")
     raise DocumentError("the file has no rows" if number is None else f"line {number} does not exist or is blank")
 
 
-def _read(row: Row, fields: Fields, task_field: str | None) -> Rollout:
-    """Parse a row, with the fields under their usual names."""
-    record, _ = decode_row(row, MAX_LINE)
-    if isinstance(record, dict) and (fault := _task_fault(record, task_field)):
-        return Rollout(row.location, b"", fault=fault)
-    try:
-        return read_rollout(row, find_fields(fields, objects_in([row], MAX_LINE)), MAX_LINE)
-    except FieldError as error:
-        return Rollout(row.location, b"", fault=Fault("missing_field", str(error)))
+def _read(record: Record, fields: Fields, task_field: str | None) -> Rollout:
+    """Return the rollout of a record, with the fields under their usual names."""
+    rollout = rollout_of(record)
+    if rollout.fault is not None:
+        return rollout
+    row = unfolded(record.value)
+    rollout.fault = _task_fault(row, task_field)
+    if rollout.fault is None:
+        try:
+            rollout.fault = fill_rollout(rollout, row, find_fields(fields, [row]))
+        except FieldError as error:
+            rollout.fault = Fault("missing_field", str(error))
+    return rollout
 
 
-def _task_fault(row: dict[str, Any], task_field: str | None) -> Fault | None:
+def _read_columns(record: Record, names: list[str], fields: Fields, task_field: str | None) -> Rollout:
+    """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
+    row = unfolded(record.value)
+    found = find_fields(fields, [dict.fromkeys(names), row][row is not record.value :], "column")
+    rollout = Rollout(record.location, b"", response=row[found.response], reference=row[found.reference])
+    rollout.fault = _task_fault(row, task_field)
+    if rollout.fault is None and not isinstance(rollout.response, str):
+        rollout.fault = Fault("not_a_string", "the response is not a string")
+    return rollout
+
+
+def _task_fault(row: Mapping[str, Any], task_field: str | None) -> Fault | None:
     """Return the fault of a row whose task is not SCORE; without a given field, `task` may be something else."""
     task, fault = task_at(row, task_field or TASK)
     if fault is not None or (task_field is None and not isinstance(row.get(TASK), str)):
@@ -87,88 +113,9 @@ def _task_fault(row: dict[str, Any], task_field: str | None) -> Fault | None:
     return Fault("unknown_task", f"only rewards of {SCORE} are explained; {instead}")
 
 
-def _is_row(line: bytes) -> bool:
-    """Return whether a line is a complete row, not (part of) a document."""
-    try:
-        value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(value, dict) and not _is_request(value)
-
-
-def _is_request(value: dict[str, Any]) -> bool:
-    return "responses" in value and "references" in value
-
-
-def _of_document(content: bytes, fields: Fields, number: int, task_field: str | None) -> tuple[Rollout, Any]:
-    document = json_document(content)
-    try:
-        value = orjson.loads(document)
-    except orjson.JSONDecodeError:
-        value = None
-    config = None
-    if isinstance(value, dict) and _is_request(value):
-        document, fields, task_field, config = _as_rows(value), Fields(), TASK, _score_config(value)
-    elif isinstance(value, dict):
-        document = f"[{document}]"
-    elif not document.lstrip().startswith("["):
-        raise DocumentError("not JSON, or neither a row nor an array of rows")
-    row = next(islice(array_rows(document), number, None), None)
-    if row is None:
-        raise DocumentError(f"there is no record {number}")
-    rollout = _read(row, fields, task_field)
-    return (rollout, config) if config is not None else _with_own_config(rollout)
-
-
-def _with_own_config(rollout: Rollout) -> tuple[Rollout, Any]:
-    """Return a row, with its settings if it is a request of POST /v1/explain; `config` of other rows is ignored."""
-    if rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS:
-        return rollout, orjson.loads(rollout.text)["config"]
-    return rollout, None
-
-
-def _as_rows(request: dict[str, Any]) -> str:
-    """Return the responses of a request, each with its reference, as a JSON array of rows."""
-    responses, references, index = (request.get(name) for name in ("responses", "references", "reference_index"))
-    if not isinstance(responses, list) or not isinstance(references, list):
-        raise DocumentError("references and responses of a request must be arrays")
-    if not index:
-        index = [0] * len(responses) if len(references) == 1 else range(len(responses))
-    try:
-        chosen = [references[k] for k in index if k >= 0]
-        rows = [{"response": a, "reference": b} for a, b in zip(responses, chosen, strict=True)]
-        if isinstance(tasks := request.get(TASK), list):
-            rows = [row | {TASK: task} for row, task in zip(rows, tasks, strict=True)]
-        else:
-            rows = [row | {TASK: tasks} for row in rows]
-    except (IndexError, TypeError, ValueError):
-        raise DocumentError("reference_index or task does not fit references and responses") from None
-    return orjson.dumps(rows).decode()
-
-
 def _score_config(request: dict[str, Any]) -> Any:
     """Return the settings of a request's rows of SCORE; those of other tasks are under their names."""
     config = request.get("config")
     if isinstance(config, dict) and isinstance(request.get(TASK), list):
         return {name: value for name, value in config.items() if name not in REWARD_TASKS}
     return config
-
-
-def _columnar(source: str, fields: Fields, number: int, task_field: str | None) -> Rollout:
-    from .columns.source import open_columns  # needs the extra
-
-    with open_columns(source) as columns:
-        names = list(find_fields(fields, [columns.schema.names], "column")[:2])
-        there = columns.schema.names
-        holder = task_field or TASK
-        holder = holder if holder in there else holder.partition(".")[0]  # a path into a struct
-        columns.require(names if task_field is None else [*names, holder])
-        names += [holder] if holder in there else []
-        row = next(islice(columns.records(names), number, None), None)
-    if row is None:
-        raise DocumentError(f"there is no row {number}")
-    rollout = Rollout(Location("row", number), b"", response=row[names[0]], reference=row[names[1]])
-    rollout.fault = _task_fault(row, task_field)
-    if rollout.fault is None and not isinstance(rollout.response, str):
-        rollout.fault = Fault("not_a_string", "the response is not a string")
-    return rollout

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from ..evaluate.text.minhash import MinHash, Shingler, template_shingles, without
 from ..explain.text import canons
-from ..files.field_names import absent_field, has_field, value_at
-from ..files.rows.groups import value_digest
-from .example import Example
+from ..records.fields import absent_field, has_field, value_at
+from ..records.rows import value_digest
+from .examples import Example
 from .options import Options
 
 __all__ = ["SOURCE_FIELDS", "Groups", "groups_of", "reference_words", "with_ids"]

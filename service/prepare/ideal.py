@@ -15,11 +15,11 @@ from ..evaluate.scirecipe_records import library_of
 from ..evaluate.task import OK
 from ..explain.explanation import smallest_and_largest
 from ..explain.text import canons
-from ..files.reference_text import reference_text
-from ..files.rows.rows import Fault
+from ..records.rows import Fault
+from ..records.trainer_rows import reference_text
 from ..rewards.registry import SCORE, reward_of
 from ..rewards.scorer import Scorer
-from .example import Example, Message, Step
+from .examples import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
 __all__ = ["FULL", "ROUNDING", "PromptCheck", "ideal_answer"]

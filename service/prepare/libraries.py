@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable
 
 from ..explain.text import canons
-from .example import Example
+from .examples import Example
 from .split import TEST
 
 __all__ = ["Libraries"]

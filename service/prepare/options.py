@@ -16,7 +16,7 @@ class Options:
     """Options for prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"
-    """Whose rows to write: one of `files.trainer_rows.TRAINERS`."""
+    """Whose rows to write: one of `records.trainer_rows.TRAINERS`."""
     stage: Stage = "grpo"
     _: KW_ONLY
     seed: int = 0

@@ -18,26 +18,26 @@ import orjson
 from ..errors import UsageError
 from ..files.complete_output import complete_output, output_pieces
 from ..files.output_file import Claim, claim, complete_together, write_document
-from ..files.rows.rows import DocumentError, Fault
-from ..files.trainer_rows import Row, json_text
+from ..records.files import MANIFEST, expand
+from ..records.rows import Fault
+from ..records.trainer_rows import Row, json_text
+from ..records.wrong_files import DocumentError
 from ..rewards.scorer import Scorer
 from ..terminal import Progress
 from ..wording import plural
-from .example import Example, Message
+from .examples import Example, Message, open_examples
 from .groups import Groups, groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
 from .options import Options
 from .prompts import messages_of
 from .rows import RowMaker
-from .sources import MANIFEST, expand, open_examples
 from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 
 __all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
-MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 
 NO_PROMPT = Fault("no_prompt", "the record has no prompt")
@@ -179,7 +179,7 @@ def read(
                 progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, MAX_LINE_BYTES) as entries:
+            with open_examples(file, options) as entries:
                 for entry in entries:
                     number += 1
                     progress.advance(1, 1)

@@ -11,7 +11,7 @@ from ..evaluate.bioprobench.answers import END, START
 from ..evaluate.python_source import parse_python
 from ..rewards.batch import Batch
 from ..rewards.registry import SCORE, reward_of
-from .example import Example, Message
+from .examples import Example, Message
 
 __all__ = ["REASONED", "messages_of", "reference_fields"]
 

@@ -6,12 +6,11 @@ from collections.abc import Collection
 
 from ..errors import UsageError
 from ..evaluate.task import OK
-from ..files.reference_text import reference_text
-from ..files.rows.rows import Fault
-from ..files.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row
+from ..records.rows import Fault
+from ..records.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row, reference_text
 from ..rewards.registry import SCORE
 from ..rewards.scorer import Scorer
-from .example import Example, Message
+from .examples import Example, Message
 from .ideal import FULL, ROUNDING
 from .options import Options, Stage
 

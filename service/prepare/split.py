@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b, sha256
 
-from ..files.trainer_rows import json_text
+from ..records.trainer_rows import json_text
 
 __all__ = ["TEST", "TRAIN", "held_out_splits", "seeded_splits", "split_digest"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..tables.table import Table
 from ..wording import plural
-from .example import Example
+from .examples import Example
 from .groups import reference_words
 from .split import TEST, TRAIN
 

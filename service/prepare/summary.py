@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from ..files.rows.rows import Fault, Place
+from ..records.files import MANIFEST
+from ..records.rows import Fault, Place
 from ..tables.table import Table
 from ..terminal import Listing
 from ..version import VERSION
 from ..wording import plural
 from .groups import Groups
 from .options import Options
-from .sources import MANIFEST
 from .split import TEST, TRAIN
 from .statistics import Statistics
 

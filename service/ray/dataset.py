@@ -10,12 +10,11 @@ import pyarrow as pa
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
 from ..evaluate.optional_dependencies import import_optional
+from ..files.columns.batch_scorer import BatchScorer
 from ..files.columns.results import error_field, result_columns, result_fields
-from ..files.columns.task_batches import batch_scorer
 from ..files.row_tasks import RowTasks
-from ..files.rows.rows import Fields
+from ..records.rows import Fields
 from ..rewards.registry import TASK_COMPONENTS
-from ..rewards.scorer import Scorer
 from ..settings import ScoreSettings
 
 __all__ = ["DatasetScorer", "score_dataset"]
@@ -83,13 +82,13 @@ class DatasetScorer:
         threads: int,
         overrides: Mapping[str, Any],
     ) -> None:
-        scorer = Scorer(threads=threads, **overrides)
         field, options = tasks
         self._names = (response, reference)
-        self._tasks = RowTasks(scorer.settings, field=field, options=options, scorer=scorer)
+        self._tasks = RowTasks(ScoreSettings.checked(overrides), field=field, options=options, threads=threads)
+        self._tasks.prepare()
         names = COMPONENTS if field is None else TASK_COMPONENTS
         self._components = names if components else ()
-        self._batches = batch_scorer(self._tasks, Fields(response, reference), False)
+        self._batches = BatchScorer(self._tasks, Fields(response, reference), False)
 
     def __call__(self, table: Any) -> Any:
         """Return the table with result columns, which are the same for every table of a data set."""

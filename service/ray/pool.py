@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,17 +27,6 @@ MIN_ROWS = 64
 
 RETRIES = 3
 """How often a piece is retried if its actor dies. Scoring has no side effects, so this is safe."""
-
-
-class Piece(NamedTuple):
-    """A slice [first, last) of the responses: `rows`, the references it needs, and `positions`, for each response the
-    position of its reference in `rows`.
-    """
-
-    first: int
-    last: int
-    rows: np.ndarray
-    positions: np.ndarray
 
 
 class PoolActor:
@@ -126,30 +116,26 @@ class ScorerPool:
 
     def _submitted(
         self, responses: Any, references: Any, given: Any, groups: Any
-    ) -> tuple[Batch, list[Piece], list[Any]]:
+    ) -> tuple[Batch, list[Batch], list[Any]]:
         batch = read_objects(ColumnScorer([self.settings], 1), responses, references, given, groups)
         parts = split(batch)
-        if batch.issues:
+        columns, malformed = references_as_column(strings_of(batch.references or []))
+        if batch.issues or malformed:
             merge(batch, parts, list(map(score_here, parts)))  # raises
-        column = text_column(strings_of(batch.responses or []))
-        index = batch.reference_index
-        assert index is not None
-        expected, malformed = references_as_column(strings_of(batch.references or []))
-        if malformed:
-            merge(batch, parts, list(map(score_here, parts)))
-        pieces = pieces_of(column, expected.rows, index, len(self._actors))
+        texts = text_column(strings_of(batch.responses or []))
+        pieces = pieces_of(replace(batch, responses=texts, references=columns), len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
-            texts = rows_between(column, piece.first, piece.last)
-            waiting.append(actor.score.remote(texts, rows_at(expected, piece.rows), piece.positions))
+            waiting.append(actor.score.remote(piece.responses, piece.references, piece.reference_index))
         return batch, pieces, waiting
 
-    def _gathered(self, batch: Batch, pieces: list[Piece], _: object, results: list[Any]) -> Scores:
+    def _gathered(self, batch: Batch, pieces: list[Batch], _: object, results: list[Any]) -> Scores:
         issues: dict[int, Issue] = {}
-        for piece, (found, *_columns) in zip(pieces, results, strict=True):
-            for issue in found:
-                row = int(piece.rows[row_of(issue)])
+        for piece, (piece_issues, *_columns) in zip(pieces, results, strict=True):
+            assert piece.reference_numbers is not None
+            for issue in piece_issues:
+                row = int(piece.reference_numbers[row_of(issue)])
                 issues[row] = issue._replace(path=f"references[{row}]")
         if issues:
             raise InvalidReference([issues[row] for row in sorted(issues)])
@@ -158,32 +144,22 @@ class ScorerPool:
         return merge(batch, [batch], [Columns(*columns)])
 
 
-def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:
-    """Split a batch into at most `max_pieces` slices of similar size in bytes; every reference is in at least one.
+def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
+    """Split a batch of columns into at most `max_pieces` slices of similar size in bytes, each with its references.
 
     Unused references go with the first slice, because they must be valid too.
     """
+    responses, references, index = batch.responses, batch.references, batch.reference_index
+    assert isinstance(responses, TextColumn)
+    assert isinstance(references, TextColumn)
+    assert index is not None
     number = max(1, min(max_pieces, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
-    cuts = np.unique([0, *ends.tolist(), responses.rows])
+    cuts = np.unique([0, *ends.tolist(), responses.rows]).tolist()
+    needed = np.setdiff1d(np.arange(references.rows), index)
     pieces = []
-    for first, last in zip(cuts[:-1].tolist() or [0], cuts[1:].tolist() or [0], strict=True):
-        rows, local = np.unique(index[first:last], return_inverse=True)
-        pieces.append(Piece(first, last, rows, local.astype(np.int64)))
-    unused = np.setdiff1d(np.arange(references), index)
-    pieces[0] = pieces[0]._replace(rows=np.concatenate([pieces[0].rows, unused]).astype(np.int64))
+    for first, last in zip(cuts[:-1] or [0], cuts[1:] or [0], strict=True):
+        needed = np.union1d(needed, index[first:last])
+        pieces.append(batch.at(np.arange(first, last), needed, np.searchsorted(needed, index[first:last])))
+        needed = needed[:0]
     return pieces
-
-
-def rows_between(column: TextColumn, first: int, last: int) -> TextColumn:
-    """Return the rows [first, last) without copying their bytes."""
-    offsets = column.offsets[first : last + 1]
-    return TextColumn.of(column.data[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-
-def rows_at(column: TextColumn, rows: np.ndarray) -> TextColumn:
-    """Return these rows, in this order; their bytes are copied at once."""
-    lengths = column.lengths[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    bytes_at = np.repeat(column.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return TextColumn.of(column.data[bytes_at], offsets)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue, did_you_mean
 from ..evaluate.evaluation import Result, by_number
-from ..files.field_names import value_at
+from ..records.fields import value_at
 from ..tables.table import Cell, Row, Table
 from ..wording import plural
 

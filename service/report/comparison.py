@@ -13,7 +13,7 @@ import orjson
 
 from ..evaluate.evaluation import in_order
 from ..evaluate.task import Metric, Task
-from ..files.formats import source_name
+from ..records.files import source_name
 from ..tables.charts import Chart, Estimate, intervals
 from ..tables.page import render
 from ..tables.table import Cell, Row, Table, as_json, csv_text

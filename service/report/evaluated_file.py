@@ -17,9 +17,9 @@ import orjson
 from ..evaluate.evaluation import UNKNOWN, Aggregate, Result, metric_of
 from ..evaluate.task import Evaluation, Metric, Task, mean_of
 from ..extras import in_this_shell
-from ..files.answers import Answers, record_id
-from ..files.formats import source_name, source_title
-from ..files.rows.rows import Location
+from ..records.answers import Answers, record_id
+from ..records.files import source_name, source_title
+from ..records.rows import Location
 from ..tables.charts import Chart, histogram
 from ..tables.page import render
 from ..tables.table import Cell, Table, as_json, csv_text

@@ -13,7 +13,7 @@ import orjson
 from ...kernels.reading.text_spans import BODY, STOP
 from ..explain.reading import sections_of
 from ..explain.text import Text
-from ..files.rows.rows import Location, Rollout
+from ..records.rows import Location, Rollout
 from ..scoring.text_columns import utf8
 
 __all__ = ["SIGNS", "Sign", "Tallies", "Tally", "split_parts"]

@@ -12,7 +12,7 @@ import orjson
 
 from ..evaluate.scirecipe_records import PROMPT_FIELDS
 from ..evaluate.task import Task
-from ..files.answers import record_id
+from ..records.answers import record_id
 
 __all__ = ["Pairing", "pair_records"]
 

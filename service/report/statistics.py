@@ -16,10 +16,9 @@ import orjson
 from ...kernels.status import OK, REASONS
 from ..explain.case import MAX_BYTES
 from ..explain.explanation import smallest_and_largest
-from ..files.field_names import prompt_of
-from ..files.rows.groups import value_digest, value_key
-from ..files.rows.rows import Location, Rollout
 from ..files.summary import Values
+from ..records.fields import prompt_of
+from ..records.rows import Location, Rollout, value_digest, value_key
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores, spread_of, sums_of
 from ..scoring.text_columns import utf8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -15,15 +15,67 @@ import numpy as np
 import orjson
 
 from ..evaluate.task import OK
-from ..files.field_names import value_at
-from ..files.records import FileRecord
-from ..files.rows.groups import value_digest
-from ..files.rows.rows import NO_GROUP, Fault
+from ..records.fields import (
+    PROMPT_NAMES,
+    REFERENCE_NAMES,
+    RESPONSE_NAMES,
+    FieldError,
+    FieldNames,
+    absent_field,
+    chat_messages,
+    guess_field,
+    has_field,
+    value_at,
+)
+from ..records.forms import unfolded
+from ..records.rows import NO_GROUP, Fault, Record, value_digest
+from ..rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ..rewards.scores import NO_SPREAD
-from .fields import ScoredFields, components_of, has_passed, needed_components
 from .options import Options
 
-__all__ = ["Eligibility", "RowReader", "ScoredRows", "is_chat"]
+__all__ = ["Eligibility", "RowReader", "ScoredRows", "grouped_by", "has_components", "scored_fields"]
+
+NO_REWARDS = "rows have no rewards yet; run first: assay score INPUT -o scored.jsonl --include components"
+
+USUAL_NAMES = {"response": RESPONSE_NAMES, "prompt": PROMPT_NAMES, "reference": REFERENCE_NAMES}
+
+
+def scored_fields(
+    names: FieldNames, rows: Sequence[Mapping[str, Any]], kind: str, needed: Mapping[str, str]
+) -> FieldNames:
+    """Return the fields under the usual names that the rows use, None for those that they do not have.
+
+    needed: why the rows must have a field, by its role (`prompt`). Raises FieldError if no row has one, unless there is
+    no row.
+    """
+    if not rows:
+        return names
+    chosen: dict[str, str | None] = {}
+    for role, usual in USUAL_NAMES.items():
+        named: str = getattr(names, role)
+        name = guess_field(named, usual, rows)
+        present = any(name in row for row in rows)
+        if not present and (named != usual[0] or role in needed):
+            raise with_reason(absent_field(name, rows, f"--{role}-field", kind), needed.get(role))
+        chosen[role] = name if present else None
+    scored = [row for row in rows if row.get("error") is None]
+    for role, path in (("reward", names.reward), ("group", names.group)):
+        if path is not None and scored and not any(has_field(row, path) for row in scored):
+            error = absent_field(path, scored, f"--{role}-field", kind)
+            raise with_reason(error, NO_REWARDS if role == "reward" and path == "reward" else None)
+    if not (chosen["prompt"] or chosen["reference"] or names.group):
+        raise with_reason(absent_field("prompt", rows, "--prompt-field or --group-field", kind), "rows form groups")
+    return names._replace(**chosen)  # type: ignore[arg-type]
+
+
+def with_reason(error: FieldError, reason: str | None) -> FieldError:
+    """Return the error with why the field is needed."""
+    return FieldError(f"{reason}: {error}") if reason else error
+
+
+def grouped_by(fields: FieldNames) -> str:
+    """Name the fields that are equal within a group."""
+    return fields.group or " and ".join(name for name in (fields.prompt, fields.reference) if name)
 
 
 class Eligibility(IntEnum):
@@ -76,10 +128,10 @@ class RowReader:
     def __init__(
         self,
         options: Options,
-        fields: ScoredFields,
+        fields: FieldNames,
         by_components: bool,
         spool: IO[bytes],
-        report: Callable[[FileRecord, Fault], None],
+        report: Callable[[Record, Fault], None],
     ) -> None:
         self.rows = ScoredRows(spool)
         self.read = 0
@@ -93,7 +145,7 @@ class RowReader:
         self._groups: dict[bytes, int] = {}
         self._end = 0
 
-    def add(self, record: FileRecord) -> None:
+    def add(self, record: Record) -> None:
         """Read one record."""
         self.read += 1
         self.rows.kind = record.location.kind
@@ -102,11 +154,11 @@ class RowReader:
             self.faults[fault.reason] += 1
             self._report(record, fault)
 
-    def _read(self, record: FileRecord) -> Fault | None:
+    def _read(self, record: Record) -> Fault | None:
         """Keep a row, or count one without a reward; return the fault of one that cannot be read."""
-        row = record.value
-        if not isinstance(row, dict):
+        if not isinstance(record.value, dict):
             return Fault("not_an_object", "the row is not a JSON object")
+        row = unfolded(record.value)
         if (error := row.get("error")) is not None:
             self.not_scored[str(error.get("reason", "error")) if isinstance(error, Mapping) else "error"] += 1
             return None
@@ -116,11 +168,11 @@ class RowReader:
         try:
             group = value_digest(self._group_of(row))
         except TypeError:  # columns may have values that JSON does not
-            return Fault("wrong_type", f"group: {self._fields.grouped_by} is not a JSON value")
+            return Fault("wrong_type", f"group: {grouped_by(self._fields)} is not a JSON value")
         self._keep(record, row, group)
         return None
 
-    def _keep(self, record: FileRecord, row: Mapping[str, Any], group: bytes) -> None:
+    def _keep(self, record: Record, row: Mapping[str, Any], group: bytes) -> None:
         rows, fields = self.rows, self._fields
         is_first = group not in self._groups
         reward, passed = float(value_at(row, fields.reward)), self._passes(row)
@@ -186,7 +238,7 @@ class RowReader:
         """Return why a trainer cannot use the prompt, or in a curriculum the reference."""
         fields, options = self._fields, self._options
         prompt = row.get(fields.prompt) if fields.prompt is not None else None
-        if not isinstance(prompt, str) and not is_chat(prompt):
+        if not isinstance(prompt, str) and not chat_messages(prompt):
             return Fault("wrong_type", f"the field {fields.prompt!r} is neither text nor a list of chat messages")
         if options.trainer == "verl" and options.mode == "pairs" and not isinstance(prompt, str):
             return Fault("wrong_type", f"the field {fields.prompt!r} is not text, which verl's pairs need")
@@ -206,20 +258,36 @@ def fault_of_reward(row: Mapping[str, Any], path: str) -> Fault | None:
     return None if math.isfinite(reward) else Fault("not_finite", f"the field {path!r} is {reward}")
 
 
-def is_chat(prompt: Any) -> bool:
-    """Return whether a prompt is a list of chat messages, each with a role and a text."""
-    return (
-        isinstance(prompt, list)
-        and bool(prompt)
-        and all(isinstance(one, Mapping) for one in prompt)
-        and all(isinstance(one.get(name), str) for one in prompt for name in ("role", "content"))
-    )
-
-
-def as_json(record: FileRecord) -> bytes:
+def as_json(record: Record) -> bytes:
     """Encode a record that no text was read of."""
     if record.location.kind != "row":
         return orjson.dumps(record.value)
-    from ..files.columns.source import json_text_of  # needs the extra
+    from ..records.columns import json_text_of  # needs the extra
 
     return json_text_of({name: value for name, value in record.value.items() if name != "error"})  # it is null
+
+
+def components_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the components of a row: an object in JSON, columns of the row itself otherwise."""
+    nested = row.get("components")
+    return nested if isinstance(nested, Mapping) else row
+
+
+def needed_components(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the components that are all 1 for a response that passes the row's task."""
+    task = row.get("task")
+    return reward_of(task if task in REWARD_TASKS else SCORE).passed_if
+
+
+def has_components(row: Mapping[str, Any]) -> bool:
+    """Return whether a row says if its response passes, besides by its reason."""
+    found = components_of(row)
+    return all(isinstance(found.get(name), float | int) for name in needed_components(row))
+
+
+def has_passed(row: Mapping[str, Any], by_components: bool) -> bool:
+    """Return whether the response of a row passes: both gates and order 1, or without components both gates."""
+    if not by_components:
+        return row.get("reason") == OK
+    found = components_of(row)
+    return all(abs(found[name] - 1.0) <= NO_SPREAD for name in needed_components(row))

@@ -15,16 +15,15 @@ import numpy as np
 
 from ..evaluate.task import OK
 from ..files.complete_output import complete_output, output_pieces
-from ..files.field_names import SAMPLE_ROWS, FieldError, objects_among, peek
-from ..files.formats import is_columnar, source_name
 from ..files.output_file import output_file, temp_dir_for
-from ..files.records import FileRecord, open_records
-from ..files.rows.rows import Fault, pieces
+from ..records.fields import FieldError, FieldNames, objects_among
+from ..records.files import Source, open_records
+from ..records.forms import unfolded
+from ..records.rows import SAMPLE_ROWS, Fault, Record, peek, pieces
 from ..terminal import Listing, Progress
 from .choices import Choice, choose, figures_of
-from .fields import ScoredFields, has_components
 from .options import Options
-from .scored_rows import RowReader, ScoredRows
+from .scored_rows import RowReader, ScoredRows, grouped_by, has_components, scored_fields
 from .summary import Summary
 from .trainer_rows import RowWriter, encoded
 
@@ -32,23 +31,16 @@ __all__ = ["Job", "select"]
 
 
 class Job(NamedTuple):
-    """What to read and to write, and in which formats (those of `formats`); "-" is a standard stream."""
+    """What to read and to write, and in which format; "-" is a standard stream."""
 
-    source: str
+    source: Source
     target: str = "-"
+    target_format: str = "jsonl"
     dropped: str | None = None
     """Where to write the groups that are dropped."""
-    source_format: str = "jsonl"
-    target_format: str = "jsonl"
-    max_line_bytes: int = 64 * 2**20
-
-    @property
-    def source_name(self) -> str:
-        """The name of the source in messages."""
-        return source_name(self.source)
 
 
-def select(job: Job, options: Options, fields: ScoredFields, quiet: bool = True) -> Summary:
+def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -> Summary:
     """Read, select and write; list rows with a fault on standard error.
 
     fields: names that rows may have, replaced by the usual ones that they do have. Raises DocumentError for a malformed
@@ -72,34 +64,35 @@ def select(job: Job, options: Options, fields: ScoredFields, quiet: bool = True)
             for piece in output_pieces(lines):
                 write(piece)
                 progress.advance(len(piece), len(piece))
-    return Summary(options, fields.grouped_by, pass_rule, reader, choice)
+    return Summary(options, grouped_by(fields), pass_rule, reader, choice)
 
 
 def _read(
-    job: Job, options: Options, fields: ScoredFields, spool: IO[bytes], quiet: bool
-) -> tuple[RowReader, ScoredFields, str | None]:
+    job: Job, options: Options, fields: FieldNames, spool: IO[bytes], quiet: bool
+) -> tuple[RowReader, FieldNames, str | None]:
     """Return the rows, the names of their fields, and when a response passes, if that matters."""
     with (
-        open_records(job.source, job.source_format, job.max_line_bytes) as (records, size),
-        Progress(size, quiet) as progress,
+        open_records(job.source) as records,
+        Progress(records.size, quiet) as progress,
     ):
-        first, records = peek(records)
-        objects = objects_among([(record.value, record.fault) for record in first])
-        kind = "column" if is_columnar(job.source_format) else "field"
-        given, fields = fields, fields.found(objects, kind, _needed(options))
-        for role, name in fields.renamed(given).items():
-            if not quiet:
+        first, rows = peek(records.rows)
+        objects = list(map(unfolded, objects_among(first)))
+        names, kind = fields._asdict(), job.source.kind
+        fields = scored_fields(fields, objects, kind, _needed(options))
+        for role in ("response", "prompt", "reference"):
+            name = getattr(fields, role)
+            if name not in (None, names[role]) and not quiet:
                 progress.message(f"note: {role} was read from the {kind} {name}")
         _check_chats(options, fields, objects)
         by_components, pass_rule = _pass_rule(options, objects)
 
-        def report(record: FileRecord, fault: Fault) -> None:
-            where = record.location.within(job.source_name)
+        def report(record: Record, fault: Fault) -> None:
+            where = record.location.within(job.source.name)
             listing.add(f"{where}: {fault.detail} ({fault.reason})", fault.reason, record.location.kind)
 
         listing = Listing(progress.message)
         reader = RowReader(options, fields, by_components, spool, report)
-        for piece in pieces(records, SAMPLE_ROWS):
+        for piece in pieces(rows, SAMPLE_ROWS):
             for record in piece:
                 reader.add(record)
             progress.advance(len(piece), sum(record.size for record in piece))
@@ -117,7 +110,7 @@ def _needed(options: Options) -> dict[str, str]:
     return needed
 
 
-def _check_chats(options: Options, fields: ScoredFields, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check_chats(options: Options, fields: FieldNames, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise FieldError for prompts that are chats if verl is to read pairs: its data set tokenizes texts."""
     prompt = fields.prompt or ""
     if options.trainer == "verl" and options.mode == "pairs" and any(isinstance(row.get(prompt), list) for row in rows):

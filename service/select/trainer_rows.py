@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...kernels.score import COMPONENTS
-from ..files.field_names import has_field, value_at
-from ..files.reference_text import reference_text
-from ..files.rows.output import RESULT_NAMES
-from ..files.trainer_rows import (
+from ..records.fields import FieldNames, asking_of, has_field, value_at
+from ..records.forms import unfolded
+from ..records.rows import RESULT_NAMES
+from ..records.trainer_rows import (
     PROMPTS,
     SUPERVISED,
     Prompt,
@@ -23,10 +23,10 @@ from ..files.trainer_rows import (
     chat,
     conversation,
     json_text,
+    reference_text,
 )
 from ..rewards.registry import TASK_COMPONENTS
 from .choices import GroupFigures
-from .fields import ScoredFields
 
 __all__ = ["RowWriter"]
 
@@ -56,7 +56,7 @@ def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
 class RowWriter:
     """Makes the rows of the output from scored rows, which are JSON."""
 
-    def __init__(self, trainer: str | None, fields: ScoredFields, as_chats: bool) -> None:
+    def __init__(self, trainer: str | None, fields: FieldNames, as_chats: bool) -> None:
         """Without `trainer`, rows are plain; as_chats: write every prompt as chat messages, because one is."""
         self._trainer = trainer
         self._fields = fields
@@ -66,13 +66,13 @@ class RowWriter:
         """Return a response that is kept; a plain row is unchanged."""
         if self._trainer is None:
             return text
-        one = self._rollout(json.loads(text), reward)
+        one = self._rollout(unfolded(json.loads(text)), reward)
         row = SUPERVISED[self._trainer](one.prompt, one.response)
         return encoded({**row, "reward": reward})
 
     def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
         """Return a pair with both rewards (chosen, rejected)."""
-        first, second = json.loads(chosen), json.loads(rejected)
+        first, second = (unfolded(json.loads(text)) for text in (chosen, rejected))
         both = self._rollout(first, rewards[0]), self._rollout(second, rewards[1])
         if self._trainer is None:
             row = self._plain_pair(first, *both)
@@ -88,6 +88,7 @@ class RowWriter:
         row, fields = json.loads(text), self._fields
         if self._trainer is None:
             return encoded({**self._without_results(row), **figures._asdict()})
+        row = unfolded(row)
         others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
         if self._trainer in NUMBERED_TRAINERS:
             others.setdefault("id", number)
@@ -97,7 +98,7 @@ class RowWriter:
 
     def identity(self, text: bytes) -> Row:
         """Return the fields of a row that its group has in common."""
-        return self._shared(json.loads(text))
+        return self._shared(unfolded(json.loads(text)))
 
     def _rollout(self, row: Mapping[str, Any], reward: float) -> Rollout:
         response: str = row[self._fields.response or ""]
@@ -105,13 +106,15 @@ class RowWriter:
 
     def _prompt(self, row: Mapping[str, Any]) -> Prompt:
         prompt: Prompt = row[self._fields.prompt or ""]
+        if isinstance(prompt, list) and "from" in prompt[0] and (asking := asking_of({"prompt": prompt})):
+            prompt = list(asking.messages)
         return chat(prompt) if self._as_chats else prompt
 
-    def _plain_pair(self, row: Row, chosen: Rollout, rejected: Rollout) -> Row:
+    def _plain_pair(self, row: Mapping[str, Any], chosen: Rollout, rejected: Rollout) -> Row:
         """Return a pair with what its rows have in common."""
         return {**self._shared(row), "chosen": chosen.response, "rejected": rejected.response}
 
-    def _shared(self, row: Row) -> Row:
+    def _shared(self, row: Mapping[str, Any]) -> Row:
         """Return the prompt, the reference, the group and the task of a row, as far as it has them."""
         names = (self._fields.prompt, self._fields.reference, self._fields.group, "task")
         return {name: value_at(row, name) for name in names if name is not None and has_field(row, name)}

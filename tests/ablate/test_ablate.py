@@ -14,7 +14,7 @@ import pytest
 
 from assay import evaluate
 from assay.service.ablate.rewards import METRICS
-from assay.service.files.reference_text import reference_text
+from assay.service.records.trainer_rows import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"

@@ -9,8 +9,10 @@ from typing import Any
 
 from assay.service.check.data_set import DataSet
 from assay.service.check.findings import Finding, Rules
-from assay.service.check.rows import FieldNames, open_checked_rows
+from assay.service.check.rows import open_checked_rows
 from assay.service.files.row_tasks import RowTasks
+from assay.service.records.fields import FieldNames
+from assay.service.records.files import Source
 from assay.service.settings import ScoreSettings
 from tests.command_line import write_rows
 
@@ -49,7 +51,7 @@ def checked(
     data = DataSet(tasks.scorer, Rules(None, "reference", None), paths, similarity)
     findings: list[Finding] = []
     for path in paths:
-        with open_checked_rows(path, "jsonl", tasks, FieldNames(split=split), 1 << 20) as (pieces, _):
+        with open_checked_rows(Source(path, "jsonl"), tasks, FieldNames(split=split)) as (pieces, _):
             for piece in pieces:
                 findings += data.add(piece)
     return data, [*findings, *data.finish()]

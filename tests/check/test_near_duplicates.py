@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from assay.service.check.near_duplicates import NearDuplicates
-from assay.service.files.rows.rows import Location, Place
+from assay.service.records.rows import Location, Place
 from tests.check.data_sets import GOOD, checked, key_of
 
 pytest.importorskip("datasketch")

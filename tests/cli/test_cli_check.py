@@ -117,13 +117,18 @@ def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
     assert "not JSON" in result.stderr
 
 
-def test_an_object_is_no_file_of_references(call, tmp_path) -> None:
+def test_an_object_is_one_row(call, tmp_path) -> None:
     """Also one that contains an array."""
     path = tmp_path / "object.json"
     for document in ('{"a": 1}', '{"references": ["a"]}'):
         path.write_text(document)
         result = call("check", path)
-        assert (result.exit_code, "there is no array of rows" in result.stderr) == (2, True)
+        assert (result.exit_code, "no field 'reference'; fields: " in result.stderr) == (2, True)
+    path.write_text(json.dumps({"reference": KEY_LINE}))
+    assert call("check", path).exit_code == 0
+    for document in ("3", '"text"'):
+        path.write_text(document)
+        assert "neither an array of records nor an object" in call("check", path).stderr
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

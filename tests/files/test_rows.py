@@ -10,18 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.files.rows.groups import value_key
-from assay.service.files.rows.rows import (
-    DocumentError,
-    Fields,
-    Location,
-    Row,
-    array_rows,
-    json_document,
-    jsonl_rows,
-    pieces,
-    read_rollout,
-)
+from assay.service.records.files import array_rows, json_document, jsonl_rows
+from assay.service.records.rows import Fields, Location, Record, fill_rollout, pieces, rollout_of, value_key
+from assay.service.records.wrong_files import DocumentError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -82,7 +73,7 @@ def test_only_a_longer_line_is_skipped(excess: int, ended: bool) -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 5), st.integers(1, 60))
 def test_pieces_keep_order_and_limits(sizes: list[int], max_rows: int, max_bytes: int) -> None:
-    rows = [Row(Location("line", n), b"", size) for n, size in enumerate(sizes)]
+    rows = [Record(Location("line", n), None, None, size) for n, size in enumerate(sizes)]
     found = list(pieces(iter(rows), max_rows, max_bytes))
     assert [row for piece in found for row in piece] == rows
     for piece in found:
@@ -99,7 +90,7 @@ def test_pieces_are_read_no_further_than_they_reach() -> None:
     def rows():
         for n in range(10):
             taken.append(n)
-            yield Row(Location("line", n), b"", 1)
+            yield Record(Location("line", n), None)
 
     next(pieces(rows(), max_rows=3))
     assert len(taken) == 4
@@ -107,8 +98,10 @@ def test_pieces_are_read_no_further_than_they_reach() -> None:
 
 def test_the_last_of_two_equal_names_wins() -> None:
     text = b'{"response": 1, "response": "a", "reference": "b", "reference": "c"}'
-    rollout = read_rollout(Row(Location("line", 1), text, len(text)), Fields(), 1000)
-    assert (rollout.response, rollout.reference, rollout.fault) == ("a", "c", None)
+    (record,) = jsonl_rows(io.BytesIO(text), 1000)
+    rollout = rollout_of(record)
+    assert fill_rollout(rollout, record.value, Fields()) is None
+    assert (rollout.response, rollout.reference) == ("a", "c")
 
 
 def test_keys_are_equal_for_equal_values_only() -> None:

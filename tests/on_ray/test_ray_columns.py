@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from assay import InvalidRequest, InvalidSetting, Scorer
 from assay.kernels.column import column_of
 from assay.service.errors import NotInstalled
-from assay.service.ray.pool import PoolActor, pieces_of, rows_at, rows_between
+from assay.service.ray.pool import PoolActor, pieces_of
+from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import TASK_COMPONENTS
+from assay.service.scoring.text_columns import strings_of
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
 
@@ -28,30 +30,19 @@ PERFECT = f"<think>…</think><key>\n{REFERENCE}\n</key><orc>\nStep 1: Add 5 ml 
 texts = st.lists(st.text(max_size=40).map(str.encode), max_size=300)
 
 
-@given(texts=texts, data=st.data())
-def test_rows_are_those_of_the_column(texts, data):
-    column = column_of(texts)
-    rows = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=50)) if texts else []
-    first = data.draw(st.integers(0, len(texts)))
-    last = data.draw(st.integers(first, len(texts)))
-    for found, expected in (
-        (rows_at(column, np.array(rows, np.int64)), [texts[row] for row in rows]),
-        (rows_between(column, first, last), texts[first:last]),
-    ):
-        assert [bytes(found.data[a:b]) for a, b in zip(found.offsets, found.offsets[1:], strict=False)] == expected
-
-
 @given(texts=texts, references=st.integers(1, 20), most=st.integers(1, 9), data=st.data())
 def test_slices_cover_every_response_once_and_every_reference(texts, references, most, data):
     index = np.array([data.draw(st.integers(0, references - 1)) for _ in texts], np.int64)
-    pieces = pieces_of(column_of(texts), references, index, most)
+    names = [b"%d" % number for number in range(references)]
+    batch = Batch(responses=column_of(texts), references=column_of(names), reference_index=index)
+    pieces = pieces_of(batch, most)
     assert 1 <= len(pieces) <= most
-    assert [piece.first for piece in pieces] == [0, *(piece.last for piece in pieces[:-1])]
-    assert pieces[-1].last == len(texts)
+    assert [text for piece in pieces for text in strings_of(piece.responses)] == [text.decode() for text in texts]
     for piece in pieces:
-        assert piece.rows[piece.positions].tolist() == index[piece.first : piece.last].tolist()
-        assert len(np.unique(piece.rows)) == len(piece.rows)
-    assert set(np.concatenate([piece.rows for piece in pieces]).tolist()) == set(range(references))
+        assert piece.reference_numbers[piece.reference_index].tolist() == index[piece.rows].tolist()
+        assert len(np.unique(piece.reference_numbers)) == len(piece.reference_numbers)
+        assert strings_of(piece.references) == [str(number) for number in piece.reference_numbers.tolist()]
+    assert set(np.concatenate([piece.reference_numbers for piece in pieces]).tolist()) == set(range(references))
 
 
 def test_slices_give_the_rewards_of_the_whole(example_rollouts):
@@ -62,13 +53,12 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     actor = pickle.loads(pickle.dumps(PoolActor))({"order": "lcs"}, 1)
     assert actor.ready() == Scorer(order="lcs").config_id
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
-    for piece in pieces_of(column, len(references), index, 5):
-        texts = rows_between(column, piece.first, piece.last)
-        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.positions)
+    for piece in pieces_of(Batch(responses=column, references=expected, reference_index=index), 5):
+        issues, rewards, codes, measures = actor.score(piece.responses, piece.references, piece.reference_index)
         assert issues == ()
-        assert rewards.tobytes() == whole.rewards[piece.first : piece.last].tobytes()
-        assert codes.tobytes() == whole.reason_codes[piece.first : piece.last].tobytes()
-        assert measures.tobytes() == whole.measures[:, piece.first : piece.last].tobytes()
+        assert rewards.tobytes() == whole.rewards[piece.rows].tobytes()
+        assert codes.tobytes() == whole.reason_codes[piece.rows].tobytes()
+        assert measures.tobytes() == whole.measures[:, piece.rows].tobytes()
 
 
 class TestDatasetScorer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.service.files.rows.rows import Location, Place
-from assay.service.prepare.example import Example, Step
+from assay.service.prepare.examples import Example, Step
+from assay.service.records.rows import Location, Place
 
 PLACE = Place("records.jsonl", Location("line", 1))
 

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe_records import library_of, without_instructions
-from assay.service.files.field_names import prompt_of
-from assay.service.files.rows.rows import Fault, Location, Place
-from assay.service.prepare.example import Example, Step
-from assay.service.prepare.forms import FORMS, SHAPES, TASKS, read_example
+from assay.service.prepare.examples import Example, Step, key_lines_of, read_example
 from assay.service.prepare.groups import with_ids
 from assay.service.prepare.options import Options
 from assay.service.prepare.prompts import messages_of
-from assay.service.prepare.references import key_lines_of
+from assay.service.records.fields import prompt_of
+from assay.service.records.forms import FORMS, SHAPES, TASKS
+from assay.service.records.rows import Fault, Location, Place
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from tests.prepare.published import (

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from assay.service.errors import NotInstalled
 from assay.service.evaluate.text import minhash
 from assay.service.evaluate.text.minhash import MinHash, Shingler
-from assay.service.files.field_names import FieldError
-from assay.service.files.rows.rows import Location, Place
-from assay.service.prepare.example import Example, Step
+from assay.service.prepare.examples import Example, Step
 from assay.service.prepare.groups import groups_of
 from assay.service.prepare.options import Options
+from assay.service.records.fields import FieldError
+from assay.service.records.rows import Location, Place
 from tests.prepare.by_hand import choice, example, order, protocol
 
 EXACT = Options(similarity=1.0)

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from assay.service.errors import NotInstalled
 from assay.service.evaluate.scirecipe_records import violations
-from assay.service.prepare.example import Example, Message, Step
+from assay.service.prepare.examples import Example, Message, Step
 from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe_records import library_of
 from assay.service.explain.text import canons
-from assay.service.files.rows.rows import Location, Place
-from assay.service.prepare.example import Example, Step
+from assay.service.prepare.examples import Example, Step
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.split import TEST, TRAIN
+from assay.service.records.rows import Location, Place
 from tests.prepare import by_hand
 from tests.strategies import examples
 from tests.strategies.texts import actions as any_actions

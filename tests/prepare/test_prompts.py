@@ -12,7 +12,7 @@ from assay.service.evaluate.bioprobench.orders import order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.scirecipe_records import TYPES, library_of, violations
 from assay.service.evaluate.thoth import sections_in
-from assay.service.prepare.example import Example
+from assay.service.prepare.examples import Example
 from assay.service.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, messages_of
 from assay.service.rewards.scorer import Scorer
 from tests.prepare import by_hand

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.service.errors import UsageError
-from assay.service.files.rows.rows import DocumentError, Fault, Place
-from assay.service.prepare.example import Example
+from assay.service.prepare.examples import Example, open_examples
 from assay.service.prepare.options import Options
-from assay.service.prepare.sources import SourceFile, expand, open_examples
+from assay.service.records.files import Source, expand
+from assay.service.records.rows import Fault, Place
+from assay.service.records.wrong_files import DocumentError
 from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
 Read = list[Example | tuple[Place, Fault]]
@@ -24,7 +25,7 @@ Read = list[Example | tuple[Place, Fault]]
 def read(*sources: Path) -> Read:
     found: Read = []
     for file in expand([str(source) for source in sources]):
-        with open_examples(file, Options(), 1 << 20) as examples:
+        with open_examples(file, Options()) as examples:
             found += examples
     return found
 
@@ -110,7 +111,7 @@ def test_rows_of_several_forms_share_columns(tmp_path: Path) -> None:
 
 def test_faults_have_their_place(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", lines([OWN]) + '{"goal"\n[]\n' + lines([{"goal": "G"}, {**OWN, "id": "x" * 99}]))
-    with open_examples(expand([str(path)])[0], Options(), len(json.dumps(OWN)) + 9) as examples:
+    with open_examples(expand([str(path)], len(json.dumps(OWN)) + 9)[0], Options()) as examples:
         found = list(examples)
     faults = [(str(one[0]), one[1].reason) for one in found if not isinstance(one, Example)]
     names = [f"{path}:{line}" for line in (2, 3, 4, 5)]
@@ -177,7 +178,7 @@ def test_a_downloaded_snapshot(tmp_path: Path) -> None:
 
 def test_a_file_that_is_a_source_has_the_split_that_is_chosen_for_it(tmp_path: Path) -> None:
     path = write(tmp_path / "test" / "test.jsonl", lines([OWN]))
-    assert expand([str(path)]) == [SourceFile(str(path), str(path), "jsonl", None)]
+    assert expand([str(path)]) == [Source(str(path), "jsonl")]
 
 
 def refusal(*sources: Path) -> str:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.files.rows.rows import Location, Rollout
 from assay.service.files.summary import QUANTILES, Values, quantiles
+from assay.service.records.rows import Location, Rollout
 from assay.service.report.statistics import (
     EXAMPLES,
     MAX_LABEL,

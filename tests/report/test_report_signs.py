@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.service.files.rows.rows import Location, Rollout
+from assay.service.records.rows import Location, Rollout
 from assay.service.report.hacking import SIGNS, Tallies, split_parts
 from tests.cases import told
 from tests.cases.writing import answer, step

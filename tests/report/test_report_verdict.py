@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay.kernels.status import REASONS
-from assay.service.files.rows.rows import Location, Rollout
+from assay.service.records.rows import Location, Rollout
 from assay.service.report.statistics import Statistics
 from assay.service.report.verdict import REMEDIES, Finding, remedies, verdict
 from assay.service.rewards.scorer import Scorer

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import InvalidRequest, Issue
+from ...records.rows import PIECE_BYTES, Fields
 from ...scoring.text_columns import references_as_column
 from ..output_file import Write, temp_dir_for
-from ..rows.rows import PIECE_BYTES, Fields
 from .results import column_output, result_fields
 
 __all__ = ["json_as_columns", "rows_as_columns"]

@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...http.wire.arrow_codec import REASON_NAMES
-from ...rewards.scores import Scores
 from ..output_file import output_file, temp_dir_for
 from ..summary import GroupedRewards
 from .batch_scorer import ScoredBatch
@@ -47,22 +45,15 @@ def result_columns(scored: ScoredBatch, components: Sequence[str], first: int | 
     first: the number of the first row; without it, errors have no numbers.
     """
     scores, valid = scored.scores, scored.valid
-    reason = _reasons(scores, valid)
-    numbers = [scores.components[name] for name in components]
+    reasons = np.full(len(valid), None, object)
+    reasons[valid] = scores.reasons
+    columns = [scores.rewards, *(scores.components[name] for name in components)]
+    rewards, *numbers = (_scatter(column, valid) for column in columns)
     errors: list[dict[str, Any] | None] = [None] * len(valid)
     for row, fault in scored.faults.items():
         errors[row] = fault._asdict() if first is None else {**fault._asdict(), "row": first + row}
     error = pa.array(errors, error_field(first is not None).type)
-    return [_scatter(scores.rewards, valid), reason, *(_scatter(column, valid) for column in numbers), error]
-
-
-def _reasons(scores: Scores, valid: np.ndarray) -> Any:
-    """Return the names of the reasons of the valid rows, null at the others."""
-    if scores.is_score:
-        return REASON_NAMES.take(_scatter(scores.reason_codes, valid))
-    names = np.full(len(valid), None, object)
-    names[valid] = scores.reasons
-    return pa.array(names, pa.string())
+    return [rewards, pa.array(reasons, pa.string()), *numbers, error]
 
 
 def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:

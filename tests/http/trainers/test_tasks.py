@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.files.reference_text import reference_text
-from assay.service.files.trainer_rows import PROMPTS, PromptRow
+from assay.service.records.trainer_rows import PROMPTS, PromptRow, reference_text
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row

@@ -1,10 +1,12 @@
-"""The rows that data sets of trainers are read from: prompts with references, prompts with answers, and texts."""
+"""Makes the rows that trainers read: prompts with references, prompts with answers, and texts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from ..scoring.text_columns import references_as_column
 
 __all__ = [
     "COLUMNAR_TRAINERS",
@@ -20,6 +22,7 @@ __all__ = [
     "chat",
     "conversation",
     "json_text",
+    "reference_text",
 ]
 
 Row = dict[str, Any]
@@ -172,3 +175,9 @@ TEXT_TRAINERS = ("trl", "openrlhf", "ms-swift")
 def json_text(value: Any) -> str:
     """Encode a value as JSON without whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def reference_text(reference: Any) -> str:
+    """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
+    column, malformed = references_as_column([reference])
+    return json_text(reference) if malformed else column.data.tobytes().decode()

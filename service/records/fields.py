@@ -1,33 +1,33 @@
-"""Which fields of a file hold the response and the reference, judged by its first rows."""
+"""The fields of a record: their usual names, which of them a file has, and the prompt that they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import did_you_mean
 from ..evaluate.scirecipe_records import text_of
-from .rows.rows import PIECE_BYTES, AnyRow, DocumentError, Fault, Fields, Row, decode_row
+from .rows import SAMPLE_ROWS, Fields, Record
+from .wrong_files import DocumentError
 
 __all__ = [
     "CONVERSATION_NAMES",
     "PROMPT_NAMES",
     "REFERENCE_NAMES",
     "RESPONSE_NAMES",
-    "SAMPLE_ROWS",
     "Asking",
     "FieldError",
+    "FieldNames",
     "Message",
     "absent_field",
     "asking_of",
+    "chat_messages",
+    "field_at",
     "find_fields",
     "guess_field",
     "has_field",
     "has_text",
     "objects_among",
-    "objects_in",
-    "peek",
     "prompt_of",
     "value_at",
 ]
@@ -47,9 +47,7 @@ ROLES = {"human": "user", "gpt": "assistant"}
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
 """The same for the reference."""
 
-SAMPLE_ROWS = 100
 MAX_LISTED = 20
-
 
 Message = dict[str, str]
 """A chat message: `role` and `content`."""
@@ -57,6 +55,21 @@ Message = dict[str, str]
 
 class FieldError(DocumentError):
     """A file in which no row has a field that is needed."""
+
+
+class FieldNames(NamedTuple):
+    """Names or dotted paths of the fields of a row; None if rows do not have the field.
+
+    Without `prompt`, it is one of the usual fields; without `group`, rows with equal prompts and references are one;
+    without `split`, a file is a split.
+    """
+
+    reference: str | None = "reference"
+    prompt: str | None = None
+    response: str | None = None
+    reward: str = "reward"
+    group: str | None = None
+    split: str | None = None
 
 
 class Asking(NamedTuple):
@@ -98,14 +111,13 @@ def find_fields(
         response=guess_field(fields.response, RESPONSE_NAMES, rows),
         reference=guess_field(fields.reference, REFERENCE_NAMES, rows),
     )
-    for flag, name in zip(("--response-field", "--reference-field", "--group-field"), found, strict=True):
-        others = answers if flag == "--response-field" else ()
-        if name is None or (flag == "--reference-field" and answers):
+    for role, name in found._asdict().items():
+        others = answers if role == "response" else ()
+        if name is None or (role == "reference" and answers):
             continue
         if not any(name in row or any(other in row for other in others) for row in rows):
-            if flag == "--reference-field" and fields == Fields() and found.response == "response":
-                flag += answer_hint(rows)
-            raise absent_field(name, rows, flag, kind)
+            hint = role == "reference" and fields == Fields() and found.response == "response"
+            raise absent_field(name, rows, f"--{role}-field" + (answer_hint(rows) if hint else ""), kind)
     return found
 
 
@@ -133,8 +145,8 @@ def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: st
     where = " in any row" if len(rows) > 1 else ""
     if len(rows) >= SAMPLE_ROWS:
         where = f" in any of the first {SAMPLE_ROWS} rows"
-    known = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
-    return FieldError(f"no {kind} {name!r}{where}; {known} Name the right one with {flag}")
+    there_are = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
+    return FieldError(f"no {kind} {name!r}{where}; {there_are} Name the right one with {flag}")
 
 
 def value_at(row: Mapping[str, Any], source: str) -> Any:
@@ -147,6 +159,20 @@ def value_at(row: Mapping[str, Any], source: str) -> Any:
             raise KeyError(source)
         value = value[part]
     return value
+
+
+def field_at(row: Mapping[str, Any], source: str) -> Any:
+    """Return the field with this name or dotted path, None if it is missing."""
+    return value_at(row, source) if has_field(row, source) else None
+
+
+def has_field(row: Mapping[str, Any], source: str) -> bool:
+    """Return whether a row has the field with this name or dotted path."""
+    try:
+        value_at(row, source)
+    except KeyError:
+        return False
+    return True
 
 
 def prompt_of(row: Mapping[str, Any]) -> str:
@@ -163,7 +189,7 @@ def asking_of(record: Mapping[str, Any], names: Iterable[str] = PROMPT_NAMES) ->
     first: list[Message] = [{"role": "system", "content": system}] if has_text(system) else []
     for name in names:
         value = record.get(name)
-        turns = chat_messages(value) if isinstance(value, list) else None
+        turns = chat_messages(value)
         if turns is None:
             if not has_text(value):
                 continue
@@ -181,8 +207,10 @@ def has_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip())
 
 
-def chat_messages(turns: list[Any]) -> list[Message] | None:
-    """Return turns of a conversation as chat messages, None if one of them is not a role with a text."""
+def chat_messages(turns: Any) -> list[Message] | None:
+    """Return turns of a conversation as chat messages, None if they are not roles with texts."""
+    if not isinstance(turns, list):
+        return None
     messages = []
     for turn in turns:
         if not isinstance(turn, dict):
@@ -194,36 +222,11 @@ def chat_messages(turns: list[Any]) -> list[Message] | None:
     return messages or None
 
 
-def has_field(row: Mapping[str, Any], source: str) -> bool:
-    """Return whether a row has the field with this name or dotted path."""
-    try:
-        value_at(row, source)
-    except KeyError:
-        return False
-    return True
-
-
-def peek(rows: Iterator[AnyRow]) -> tuple[list[AnyRow], Iterator[AnyRow]]:
-    """Return the first rows, at most `SAMPLE_ROWS` and about `PIECE_BYTES`, and all rows including them."""
-    first: list[AnyRow] = []
-    size = 0
-    for row in rows:
-        first.append(row)
-        size += row.size
-        if len(first) == SAMPLE_ROWS or size >= PIECE_BYTES:
-            break
-    return first, chain(first, rows)
-
-
-def objects_in(rows: Iterable[Row], max_line_bytes: int) -> list[dict[str, Any]]:
-    """Return the rows that are JSON objects; raises FieldError if none of `SAMPLE_ROWS` rows is JSON."""
-    return objects_among([decode_row(row, max_line_bytes) for row in rows])
-
-
-def objects_among(values: Sequence[tuple[Any, Fault | None]]) -> list[dict[str, Any]]:
-    """Return the values of rows that are JSON objects; raises as `objects_in` does. Each row is a value or a fault."""
-    if len(values) >= SAMPLE_ROWS and all(fault is not None and fault.reason == "not_json" for _, fault in values):
-        assert values[0][1] is not None
-        why = values[0][1].detail
-        raise FieldError(f"none of the first {SAMPLE_ROWS} lines is JSON (another format? --input-format): {why}")
-    return [value for value, _ in values if isinstance(value, dict)]
+def objects_among(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return the values of records that are JSON objects; raises FieldError if none of `SAMPLE_ROWS` is JSON."""
+    first = records[0].fault if len(records) >= SAMPLE_ROWS else None
+    if first is not None and all(record.fault is not None and record.fault.reason == "not_json" for record in records):
+        raise FieldError(
+            f"none of the first {SAMPLE_ROWS} lines is JSON (another format? --input-format): {first.detail}"
+        )
+    return [record.value for record in records if isinstance(record.value, dict)]

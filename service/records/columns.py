@@ -18,10 +18,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..rows.rows import PIECE_ROWS, DocumentError
-from ..rows.wrong_files import WrongFile, beginning_of, require_columnar
+from .rows import PIECE_ROWS
+from .wrong_files import DocumentError, WrongFile, beginning_of, require_columnar
 
-__all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns", "without_nulls"]
+__all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns"]
 
 READ_AHEAD = 2**20
 PARQUET, IPC_FILE, IPC_STREAM, FEATHER_1 = b"PAR1", b"ARRO", b"\xff\xff\xff\xff", b"FEA1"
@@ -111,9 +111,14 @@ class ColumnSource:
                 for first in range(0, batch.num_rows, PIECE_ROWS):
                     yield batch.slice(first, PIECE_ROWS)
 
-    def records(self, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the values of the named columns, or of all, row by row; raises as `batches` does."""
-        for batch in self.batches(names):
+    def records(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the values of the named columns, as far as there are such, or of all, row by row.
+
+        Raises as `batches` does, and DocumentError if two of the named columns have one name.
+        """
+        there = None if names is None else [name for name in dict.fromkeys(names) if name in self.schema.names]
+        self.require(there or ())
+        for batch in self.batches(there):
             yield from batch.to_pylist()
 
     def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:
@@ -157,8 +162,3 @@ def json_text_of(value: Any) -> bytes:
 
 def _to_text(value: Any) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
-
-
-def without_nulls(value: Any) -> Any:
-    """Return an object without its fields that are null: in columns, every row has every field."""
-    return {name: part for name, part in value.items() if part is not None} if isinstance(value, dict) else value

@@ -1,1 +1,0 @@
-"""Rows of JSON and JSONL files: read in bounded pieces, written in whole lines."""

@@ -1,0 +1,1 @@
+"""Records of every form, read from files of every format."""

@@ -1,0 +1,274 @@
+"""The forms of records, recognized by their fields, and their parts under the usual names.
+
+| form | where its parts are |
+|---|---|
+| SciRecipe | `exp_goal`, `question` or `query`; `key` with `think`, `orc` and `note`, or an answer with four sections |
+| chats | `messages` or `conversations`, which may end with the answer |
+| BioProBench, BioProt | as published: `SHAPES` |
+| rows | a usual name of the prompt, the response and the reference each (`fields`), or `steps` |
+| verl, SkyRL | the reference in `reward_model` or `reward_spec`, the rest in `extra_info` |
+| OpenRLHF, slime | the reference in `label`, which may be JSON text with the task, the rest in `metadata` |
+| prime-rl, AReaL, NeMo Gym | the reference in `answer` and the rest in `info`; `query_id`; `responses_create_params` |
+| fine-tuning | the answer as a chat message in `completion` or `output` |
+| requests | the rows of a request of POST /v1/score; the array `records` of a request of POST /v1/evaluate |
+| texts | `text`, which only `assay prepare --stage knowledge` uses |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ..errors import one_of
+from ..evaluate.task import Task
+from ..evaluate.thoth import sections_in
+from ..rewards.registry import REWARD_TASKS, SCORE
+from .fields import (
+    CONVERSATION_NAMES,
+    PROMPT_NAMES,
+    REFERENCE_NAMES,
+    RESPONSE_NAMES,
+    asking_of,
+    chat_messages,
+    field_at,
+)
+from .rows import Fault
+from .wrong_files import DocumentError
+
+__all__ = [
+    "FORMS",
+    "QUESTION_NAMES",
+    "QUESTION_ONLY",
+    "SHAPES",
+    "TASKS",
+    "TRAINER_FIELDS",
+    "form_of",
+    "is_request",
+    "published_answer",
+    "request_rows",
+    "task_at",
+    "task_record",
+    "unfolded",
+]
+
+QUESTION_NAMES = (*PROMPT_NAMES, "goal", "title")
+"""Fields that may hold the question of a protocol, in the order in which they are tried."""
+
+QUESTION_ONLY = ("question", "exp_goal", "goal", "title")
+"""Those that are a question, but not a prompt unless the record has a system message."""
+
+ERR_FIELDS = (("is_correct",), ("corrupted_text", "corrected_text"))
+SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "bioprobench.err": ERR_FIELDS,
+    "bioprobench.rea_err": ERR_FIELDS,
+    "bioprobench.ord": (("question",), ("wrong_steps",), ("correct_steps",)),
+    "bioprobench.pqa": (("question",), ("choices",), ("answer",)),
+    "bioprobench.gen": (("system_prompt",), ("input",), ("output",)),
+    "bioprot": (("title",), ("steps",), ("edited_pseudocode", "generated_pseudocode")),
+    "scirecipe": (QUESTION_NAMES, ("key",)),
+    "rows": (QUESTION_NAMES, (*REFERENCE_NAMES, "steps", "response", *CONVERSATION_NAMES)),
+    "text": (("text",),),
+}
+"""The fields that an unfolded record of each form has: of each group at least one. The first form that fits is taken.
+REA-ERR has the fields of ERR, so that it has to be named as the task."""
+
+FORMS = tuple(SHAPES)
+
+TASKS = (*REWARD_TASKS, "bioprobench.rea_err", "bioprobench.gen")
+"""What the task or the field `task` of a record may name."""
+
+FORM_OF_TASK = {SCORE: "scirecipe", "bioplanner": "bioprot", "lexical": "bioprobench.gen"}
+TASK_OF_FORM = {name: name for name in ("bioprobench.err", "bioprobench.ord", "bioprobench.pqa")} | {
+    "bioprobench.rea_err": "bioprobench.err",
+    "bioprobench.gen": "lexical",
+    "bioprot": "bioplanner",
+}
+
+ABOUT = ("id", "task", "group", "level", "type", "split")
+"""What trainers' rows hold of a record in an object of their own."""
+
+ANSWER_NAMES = ("completion", "output")
+"""Fields in which rows for fine-tuning have the answer as a chat message."""
+
+SPECIFICATIONS = ("reward_model", "reward_spec")
+
+TRAINER_FIELDS = (
+    *("data_source", *SPECIFICATIONS, "extra_info", "label", "metadata", "answer", "info", *ANSWER_NAMES),
+    *("query_id", "responses_create_params", "id", "task"),
+)
+"""Fields that `unfolded` reads besides the usual names."""
+
+
+def form_of(record: Mapping[str, Any], task: str | None = None) -> tuple[str, str] | Fault:
+    """Return the form of an unfolded record and the task that it names or that all records have, SCORE if none is."""
+    named = task
+    if named is None and isinstance(record.get("task"), str) and record["task"] in TASKS:
+        named = record["task"]
+    if named is not None and named not in TASKS:
+        return Fault("unknown_task", f"the task {one_of(named, TASKS)}")
+    if named is not None:
+        form = FORM_OF_TASK.get(named, named)
+        return (form if not lacking(record, SHAPES[form]) else "rows"), TASK_OF_FORM.get(named, named)
+    fitting = next((form for form, groups in SHAPES.items() if not lacking(record, groups)), None)
+    if fitting is None:
+        return unknown_form(record)
+    name, fault = task_at(record, "task") if fitting == "rows" else (TASK_OF_FORM.get(fitting, SCORE), None)
+    return fault or (fitting, name)
+
+
+def lacking(record: Mapping[str, Any], groups: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the groups of which a record has no field."""
+    return [group for group in groups if not any(name in record for name in group)]
+
+
+def unknown_form(record: Mapping[str, Any]) -> Fault:
+    """Return the fault of a record of no form, with what it lacks of the nearest ones."""
+    shares = {form: len(lacking(record, groups)) / len(groups) for form, groups in SHAPES.items()}
+    least = min(shares.values())
+    if least == 1:
+        return Fault("unknown_form", f"the fields are of no known form; the forms are {', '.join(FORMS)}")
+    needs = []
+    for form in (form for form, share in shares.items() if share == least):
+        needed = (" or ".join(map(repr, group)) for group in lacking(record, SHAPES[form]))
+        needs.append(f"{form} needs {' and '.join(needed)}")
+    return Fault("unknown_form", f"the fields are of no known form; of the nearest, {'; '.join(needs)}")
+
+
+def unfolded(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the parts that its form nests or names otherwise under the usual names, beside its own fields.
+
+    A part is added only where the row has none. The answer at the end of a chat is the response if the row has a
+    reference, and the reference if the row has a response.
+    """
+    parts = {name: part for name, part in trainer_parts(row) if row.get(name) is None}
+    has_reference = "reference" in parts or any(row.get(name) is not None for name in REFERENCE_NAMES)
+    has_response = any(isinstance(row.get(name), str) for name in RESPONSE_NAMES)
+    if has_reference != has_response:
+        parts |= answer_parts(row, has_reference)
+    elif not has_reference and (answer := message_in(row)) is not None:
+        parts["response"] = answer  # as in SciRecipe's rows for reinforcement learning
+    return {**row, **parts} if parts else row
+
+
+def trainer_parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a trainer's row by their usual names; the reference only of a row without another one."""
+    if row.get("query_id") is not None:
+        yield "id", row["query_id"]
+    if isinstance(request := row.get("responses_create_params"), Mapping):
+        yield "prompt", request.get("input")
+    if any(row.get(name) is not None for name in REFERENCE_NAMES):
+        return
+    nested: Any = None
+    label = row.get("label")
+    specification: Mapping[str, Any] = next(
+        (row[name] for name in SPECIFICATIONS if isinstance(row.get(name), Mapping)), {}
+    )
+    if specification.get("ground_truth") is not None:
+        yield "reference", specification["ground_truth"]
+        nested = row.get("extra_info")
+        if row.get("data_source") in REWARD_TASKS:
+            yield "task", row["data_source"]
+    elif isinstance(label, str) and (row.get("input") or row.get("prompt")):
+        yield from label_parts(label)
+        nested = row.get("metadata")
+    elif isinstance(row.get("info"), Mapping) and row.get("answer") is not None:
+        yield "reference", row["answer"]
+        nested = row["info"]
+    if isinstance(nested, Mapping):
+        about = {"id": nested.get("index"), **nested}
+        yield from ((name, about[name]) for name in ABOUT if about.get(name) is not None)
+
+
+def label_parts(label: str) -> Iterator[tuple[str, Any]]:
+    """Yield the task and the reference in a label, which is a reference or JSON text of both."""
+    try:
+        value = orjson.loads(label)
+    except orjson.JSONDecodeError:
+        value = None
+    is_pair = isinstance(value, dict) and value.keys() == {"task", "reference"}
+    yield from value.items() if is_pair else (("reference", label),)
+
+
+def answer_parts(row: Mapping[str, Any], has_reference: bool) -> dict[str, Any]:
+    """Return the answer in a chat message as the part that a row lacks: the response, or else the reference."""
+    asking = asking_of(row, CONVERSATION_NAMES)
+    answer = message_in(row)
+    if answer is None and asking is not None:
+        answer = asking.answer
+    if answer is None or not (has_reference or sections_in(answer) is not None):
+        return {}
+    if not has_reference:
+        return {"reference": answer}
+    if row.get("completion") is not None:
+        return {"completion": answer}
+    first = asking_of(row)
+    prompt = {"prompt": list(first.messages)} if first is not None and first.name in CONVERSATION_NAMES else {}
+    return {"response": answer, **prompt}
+
+
+def message_in(row: Mapping[str, Any]) -> str | None:
+    """Return the assistant's message that is the answer of a row for fine-tuning, None without one."""
+    for name in ANSWER_NAMES:
+        messages = chat_messages(row.get(name))
+        if messages is not None and [message["role"] for message in messages] == ["assistant"]:
+            return messages[0]["content"]
+    return None
+
+
+def published_answer(record: Mapping[str, Any]) -> str | None:
+    """Return the answer with four sections with which the chat of a record ends, None if it has none."""
+    asking = asking_of(record, CONVERSATION_NAMES)
+    answer = message_in(record) if asking is None else asking.answer
+    return answer if answer is not None and sections_in(answer) is not None else None
+
+
+def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
+    """Return the task that a field of the row names, or its fault; a row without the field is of SCORE."""
+    value = field_at(record, field)
+    if value is None or (isinstance(value, str) and value in REWARD_TASKS):
+        return value or SCORE, None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
+        return REWARD_TASKS[int(value)], None
+    return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
+
+
+def task_record(task: Task, row: dict[str, Any]) -> dict[str, Any]:
+    """Return an unfolded row with the fields that its reference has, if that is a record of the task, perhaps as text.
+
+    Rows of trainers have such references for other tasks than SCORE.
+    """
+    reference = row.get("reference")
+    if task.name == SCORE or reference is None:
+        return row
+    if "reference" in task.record.model_fields:
+        record = task.record_in(reference) if isinstance(reference, str) else None
+        return row if record is None or "reference" not in record else row | record
+    fields, _ = task.reference(reference)
+    return row if fields is None else {**fields, **row}
+
+
+def is_request(value: Mapping[str, Any]) -> bool:
+    """Return whether an object is a request of POST /v1/score."""
+    return "responses" in value and "references" in value
+
+
+def request_rows(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the responses of a request of POST /v1/score as rows with their references, tasks and groups."""
+    responses, references, index, tasks = map(request.get, ("responses", "references", "reference_index", "task"))
+    if not isinstance(responses, list) or not isinstance(references, list):
+        raise DocumentError("references and responses of a request must be arrays")
+    if not index:
+        index = [0] * len(responses) if len(references) == 1 else range(len(responses))
+    try:
+        chosen = [references[k] for k in index if k >= 0]
+        rows = [{"response": a, "reference": b} for a, b in zip(responses, chosen, strict=True)]
+        tasks = tasks if isinstance(tasks, list) else [tasks] * len(rows)
+        rows = [row | {"task": task} for row, task in zip(rows, tasks, strict=True)]
+    except (IndexError, TypeError, ValueError):
+        raise DocumentError("reference_index or task does not fit references and responses") from None
+    groups = request.get("groups")
+    if isinstance(groups, list) and len(groups) == len(rows):
+        return [row | {"group": group} for row, group in zip(rows, groups, strict=True)]
+    return rows
