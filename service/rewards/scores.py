@@ -211,6 +211,7 @@ def group_advantages(rewards: Floats, group_index: NDArray[np.int64], ddof: int)
 class Spread(NamedTuple):
     """The spread of values within groups."""
 
+    sizes: NDArray[np.int64]
     means: Floats
     centred: Floats
     """The distance of each value from the mean of its group."""
@@ -221,7 +222,8 @@ class Spread(NamedTuple):
 
 
 def sums_between(terms: Floats, offsets: NDArray[np.int64]) -> Floats:
-    return np.asarray(np.add.reduceat(terms, offsets[:-1]))
+    sums: Floats = np.add.reduceat(terms, offsets[:-1])
+    return sums
 
 
 def spread_of(
@@ -231,12 +233,13 @@ def spread_of(
     sums: Callable[[Floats, NDArray[np.int64]], Floats] = sums_between,
 ) -> Spread:
     """Return the spread within groups of consecutive values, n > 0: group k is `values[offsets[k]:offsets[k + 1]]`."""
-    sizes = np.diff(offsets)
+    starts = offsets[:-1]
+    sizes = offsets[1:] - starts
     means = sums(values, offsets) / sizes
     centred = values - np.repeat(means, sizes)
     deviations = np.sqrt(sums(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
-    flat = np.maximum.reduceat(values, offsets[:-1]) - np.minimum.reduceat(values, offsets[:-1]) <= NO_SPREAD
-    return Spread(means, centred, np.where(flat, 0.0, deviations), flat)
+    flat = np.maximum.reduceat(values, starts) - np.minimum.reduceat(values, starts) <= NO_SPREAD
+    return Spread(sizes, means, centred, np.where(flat, 0.0, deviations), flat)
 
 
 def sums_of(terms: Floats, offsets: NDArray[np.int64]) -> Floats:

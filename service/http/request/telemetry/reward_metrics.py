@@ -161,8 +161,8 @@ class RewardMetrics:
         numbers, grouped = groups[order], rewards[order]
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
         offsets = np.r_[starts, len(grouped)]
-        *_, deviations, flat = spread_of(grouped, offsets)
-        several = np.diff(offsets) > 1
+        sizes, _, _, deviations, flat = spread_of(grouped, offsets)
+        several = sizes > 1
         if several.any():
             self._deviations.observe_column(deviations[several], run, task)
             number = self._start(run, task) + self._tasks[task].width
