@@ -314,25 +314,16 @@ class Run:
         groups: int64, the group of each rollout. The standard deviation is the sample's; it is 0 if no number of the
         group has a second value.
         """
-        values, keys = np.array(self.values), groups[np.array(self.rows)] * len(self.names) + np.array(self.columns)
-        order = np.lexsort((values, keys))
-        values, keys = values[order], keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        sizes = np.diff(starts, append=len(values))
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = np.add.reduceat(values, starts) / sizes
-            medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
-            squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
-            deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
-        table = np.vstack([sizes, means, values[starts + sizes - 1], values[starts], medians, deviations])
+        keys = groups[np.frombuffer(self.rows, np.int64)] * len(self.names) + np.frombuffer(self.columns, np.int64)
+        keys, sizes, table = statistics_of(keys, np.frombuffer(self.values))
         members = np.bincount(groups)
-        bounds = np.searchsorted(keys[starts], np.arange(len(members) + 1) * len(self.names))
+        bounds = np.searchsorted(keys, np.arange(len(members) + 1) * len(self.names))
         names = list(self.names)
         for rollouts, (begin, end) in zip(members.tolist(), pairwise(bounds.tolist()), strict=True):
-            sizes, *measures = table[:, begin:end]
-            too_few = 1 if sizes.max(initial=0) > 1 else rollouts - 1
-            measures[-1][sizes <= too_few] = math.nan
-            named = [names[key] for key in (keys[starts[begin:end]] % len(names)).tolist()]
+            measures = [column[begin:end] for column in table]
+            too_few = 1 if sizes[begin:end].max(initial=0) > 1 else rollouts - 1
+            measures[-1][sizes[begin:end] <= too_few] = math.nan
+            named = [names[key] for key in (keys[begin:end] % len(names)).tolist()]
             yield {
                 f"{statistic}/{name}": value
                 for statistic, column in zip(STATISTICS, measures, strict=True)
@@ -355,6 +346,20 @@ class Run:
             for name, value in values.items()
             if task != NO_TASK and not name.endswith(IDENTIFIERS)
         }
+
+
+def statistics_of(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Return the distinct keys, how many values have each, and a column for each of STATISTICS."""
+    order = np.lexsort((values, keys))
+    values, keys = values[order], keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    sizes = np.diff(starts, append=len(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.add.reduceat(values, starts) / sizes
+        medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+        squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+        deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
+    return keys[starts], sizes, (means, values[starts + sizes - 1], values[starts], medians, deviations)
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -398,11 +403,12 @@ def aggregate(body: bytes, call: Call, times: StageTimes) -> bytes:
     prompts = {task: number for number, task in enumerate(sorted({record[TASK] for record in run.records}))}
     groups = np.array([prompts[record[TASK]] for record in run.records], np.int64)
     ordered = groupby(sorted(run.records, key=itemgetter(TASK, ROLLOUT)), key=itemgetter(TASK))
-    parts = []  # encoded one by one: as objects, all groups would take much more memory
+    parts = [b'{"group_level_metrics":[']  # encoded one by one: as objects, all groups would take much more memory
     for (task, rollouts), measures in zip(ordered, run.statistics(groups), strict=True):
         call.deadline.check()
         infos = [{"rollout_id": f"{record[TASK]}:{record[ROLLOUT]}", **record} for record in rollouts]
-        parts.append(orjson.dumps({TASK: task, **measures, "num_rollouts": len(infos), "rollout_infos": infos}))
+        group = {TASK: task, **measures, "num_rollouts": len(infos), "rollout_infos": infos}
+        parts += [b"," if len(parts) > 1 else b"", orjson.dumps(group)]
     overall: dict[str, float] = {}
     if run.records:
         (overall,) = run.statistics(np.zeros_like(groups))
@@ -410,7 +416,7 @@ def aggregate(body: bytes, call: Call, times: StageTimes) -> bytes:
     means = {name: value for name, value in overall.items() if "mean" in name.split("/", 2)[:2]}
     coverage = run.coverage()
     totals = orjson.dumps(overall | coverage), orjson.dumps(means | coverage)
-    reply = b'{"group_level_metrics":[%b],"agent_metrics":%b,"key_metrics":%b}' % (b",".join(parts), *totals)
+    reply = b"".join([*parts, b'],"agent_metrics":%b,"key_metrics":%b}' % totals])
     times.scored()
     return reply
 
