@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby, islice, pairwise
@@ -274,10 +273,8 @@ class Run:
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
         self.masked_tasks: list[float] = []
-        self.names: dict[str, int] = {}
-        """The number of each name."""
-        self.rows, self.columns, self.values = array("q"), array("q"), array("d")
-        """The rollout, the number of the name, and the value of each number."""
+        self.columns: dict[str, tuple[list[int], list[float]]] = {}
+        """The rollouts that have a number, and its values, by its name."""
 
     def add(self, record: dict[str, Any]) -> None:
         """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
@@ -288,11 +285,11 @@ class Run:
             return
         for name, value in numbers.items():
             if name not in POSITIONS:
-                self.rows.append(len(self.records))
-                self.columns.append(self.names.setdefault(name, len(self.names)))
-                self.values.append(value)
+                rows, values = self.columns.setdefault(name, ([], []))
+                rows.append(len(self.records))
+                values.append(value)
         self.records.append(numbers)
-        if len(self.names) > MAX_NAMES:
+        if len(self.columns) > MAX_NAMES:
             issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
             raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
 
@@ -314,20 +311,23 @@ class Run:
         groups: int64, the group of each rollout. The standard deviation is the sample's; it is 0 if no number of the
         group has a second value.
         """
-        keys = groups[np.frombuffer(self.rows, np.int64)] * len(self.names) + np.frombuffer(self.columns, np.int64)
-        keys, sizes, table = statistics_of(keys, np.frombuffer(self.values))
-        members = np.bincount(groups)
-        bounds = np.searchsorted(keys, np.arange(len(members) + 1) * len(self.names))
-        names = list(self.names)
-        for rollouts, (begin, end) in zip(members.tolist(), pairwise(bounds.tolist()), strict=True):
-            measures = [column[begin:end] for column in table]
-            too_few = 1 if sizes[begin:end].max(initial=0) > 1 else rollouts - 1
-            measures[-1][sizes[begin:end] <= too_few] = math.nan
-            named = [names[key] for key in (keys[begin:end] % len(names)).tolist()]
+        parts = [(np.zeros(0, np.int64), np.zeros((len(STATISTICS) + 2, 0)))]
+        for number, (rows, values) in enumerate(self.columns.values()):
+            present, sizes, measures = group_statistics(groups[rows], np.array(values, np.float64))
+            parts.append((present, np.vstack([np.full(len(present), number), sizes, measures])))
+        present, table = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+        order = np.argsort(present, kind="stable")
+        members = np.bincount(groups).tolist()
+        bounds = np.searchsorted(present[order], np.arange(len(members) + 1)).tolist()
+        names = [[f"{statistic}/{name}" for name in self.columns] for statistic in STATISTICS]
+        for rollouts, (begin, end) in zip(members, pairwise(bounds), strict=True):
+            numbers, sizes, *columns = table[:, order[begin:end]].tolist()
+            too_few = 1 if max(sizes, default=0) > 1 else rollouts - 1
+            columns[-1] = [v if size > too_few else math.nan for v, size in zip(columns[-1], sizes, strict=True)]
             yield {
-                f"{statistic}/{name}": value
-                for statistic, column in zip(STATISTICS, measures, strict=True)
-                for name, value in zip(named, column.tolist(), strict=True)
+                keys[int(number)]: value
+                for keys, column in zip(names, columns, strict=True)
+                for number, value in zip(numbers, column, strict=True)
                 if math.isfinite(value)
             }
 
@@ -348,18 +348,19 @@ class Run:
         }
 
 
-def statistics_of(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Return the distinct keys, how many values have each, and a column for each of STATISTICS."""
-    order = np.lexsort((values, keys))
-    values, keys = values[order], keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+def group_statistics(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct groups, their sizes, and a row for each of STATISTICS; both arguments have n > 0 elements."""
+    order = np.lexsort((values, groups))
+    values, groups = values[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     sizes = np.diff(starts, append=len(values))
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.add.reduceat(values, starts) / sizes
         medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
         squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
         deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
-    return keys[starts], sizes, (means, values[starts + sizes - 1], values[starts], medians, deviations)
+    measures = np.vstack([means, values[starts + sizes - 1], values[starts], medians, deviations])
+    return groups[starts], sizes, measures
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
