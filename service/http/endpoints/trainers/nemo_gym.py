@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby, islice, pairwise
@@ -273,10 +272,8 @@ class Run:
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
         self.masked_tasks: list[float] = []
-        self.names: dict[str, int] = {}
-        """The number of each name."""
-        self.rows, self.columns, self.values = array("q"), array("q"), array("d")
-        """The rollout, the number of the name, and the value of each number."""
+        self.columns: dict[str, tuple[list[int], list[float]]] = {}
+        """The rollouts that have a number, and its values, by its name."""
 
     def add(self, record: dict[str, Any]) -> None:
         """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
@@ -287,11 +284,11 @@ class Run:
             return
         for name, value in numbers.items():
             if name not in POSITIONS:
-                self.rows.append(len(self.records))
-                self.columns.append(self.names.setdefault(name, len(self.names)))
-                self.values.append(value)
+                rows, values = self.columns.setdefault(name, ([], []))
+                rows.append(len(self.records))
+                values.append(value)
         self.records.append(numbers)
-        if len(self.names) > MAX_NAMES:
+        if len(self.columns) > MAX_NAMES:
             issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
             raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
 
@@ -313,29 +310,23 @@ class Run:
         groups: int64, the group of each rollout. The standard deviation is the sample's; it is 0 if no number of the
         group has a second value.
         """
-        values, keys = np.array(self.values), groups[np.array(self.rows)] * len(self.names) + np.array(self.columns)
-        order = np.lexsort((values, keys))
-        values, keys = values[order], keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        sizes = np.diff(starts, append=len(values))
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = np.add.reduceat(values, starts) / sizes
-            medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
-            squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
-            deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
-        table = np.vstack([sizes, means, values[starts + sizes - 1], values[starts], medians, deviations])
-        members = np.bincount(groups)
-        bounds = np.searchsorted(keys[starts], np.arange(len(members) + 1) * len(self.names))
-        names = list(self.names)
-        for rollouts, (begin, end) in zip(members.tolist(), pairwise(bounds.tolist()), strict=True):
-            sizes, *measures = table[:, begin:end]
-            too_few = 1 if sizes.max(initial=0) > 1 else rollouts - 1
-            measures[-1][sizes <= too_few] = math.nan
-            named = [names[key] for key in (keys[starts[begin:end]] % len(names)).tolist()]
+        parts = [(np.zeros(0, np.int64), np.zeros((len(STATISTICS) + 2, 0)))]
+        for number, (rows, values) in enumerate(self.columns.values()):
+            present, sizes, measures = group_statistics(groups[rows], np.array(values, np.float64))
+            parts.append((present, np.vstack([np.full(len(present), number), sizes, measures])))
+        present, table = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+        order = np.argsort(present, kind="stable")
+        members = np.bincount(groups).tolist()
+        bounds = np.searchsorted(present[order], np.arange(len(members) + 1)).tolist()
+        names = [[f"{statistic}/{name}" for name in self.columns] for statistic in STATISTICS]
+        for rollouts, (begin, end) in zip(members, pairwise(bounds), strict=True):
+            numbers, sizes, *columns = table[:, order[begin:end]].tolist()
+            too_few = 1 if max(sizes, default=0) > 1 else rollouts - 1
+            columns[-1] = [v if size > too_few else math.nan for v, size in zip(columns[-1], sizes, strict=True)]
             yield {
-                f"{statistic}/{name}": value
-                for statistic, column in zip(STATISTICS, measures, strict=True)
-                for name, value in zip(named, column.tolist(), strict=True)
+                keys[int(number)]: value
+                for keys, column in zip(names, columns, strict=True)
+                for number, value in zip(numbers, column, strict=True)
                 if math.isfinite(value)
             }
 
@@ -354,6 +345,21 @@ class Run:
             for name, value in values.items()
             if task != NO_TASK and not name.endswith(IDENTIFIERS)
         }
+
+
+def group_statistics(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct groups, their sizes, and a row for each of STATISTICS; both arguments have n > 0 elements."""
+    order = np.lexsort((values, groups))
+    values, groups = values[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    sizes = np.diff(starts, append=len(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.add.reduceat(values, starts) / sizes
+        medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+        squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+        deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
+    measures = np.vstack([means, values[starts + sizes - 1], values[starts], medians, deviations])
+    return groups[starts], sizes, measures
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -397,11 +403,12 @@ def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     prompts = {task: number for number, task in enumerate(sorted({record[TASK] for record in run.records}))}
     groups = np.array([prompts[record[TASK]] for record in run.records], np.int64)
     ordered = groupby(sorted(run.records, key=itemgetter(TASK, ROLLOUT)), key=itemgetter(TASK))
-    parts = []  # encoded one by one: as objects, all groups would take much more memory
+    parts = [b'{"group_level_metrics":[']  # encoded one by one: as objects, all groups would take much more memory
     for (task, rollouts), measures in zip(ordered, run.statistics(groups), strict=True):
         call.deadline.check()
         infos = [{"rollout_id": f"{record[TASK]}:{record[ROLLOUT]}", **record} for record in rollouts]
-        parts.append(orjson.dumps({TASK: task, **measures, "num_rollouts": len(infos), "rollout_infos": infos}))
+        group = {TASK: task, **measures, "num_rollouts": len(infos), "rollout_infos": infos}
+        parts += [b"," if len(parts) > 1 else b"", orjson.dumps(group)]
     overall: dict[str, float] = {}
     if run.records:
         (overall,) = run.statistics(np.zeros_like(groups))
@@ -409,7 +416,7 @@ def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     means = {name: value for name, value in overall.items() if "mean" in name.split("/", 2)[:2]}
     coverage = run.coverage()
     totals = orjson.dumps(overall | coverage), orjson.dumps(means | coverage)
-    reply = b'{"group_level_metrics":[%b],"agent_metrics":%b,"key_metrics":%b}' % (b",".join(parts), *totals)
+    reply = b"".join([*parts, b'],"agent_metrics":%b,"key_metrics":%b}' % totals])
     times.scored()
     return reply
 
