@@ -35,7 +35,7 @@ from .dialects import (
     finite_json,
     numbers_of_one,
 )
-from .rows import JsonObject, array_of, elements, members, parsed, text
+from .rows import JsonObject, array_of, elements, members, parsed, spans_in, text
 
 __all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
@@ -423,13 +423,15 @@ def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 def read_run(body: bytes | bytearray, check: Callable[[], None]) -> Run:
     """Return the rollouts of a body; raise Problem with every issue. check: raises at the deadline."""
-    records = elements(JsonObject(body, (FIELD,))[FIELD], FIELD, limit=MAX_RECORDS)
+    array = JsonObject(body, (FIELD,)).spans[FIELD]
+    records = spans_in(body, array, FIELD, MAX_RECORDS) if any(array) else None
     if records is None:
         raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
     issues: list[Issue] = []
     run = Run()
-    for k, value in enumerate(records):
-        record, path = parsed(value) if len(value) <= MAX_RECORD_BYTES else None, f"{FIELD}[{k}]"
+    for k, (start, stop) in enumerate(records):
+        record = parsed(bytes(body[start:stop])) if stop - start <= MAX_RECORD_BYTES else None
+        path = f"{FIELD}[{k}]"
         if not isinstance(record, dict):
             issues.append(Issue(path, "wrong_type", f"must be an object of at most {MAX_RECORD_BYTES} bytes"))
             continue

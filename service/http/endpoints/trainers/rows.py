@@ -21,7 +21,7 @@ from ....rewards.registry import NUMBERS, REWARD_TASKS, SCORE
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, invalid_request
 
-__all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "text"]
+__all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "spans_in", "text"]
 
 Body = bytes | bytearray
 
@@ -87,9 +87,18 @@ def elements(value: Any, path: str, before: int = 0, limit: int = MAX_ELEMENTS) 
     """
     if type(value) is not bytes or not value:
         return value if type(value) is list else None
-    data, scratch = np.frombuffer(value, np.uint8), np.empty(len(value) + 64, np.uint8)
+    spans = spans_in(value, (0, len(value)), path, limit, before)
+    return None if spans is None else [value[start:stop] for start, stop in spans]
+
+
+def spans_in(
+    body: Body, array: Sequence[int], path: str, limit: int = MAX_ELEMENTS, before: int = 0
+) -> list[list[int]] | None:
+    """Return the start and stop of each element of the array at a span of a body, as `elements` does."""
+    start, stop = array
+    data, scratch = np.frombuffer(memoryview(body).toreadonly(), np.uint8), np.empty(stop - start + 64, np.uint8)
     spans = np.empty((8, 2), np.int64)
-    count = int(element_spans(spans, data, 0, len(value), scratch))
+    count = int(element_spans(spans, data, start, stop, scratch))
     if count == OTHER_KIND:
         return None
     if before + count > limit:
@@ -97,8 +106,9 @@ def elements(value: Any, path: str, before: int = 0, limit: int = MAX_ELEMENTS) 
         raise Problem("too-large", f"The arrays of a request may have {limit} elements in total.", [issue])
     if count > len(spans):
         spans = np.empty((count, 2), np.int64)
-        element_spans(spans, data, 0, len(value), scratch)
-    return [value[start:stop] for start, stop in spans[:count].tolist()]
+        element_spans(spans, data, start, stop, scratch)
+    result: list[list[int]] = spans[:count].tolist()
+    return result
 
 
 def follow(value: Any, path: Sequence[str]) -> Any:
