@@ -238,7 +238,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
     except FieldError as error:
         absent = error
     names, first = fields[:2], records.columns
-    if absent is not None or not all(name in first for name in names):
+    if absent is not None or "completion" in names or not all(name in first for name in names):
         rows = list(islice(records.file.records(), SAMPLE_ROWS))
         if any(unfolded(row).get(name) != row.get(name) for row in rows for name in (*names, "completion")):
             return None

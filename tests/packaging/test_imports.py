@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOORS = (
     ("kernels/",),
     ("service/", "service/scoring/"),
-    ("service/config.py", "service/evaluate/", "service/explain/edits/", "service/explain/"),
-    ("service/http/wire/", "service/conformance/"),
+    ("service/config.py", "service/evaluate/", "service/explain/"),
+    ("service/http/wire/", "service/conformance/", "service/records/"),
     ("service/http/request/", "service/http/request/telemetry/", "service/files/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
     ("service/http/", "service/check/", "service/ablate/", "service/select/", "service/prepare/"),
