@@ -73,7 +73,7 @@ def reads_everywhere(call, source: Path, has_prompt: bool = True) -> None:
     assert json.loads(document.read_bytes())["aggregate"]["step_m"] == 1.0
     assert call("check", source).stderr.endswith("1 checked, 0 invalid, 0 with a warning\n")
     assert call("ablate", source, "--grid", "table22", "--json", document).exit_code == 0
-    assert [config["mean_reward"] for config in json.loads(document.read_bytes())["configs"]][0] == 1.0
+    assert json.loads(document.read_bytes())["configs"][0]["mean_reward"] == 1.0
     if not has_prompt:
         return
     selected = call("select", scored, "--best", "--trainer", "trl", "-o", folder / "selected.jsonl")
