@@ -21,10 +21,9 @@ from .file_options import (
     document_options,
     document_targets,
     field_options,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
-    source_at,
     write_documents,
 )
 from .options import (
@@ -109,8 +108,7 @@ USUAL_GROUPS = ("level", "type")
     latex="Write the tables as LaTeX (booktabs).",
     csv="Write one line per record.",
 )
-@input_format_option
-@max_line_bytes_option
+@input_options
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(
@@ -127,8 +125,6 @@ def command(
     resamples: int,
     seed: int,
     labels: tuple[str, ...],
-    input_format: str | None,
-    max_line_bytes: int,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -155,7 +151,7 @@ def command(
     if profile is not None:
         options["profile"] = profile
     chosen = list(names_in(metrics)), list(names_in(by))
-    files = [source_at(source, input_format, max_line_bytes) for source in sources]
+    files = input_files(flags, *sources)
     try:
         found = _evaluate(files, name, options, chosen, named_fields(flags), dict(fields), quiet)
         agreement = _agreement(found, models, list(names_in(labels)))
