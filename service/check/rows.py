@@ -68,7 +68,9 @@ def open_checked_rows(
     """
     paths = [field for field in fields if field is not None]
     columns = [*paths, *(path.partition(".")[0] for path in paths), *tasks.columns_of_others()]
-    with open_records(source, [*columns, *RECORD_FIELDS, *PROMPT_NAMES, *TRAINER_FIELDS], as_json=True) as records:
+    with open_records(
+        source, [*columns, *RECORD_FIELDS, *PROMPT_NAMES, *REFERENCE_NAMES, *TRAINER_FIELDS], as_json=True
+    ) as records:
         fields, rows = found_fields(source, records, tasks, fields)
         yield ([checked_row(source, one, tasks, fields) for one in piece] for piece in pieces(rows)), records.size
 
@@ -79,8 +81,11 @@ def found_fields(
     """Return the names of the fields that the first rows have, and all records; raises FieldError if they lack one."""
     first, rows = peek(records.rows)
     objects, kind = objects_among(first), source.kind
-    names = objects if records.columns is None else [records.columns]
-    tasks.require_field(names, kind)
+    unfolded_rows = list(map(unfolded, objects))
+    if records.columns is not None:
+        names = [records.columns]
+        unfolded_rows = [{name: None for row in unfolded_rows for name in row} | records.columns]
+    tasks.require_field(unfolded_rows, kind)
     if records.columns is None:
         names = objects = [row for row in objects if "steps" not in row]
         needed = len(names) == len(first) > 0 and not tasks.others_in(names)
@@ -98,7 +103,7 @@ def found_fields(
 
 def has_reference(record: dict[str, Any]) -> bool:
     """Return whether a record has its reference in another place than a field."""
-    return published_answer(record) is not None or unfolded(record).get("reference") is not None
+    return published_answer(record) is not None or ("reference" not in record and "reference" in unfolded(record))
 
 
 def checked_row(source: Source, one: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
@@ -141,8 +146,9 @@ def record_rollout(location: Location, record: dict[str, Any], field: str) -> tu
     if isinstance(published, str):
         return reference_rollout(location, published), record
     whole = dict(unfolded(record))
-    rollout = reference_rollout(location, whole.get("reference"))
-    rollout.fault = None if "reference" in whole else missing_fields([field], record)
+    elsewhere = "reference" in whole and "reference" not in record
+    rollout = reference_rollout(location, whole["reference"] if elsewhere else None)
+    rollout.fault = None if elsewhere else missing_fields([field], record)
     return rollout, whole
 
 

@@ -29,12 +29,11 @@ from .file_options import (
     field_options,
     file_errors,
     found_fields,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
     output_format_option,
     rollout_fields,
-    source_at,
     write_documents,
 )
 from .options import (
@@ -89,9 +88,8 @@ __all__ = ["command"]
     *("reference", "response", "group"),
     task="Name or dotted path of the task in a row; rows of other tasks are left out.",
 )
-@input_format_option
 @output_format_option
-@max_line_bytes_option
+@input_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 @config_option
 @settings_options(ScoreSettings, described=False)
@@ -101,9 +99,7 @@ def command(
     task_options: tuple[tuple[str, str], ...],
     target: str | None,
     append: bool,
-    input_format: str | None,
     output_format: str | None,
-    max_line_bytes: int,
     quiet: bool,
     config_file: Path | None,
     **flags: Any,
@@ -120,7 +116,7 @@ def command(
     from ..files.row_tasks import RowTasks
 
     names = named_fields(flags)
-    read = source_at(source, input_format, max_line_bytes)
+    (read,) = input_files(flags, source)
     targets = document_targets(flags)
     outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
     inputs = [("ROLLOUTS", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG")), ("--grid", grid_name)]

@@ -21,10 +21,9 @@ from .file_options import (
     document_targets,
     field_options,
     file_errors,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
-    source_at,
     write_documents,
 )
 from .options import SOME_FAILED, Command, CommandError, command_line, config_option, load_config, settings_options
@@ -52,8 +51,7 @@ __all__ = ["command"]
     response="Also check that the answers in this field use only actions of the row's library.",
 )
 @click.option("--task", "task_name", default="score", show_default=True, help="The task of every row.")
-@input_format_option
-@max_line_bytes_option
+@input_options
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
@@ -73,8 +71,6 @@ __all__ = ["command"]
 def command(
     sources: tuple[str, ...],
     task_name: str,
-    input_format: str | None,
-    max_line_bytes: int,
     scirecipe: bool | None,
     min_similarity: float,
     quiet: bool,
@@ -98,7 +94,7 @@ def command(
     from ..check.rows import open_checked_rows
     from ..files.row_tasks import RowTasks
 
-    files = [source_at(source, input_format, max_line_bytes) for source in sources]
+    files = input_files(flags, *sources)
     targets = document_targets(flags)
     outputs = [(f"--{kind}", path) for kind, path in targets.items()]
     claim_outputs([("REFERENCES", source) for source in sources], outputs)

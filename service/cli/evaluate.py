@@ -26,10 +26,9 @@ from .file_options import (
     document_options,
     document_targets,
     field_options,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
-    source_at,
     write_documents,
 )
 from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
@@ -107,8 +106,7 @@ Row = tuple[str, str, str]
     latex="Write the tables as LaTeX (booktabs).",
     csv="Write one line per record.",
 )
-@input_format_option
-@max_line_bytes_option
+@input_options
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(
@@ -125,8 +123,6 @@ def command(
     resamples: int,
     seed: int,
     labels: tuple[str, ...],
-    input_format: str | None,
-    max_line_bytes: int,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -152,7 +148,7 @@ def command(
     if profile is not None:
         options["profile"] = profile
     chosen = list(names_in(metrics)), list(names_in(by))
-    files = [source_at(source, input_format, max_line_bytes) for source in sources]
+    files = input_files(flags, *sources)
     try:
         evaluated = _evaluate(
             files, name, options, chosen, names=named_fields(flags), mapping=dict(fields), quiet=quiet

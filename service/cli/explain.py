@@ -11,12 +11,12 @@ import click
 
 from ..errors import ScoringError
 from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
-from ..records.files import FORMATS, Source
+from ..records.files import FORMATS
 from ..records.rows import Fault
 from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
-from .file_options import SOURCE, field_options, named_fields, rollout_fields, source_at
+from .file_options import SOURCE, field_options, input_files, named_fields, rollout_fields
 from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
 
 __all__ = ["command"]
@@ -56,7 +56,6 @@ def command(
     source: str,
     number: int | None,
     as_json: bool,
-    input_format: str | None,
     suggestions: int,
     color: str,
     config_file: Path | None,
@@ -73,10 +72,10 @@ def command(
     from ..files.single_row import single_rollout
     from ..rewards.scorer import Scorer
 
-    names = named_fields(flags)
-    settings = load_config(flags, config_file).score
-    file = Source(source, "") if source == "-" and input_format is None else source_at(source, input_format)
-    name = file.name
+    names, either = named_fields(flags), source == "-" and flags["input_format"] is None
+    (file,) = input_files(flags, source)
+    file = file._replace(format="") if either else file
+    settings, name = load_config(flags, config_file).score, file.name
     try:
         rollout, config = single_rollout(file, rollout_fields(names), number, names.get("task"))
     except DocumentError as error:

@@ -35,13 +35,12 @@ __all__ = [
     "field_options",
     "file_errors",
     "found_fields",
-    "input_format_option",
-    "max_line_bytes_option",
+    "input_files",
+    "input_options",
     "named_fields",
     "output_format_option",
     "output_option",
     "rollout_fields",
-    "source_at",
     "write_documents",
 ]
 
@@ -81,10 +80,6 @@ FIELD_FLAGS = {
 }
 """The flags that name fields of rows, `--response-field` and so on, by role."""
 
-input_format_option = click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
-
 output_option = click.option(
     "-o",
     "--output",
@@ -104,13 +99,20 @@ output_format_option = click.option(
     "--output-format", type=click.Choice(FORMATS), help="Format of -o  [default: by the extension; - is jsonl]"
 )
 
-max_line_bytes_option = click.option(
-    "--max-line-bytes",
-    type=click.IntRange(1, 2**62),  # streams count bytes in 63 bits
-    default=MAX_LINE_BYTES,
-    show_default=True,
-    help="Longer lines of JSONL are errors.",
-)
+
+def input_options(function: Function) -> Function:
+    """Add the flags that `input_files` reads."""
+    line_bytes = click.IntRange(1, 2**62)  # streams count bytes in 63 bits
+    text = "Longer lines of JSONL are errors."
+    option = click.option("--max-line-bytes", type=line_bytes, default=MAX_LINE_BYTES, show_default=True, help=text)
+    text = "Format of the file  [default: by the extension; - is jsonl]"
+    return click.option("--input-format", type=click.Choice(FORMATS), help=text)(option(function))
+
+
+def input_files(flags: dict[str, Any], *paths: str) -> list[Source]:
+    """Remove the values of `input_options` from the flags; return the files to read, or raise UsageError."""
+    explicit, max_line_bytes = flags.pop("input_format"), flags.pop("max_line_bytes", MAX_LINE_BYTES)
+    return [Source(path, format_of(path, explicit, "--input-format"), max_line_bytes) for path in paths]
 
 
 def field_options(*roles: str, **texts: str) -> Callable[[Function], Function]:
@@ -138,11 +140,6 @@ def named_fields(flags: dict[str, Any]) -> dict[str, str]:
 def rollout_fields(names: Mapping[str, str]) -> Fields:
     """Return the names of the fields of a rollout, from those of all roles."""
     return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})
-
-
-def source_at(path: str, explicit: str | None, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
-    """Return a file to read; raises UsageError as `format_of` does."""
-    return Source(path, format_of(path, explicit, "--input-format"), max_line_bytes)
 
 
 def found_fields(

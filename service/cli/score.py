@@ -25,8 +25,8 @@ from .file_options import (
     field_options,
     file_errors,
     found_fields,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
     output_format_option,
     output_option,
@@ -92,9 +92,8 @@ SCORE = "score"
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
-@input_format_option
 @output_format_option
-@max_line_bytes_option
+@input_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
 @settings_options(ScoreSettings, described=False)
@@ -106,9 +105,7 @@ def command(
     task_name: str,
     task_options: tuple[tuple[str, str], ...],
     report: str | None,
-    input_format: str | None,
     output_format: str | None,
-    max_line_bytes: int,
     quiet: bool,
     config_file: Path | None,
     **flags: Any,
@@ -131,21 +128,21 @@ def command(
     from ..files.score_rows import Job
     from ..rewards.registry import TASK_COMPONENTS
 
-    source_format = format_of(source, input_format, "--input-format")
+    (file,) = input_files(flags, source)
     fields = named_fields(flags)
     task_field = fields.get("task")
     _check_task_flags(task_name, task_field, task_options, report, flags)
     names = COMPONENTS if task_name == SCORE and task_field is None else TASK_COMPONENTS
-    special = source_format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
+    special = file.format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
         source=source,
         target=target,
-        source_format=source_format,
+        source_format=file.format,
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=rollout_fields(fields),
         components=names if "components" in include else (),
         advantages="advantages" in include,
-        max_line_bytes=max_line_bytes,
+        max_line_bytes=file.max_line_bytes,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
     if report == "-":
@@ -242,7 +239,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
     except FieldError as error:
         absent = error
     names, first = fields[:2], records.columns
-    if absent is not None or not all(name in first for name in names):
+    if absent is not None or "completion" in names or not all(name in first for name in names):
         rows = list(islice(records.file.records(), SAMPLE_ROWS))
         if any(unfolded(row).get(name) != row.get(name) for row in rows for name in (*names, "completion")):
             return None

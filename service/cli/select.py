@@ -25,12 +25,11 @@ from .file_options import (
     document_targets,
     field_options,
     file_errors,
-    input_format_option,
-    max_line_bytes_option,
+    input_files,
+    input_options,
     named_fields,
     output_format_option,
     output_option,
-    source_at,
     write_documents,
 )
 from .options import SOME_FAILED, Command
@@ -118,9 +117,8 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     "reference",
     group="Name or dotted path of the field by which rows are grouped  [default: equal prompts and references]",
 )
-@input_format_option
 @output_format_option
-@max_line_bytes_option
+@input_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 def command(
     source: str,
@@ -130,9 +128,7 @@ def command(
     target: str,
     append: bool,
     dropped: str | None,
-    input_format: str | None,
     output_format: str | None,
-    max_line_bytes: int,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -153,8 +149,9 @@ def command(
     fields = FieldNames(**{"response": "response", "prompt": "prompt"} | named_fields(flags))
     options = _options(modes, flags)
     special = "jsonl" if is_special(target) and not os.path.splitext(target)[1] else None
+    (file,) = input_files(flags, source)
     job = Job(
-        source=source_at(source, input_format, max_line_bytes),
+        source=file,
         target=target,
         target_format=format_of(target, output_format or special, "--output-format"),
         dropped=dropped,

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ..records.fields import REFERENCE_NAMES, RESPONSE_NAMES, FieldError, find_fields
+from ..records.fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, find_fields
 from ..records.files import Records, Source, is_columnar, open_records
 from ..records.forms import TRAINER_FIELDS, is_request, task_at, unfolded
 from ..records.rows import Fault, Fields, Record, Rollout, fill_rollout, rollout_of
@@ -31,7 +31,7 @@ def single_rollout(
     Raises DocumentError if there is no such row.
     """
     holder = (task_field or TASK, (task_field or TASK).partition(".")[0])
-    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *TRAINER_FIELDS, *holder]
+    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *PROMPT_NAMES, *TRAINER_FIELDS, *holder]
     with open_records(source, columns) as records:
         request = _request_of(records.document)
         if request is not None:
@@ -94,7 +94,7 @@ def _read(record: Record, fields: Fields, task_field: str | None) -> Rollout:
 def _read_columns(record: Record, names: list[str], fields: Fields, task_field: str | None) -> Rollout:
     """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
     row = unfolded(record.value)
-    found = find_fields(fields, [dict.fromkeys(names), row][row is not record.value :], "column")
+    found = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
     rollout = Rollout(record.location, b"", response=row[found.response], reference=row[found.reference])
     rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):

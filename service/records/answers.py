@@ -5,7 +5,7 @@ An invalid row does not affect other rows: it is kept with its location and the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..evaluate.task import Task
@@ -15,6 +15,9 @@ from .forms import task_record, unfolded
 from .rows import SAMPLE_ROWS, Fault, Location
 
 __all__ = ["Answers", "read_answers", "record_id"]
+
+Missing = tuple[str, str]
+"""A field that a row lacks: the task's name, and the file's."""
 
 ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
 
@@ -37,29 +40,34 @@ def read_answers(source: Source, task: Task, mapping: Mapping[str, str]) -> Answ
     mapping: the task's name of a field to the file's; a dotted name is a path into objects.
     """
     answers = Answers([], [], [], {})
-    lacking: list[dict[str, Any]] = []
+    lacking: list[tuple[dict[str, Any], Missing]] = []
     with open_records(source) as records:
         for location, row, fault, *_ in records.rows:
-            record = row
+            record, missing = row, None
             if fault is None:
-                record, fault = to_record(task, mapping, row, answers.aliases)
+                record, fault, missing = to_record(task, mapping, row, answers.aliases)
             if fault is None:
                 answers.records.append(record)
                 answers.locations.append(location)
                 continue
             answers.faults.append((location, fault))
-            if fault.reason == "missing_field":
-                lacking.append(row)
+            if missing is not None:
+                lacking.append((row, missing))
             if len(lacking) == len(answers.faults) == SAMPLE_ROWS and not answers.records:
-                require_fields(lacking, task, mapping)
+                require_field(lacking)
     if lacking and len(lacking) == len(answers.faults) and not answers.records:
-        require_fields(lacking, task, mapping)
+        require_field(lacking)
     return answers
 
 
-def renamed(
-    row: Mapping[str, Any], task: Task, mapping: Mapping[str, str], aliases: dict[str, str] | None = None
-) -> dict[str, Any]:
+def require_field(lacking: Sequence[tuple[dict[str, Any], Missing]]) -> None:
+    """Raise FieldError if all of these rows lack the field that the first one lacks."""
+    name, source = lacking[0][1]
+    if all(missing[1] == source for _, missing in lacking):
+        raise absent_field(source, [row for row, _ in lacking], f"--field {name}=NAME")
+
+
+def renamed(row: Mapping[str, Any], task: Task, mapping: Mapping[str, str], aliases: dict[str, str]) -> dict[str, Any]:
     """Return the row with the task's names added; raises KeyError with a mapped name that is missing.
 
     aliases: collects the names that were guessed.
@@ -73,47 +81,31 @@ def renamed(
         source = next((source for source in usual if source in row), None)
         if source is not None:
             record[name] = row[source]
-            if aliases is not None:
-                aliases[name] = source
+            aliases[name] = source
     return task_record(task, record)
-
-
-def require_fields(rows: list[dict[str, Any]], task: Task, mapping: Mapping[str, str]) -> None:
-    """Raise FieldError if all rows lack the field that the first one lacks."""
-    name, source = missing_in(rows[0], task, mapping)
-    if all(missing_in(row, task, mapping)[1] == source for row in rows):
-        raise absent_field(source, rows, f"--field {name}=NAME")
-
-
-def missing_in(row: dict[str, Any], task: Task, mapping: Mapping[str, str]) -> tuple[str, str]:
-    """Return the first field that a row lacks: the task's name, and the file's."""
-    try:
-        record = renamed(row, task, mapping)
-    except KeyError as missing:
-        source = missing.args[0]
-        return next(name for name, mapped in mapping.items() if mapped == source), source
-    name = next(path for path, reason, _ in task.validation_errors(record) if reason == "missing_field")
-    return name, name
 
 
 def to_record(
     task: Task, mapping: Mapping[str, str], row: Any, aliases: dict[str, str]
-) -> tuple[dict[str, Any], Fault | None]:
-    """Return the row as a record of the task, or the fault that prevents it."""
+) -> tuple[dict[str, Any], Fault | None, Missing | None]:
+    """Return the row as a record of the task, or the fault that prevents it and the first field that is missing."""
     if not isinstance(row, dict):
-        return {}, Fault("not_an_object", "the row is not a JSON object")
+        return {}, Fault("not_an_object", "the row is not a JSON object"), None
     try:
         record = renamed(row, task, mapping, aliases)
-    except KeyError as missing:
-        return {}, Fault("missing_field", f"no field {missing.args[0]!r}")
+    except KeyError as error:
+        source = error.args[0]
+        name = next(name for name, mapped in mapping.items() if mapped == source)
+        return {}, Fault("missing_field", f"no field {source!r}"), (name, source)
     errors = task.validation_errors(record)
     if not errors:
-        return record, None
+        return record, None, None
     absent = [path for path, reason, _ in errors if reason == "missing_field"]
     if len(absent) == len(errors):
-        return record, Fault("missing_field", f"no field {', '.join(map(repr, absent))}")
+        return record, Fault("missing_field", f"no field {', '.join(map(repr, absent))}"), (absent[0], absent[0])
     detail = "; ".join(f"{path or 'the row'}: {detail}" for path, _, detail in errors)
-    return record, Fault(errors[0][1], detail)
+    missing = (absent[0], absent[0]) if absent and errors[0][1] == "missing_field" else None
+    return record, Fault(errors[0][1], detail), missing
 
 
 def record_id(record: Mapping[str, Any]) -> str:

@@ -242,11 +242,14 @@ def task_record(task: Task, row: dict[str, Any]) -> dict[str, Any]:
     reference = row.get("reference")
     if task.name == SCORE or reference is None:
         return row
+    record = task.record_in(reference) if isinstance(reference, str) else reference
+    if not isinstance(record, dict):
+        return row
     if "reference" in task.record.model_fields:
-        record = task.record_in(reference) if isinstance(reference, str) else None
-        return row if record is None or "reference" not in record else row | record
-    fields, _ = task.reference(reference)
-    return row if fields is None else {**fields, **row}
+        return row | record if "reference" in record else row
+    if task.reference(record)[0] is None:
+        return row
+    return record | {name: value for name, value in row.items() if name == "reference" or value != reference}
 
 
 def is_request(value: Mapping[str, Any]) -> bool:

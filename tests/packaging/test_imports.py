@@ -20,12 +20,11 @@ FLOORS = (
     ("service/", "service/scoring/"),
     ("service/config.py", "service/evaluate/"),
     ("service/rewards/",),
-    ("service/http/wire/", "service/explain/"),
+    ("service/http/wire/", "service/explain/", "service/records/"),
     ("service/http/request/", "service/http/request/telemetry/", "service/files/", "service/conformance/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
     (
         "service/http/",
-        "service/http/process/",
         "service/check/",
         "service/ablate/",
         "service/select/",

@@ -21,7 +21,18 @@ from ....rewards.registry import NUMBERS, REWARD_TASKS, SCORE
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, invalid_request
 
-__all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "spans_in", "text"]
+__all__ = [
+    "ABSENT",
+    "JsonObject",
+    "array_of",
+    "elements",
+    "follow",
+    "members",
+    "parsed",
+    "read_tasks",
+    "spans_in",
+    "text",
+]
 
 Body = bytes | bytearray
 

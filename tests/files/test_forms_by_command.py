@@ -1,0 +1,150 @@
+"""Every command reads every form of records, in files of every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.service.records.trainer_rows import PROMPTS, SUPERVISED, PromptRow, json_text
+from tests.command_line import read_rows, write_rows
+from tests.prepare.published import ANSWER, CHAT, EVAL, KEY, ORD, PQA, QUESTION, SFT, STEPS, TRAIN
+
+MESSAGES = [{"role": "user", "content": QUESTION}]
+ABOUT = {"group": "g", "level": "1", "type": "planning", "split": "train"}
+ANSWERED = {"response": ANSWER}
+
+
+def prepared(trainer: str, task: str, reference: str) -> dict[str, Any]:
+    """Return the row that `assay prepare` writes for a trainer."""
+    return PROMPTS[trainer](PromptRow(MESSAGES, reference, ABOUT, {"id": "a", "task": task}))
+
+
+FORMS: dict[str, Any] = {
+    "plain": {"prompt": QUESTION, "reference": KEY, **ANSWERED},
+    "usual names": {"question": QUESTION, "ground_truth": KEY, "prediction": ANSWER},
+    "steps": {"prompt": QUESTION, "reference": {"steps": STEPS}, **ANSWERED},
+    "scirecipe": {**TRAIN, **ANSWERED},
+    "scirecipe eval": {**EVAL, "level": "1", **ANSWERED},
+    "answer in messages": {**CHAT, "reference": KEY},
+    "answer in conversations": {**SFT, "reference": KEY},
+    "reference in messages": {**CHAT, **ANSWERED},
+    "reference in conversations": {**SFT, "generated_response": ANSWER},
+    "completion": {"prompt": MESSAGES, "completion": [{"role": "assistant", "content": ANSWER}], "reference": KEY},
+    **{f"rows of {trainer}": {**prepared(trainer, "score", KEY), **ANSWERED} for trainer in PROMPTS},
+    **{f"answers of {trainer}": {**make(MESSAGES, ANSWER), **ANSWERED} for trainer, make in SUPERVISED.items()},
+}
+FORMATS = ("jsonl", "json", "parquet")
+
+
+def write(path: Path, row: dict[str, Any]) -> Path:
+    if path.suffix == ".parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.Table.from_pylist([row]), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps([row]))
+    else:
+        write_rows(path, [row])
+    return path
+
+
+@pytest.fixture(params=FORMATS)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / f"in.{request.param}"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_command_reads_every_form(call, source: Path, form: str) -> None:
+    write(source, FORMS[form])
+    reads_everywhere(call, source)
+
+
+def reads_everywhere(call, source: Path, has_prompt: bool = True) -> None:
+    """Check that each command reads the one row of a file: a perfect response to a reference of two steps."""
+    folder = source.parent
+    scored, document = folder / "scored.jsonl", folder / "document.json"
+    assert call("score", source, "-o", scored, "--include", "components").exit_code == 0
+    assert [row["reward"] for row in read_rows(scored)] == [1.0]
+    explained = call("explain", source, "--json")
+    assert json.loads(explained.stdout)["reward"] == 1.0
+    assert call("evaluate", source, "--json", document).exit_code == 0
+    assert json.loads(document.read_bytes())["aggregate"]["step_m"] == 1.0
+    assert call("check", source).stderr.endswith("1 checked, 0 invalid, 0 with a warning\n")
+    assert call("ablate", source, "--grid", "table22", "--json", document).exit_code == 0
+    assert json.loads(document.read_bytes())["configs"][0]["mean_reward"] == 1.0
+    if not has_prompt:
+        return
+    selected = call("select", scored, "--best", "--trainer", "trl", "-o", folder / "selected.jsonl")
+    assert selected.exit_code == 0
+    (row,) = read_rows(folder / "selected.jsonl")
+    assert QUESTION in json.dumps(row["prompt"])
+    assert ANSWER not in json.dumps(row["prompt"])
+    made = call("prepare", source, "-o", folder / "prepared", "--similarity", "1", "--test", "0")
+    assert made.exit_code == 0
+    (row,) = read_rows(folder / "prepared" / "train.jsonl")
+    assert [json.loads(line.partition(": ")[2]) for line in row["reference"].splitlines()] == STEPS
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"responses": [ANSWER], "references": [KEY]},
+        {"records": [{"response": ANSWER, "reference": KEY}]},
+        {"response": ANSWER, "reference": KEY},
+    ],
+    ids=["request", "records", "row"],
+)
+def test_every_command_reads_a_document(call, tmp_path: Path, document: dict[str, Any]) -> None:
+    source = tmp_path / "in.json"
+    source.write_text(json.dumps(document))
+    if "responses" not in document:
+        reads_everywhere(call, source, has_prompt=False)
+        return
+    assert json.loads(call("score", source, "--output-format", "json").stdout)["rewards"] == [1.0]
+    assert json.loads(call("explain", source, "--json").stdout)["reward"] == 1.0
+    assert [call(name, source).exit_code for name in ("evaluate", "check", "ablate")] == [0, 0, 0]
+
+
+OTHERS = {
+    "bioprobench.pqa": (PQA, {"answer": "100"}, "[ANSWER_START]100 & 90[ANSWER_END]", "accuracy"),
+    "bioprobench.ord": (
+        ORD,
+        {name: ORD[name] for name in ("wrong_steps", "correct_steps")},
+        "[ANSWER_START][1, 2, 0][ANSWER_END]",
+        "exact_match",
+    ),
+}
+
+
+@pytest.mark.parametrize("task", OTHERS)
+@pytest.mark.parametrize("form", ["published", *PROMPTS])
+def test_rows_of_other_tasks_are_read(call, source: Path, task: str, form: str) -> None:
+    published, reference, response, metric = OTHERS[task]
+    row = published if form == "published" else prepared(form, task, json_text(reference))
+    write(source, {**row, "generated_response": response})
+    scored, document = source.parent / "scored.jsonl", source.parent / "document.json"
+    assert call("score", source, "-o", scored, "--task", task).exit_code == 0
+    assert [row["reward"] for row in read_rows(scored)] == [1.0]
+    assert call("evaluate", source, "--task", task, "--json", document).exit_code == 0
+    assert json.loads(document.read_bytes())["aggregate"][metric] == 1.0
+    assert call("check", source, "--task", task).stderr.endswith("1 checked, 0 invalid, 0 with a warning\n")
+    if form != "published":
+        assert call("check", source, "--task-field", "task").exit_code == 0
+        assert call("ablate", source, "--task-field", "task").exit_code == 0
+    folder = source.parent / "prepared"
+    assert call("prepare", source, "-o", folder, "--similarity", "1", "--test", "0").exit_code == 0
+    (made,) = read_rows(folder / "train.jsonl")
+    assert (made["task"], made["reference"]) == (task, json_text(reference))
+
+
+def test_flags_name_the_fields_for_every_command(call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"input": QUESTION, "output": ANSWER, "gts": KEY}])
+    for name in ("score", "explain", "evaluate", "check", "ablate"):
+        named = ["--reference-field", "gts", "--response-field", "output"]
+        assert call(name, source, *named).exit_code == 0
+        assert call(name, source, "--layout", "verl").exit_code == 0
+    scored = tmp_path / "scored.jsonl"
+    call("score", source, "--layout", "verl", "-o", scored)
+    assert call("select", scored, "--best", "--layout", "verl").exit_code == 0
