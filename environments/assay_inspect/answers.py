@@ -12,7 +12,6 @@ from assay_client.adapters.common import completion_text
 __all__ = ["answer_of"]
 
 THINK = "think"
-"""Inspect's mark of reasoning that the model wrote between <think> and </think>."""
 
 ATTACHMENT = "attachment://"
 

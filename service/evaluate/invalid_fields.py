@@ -12,7 +12,6 @@ from ..settings import setting_detail
 __all__ = ["inside", "invalid_fields", "path_of"]
 
 MAX_NAME = 100
-"""Characters of an unknown name that an error repeats."""
 
 
 def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:

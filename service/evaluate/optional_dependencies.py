@@ -17,7 +17,6 @@ T = TypeVar("T")
 
 
 def not_installed(path: str, detail: str, remedy: str = "") -> NotInstalled:
-    """Return the error of a missing dependency; `remedy` says what to install or set."""
     return NotInstalled([Issue(path, "not_installed", detail)], [remedy])
 
 
@@ -44,10 +43,8 @@ class OptionalDependencies:
         self.requested = {metric.name for metric in task.requested(options)}
         self.requested.update(parts if mean in self.requested else ())
         self.unavailable: dict[str, Notice] = {}
-        """Metrics that cannot be computed, each with what is missing: for `Evaluation.unavailable`."""
 
     def wants(self, *metrics: str) -> bool:
-        """Return whether one of these metrics is wanted and not yet unavailable."""
         return any(name in self.requested and name not in self.unavailable for name in metrics)
 
     def load(self, load: Callable[[], T], *metrics: str) -> T | None:

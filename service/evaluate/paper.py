@@ -25,27 +25,20 @@ __all__ = ["Measured", "ProtocolPair", "measure"]
 
 NO_LIBRARY = -1
 MAX_LIBRARY = 1 << 40
-"""Limit of a library's actions and bytes: none."""
 
 
 class ProtocolPair(NamedTuple):
-    """One response with its reference."""
-
     response: str
     reference: str | Mapping[str, Any]
     library: tuple[str, ...] | None
-    """The actions that the response may use; None if the record has no library."""
 
 
 class Measured(NamedTuple):
-    """Measures of n pairs, by either profile."""
+    """Measures of n pairs: rows of `MEASURES` by name, float64 (n,), and steps of references, int64 (n,)."""
 
     columns: dict[str, np.ndarray]
-    """Rows of `kernels.protocol_metrics.MEASURES` by name, float64 (n,); arbitrary for invalid references."""
     reference_steps: np.ndarray
-    """int64 (n,): steps of the reference, 0 if it is invalid."""
     invalid: dict[int, str]
-    """The pairs whose reference is invalid, with the reason."""
 
 
 def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
@@ -87,7 +80,6 @@ def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray,
 def read_references(
     entries: Sequence[str | Mapping[str, Any]], settings: ScoreSettings
 ) -> tuple[References, dict[int, str]]:
-    """Parse the references; return them, and the reasons of the invalid ones by number."""
     column, malformed = references_as_column(entries)
     references, issues = parse_valid_references(column, settings.max_steps)
     return references, {row_of(issue): issue.reason for issue in (*issues, *malformed)}

@@ -56,7 +56,6 @@ DESCRIPTIONS = {
 }
 
 SCRIPT_LAYER = 24
-"""The layer of roberta-large, its last, that the authors' script takes."""
 STEP_HEADER = re.compile(r"^step\s*+\d++\s*+:\s*+", re.IGNORECASE | re.MULTILINE)
 
 NO_ORC = "no_orc"
@@ -69,7 +68,6 @@ FAILURES = {
 
 
 def metrics_of() -> tuple[Metric, ...]:
-    """Return the nine columns and AVG, and then, by name only, what the script computes besides."""
     average = Metric(
         "avg", "AVG", "Mean of the nine columns; none unless each has a value.", per_record=False, percent=True
     )
@@ -111,14 +109,12 @@ class SciRecipeTask(ScoreTask):
     failures = FAILURES
 
     def requested(self, options: Any) -> tuple[Metric, ...]:
-        """Return the metrics that the options ask for; BERTScore too if they name its model beside the usual ones."""
         metrics = options.metrics or [USUAL]
         if options.bertscore_model is not None and USUAL in metrics:
             options = options.model_copy(update={"metrics": [*metrics, *BERTSCORE]})
         return super().requested(options)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        """Compute both halves; a record that lacks a field of one of them still has the other."""
         dependencies = OptionalDependencies(self, options, "avg", NINE)
         of_plan = [name for name in OF_SCORE if name in dependencies.requested]
         evaluation = Evaluation({})
@@ -142,14 +138,13 @@ class SciRecipeTask(ScoreTask):
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """Return the mean of the nine means, as in a table; None if a column has no value."""
     means = [mean_of(columns[name][rows]) for name in NINE]
     present = [mean for mean in means if mean is not None]
     return sum(present) / len(present) if len(present) == len(means) else None
 
 
 def compare_prose(records: Records, options: Any, dependencies: OptionalDependencies, advance: Advance) -> Evaluation:
-    """Compute the wanted lexical metrics of the two `<orc>` sections, trimmed; without one in the answer they are 0."""
+    """Compute the wanted lexical metrics of the two `<orc>` sections; without one in the answer they are 0."""
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
     if not dependencies.wants(*WORDS):
         return Evaluation(columns)
@@ -178,9 +173,7 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
 
 
 def fill_as_the_script(texts: TextPairs) -> None:
-    """Fill BLEU-n with sacreBLEU's precision of order n, without brevity penalty, and METEOR over the pieces between
-    white space, punctuation included.
-    """
+    """Fill BLEU-n with sacreBLEU's precision of order n, and METEOR over the pieces between whitespace."""
     columns = texts.columns
     bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
     meteor = texts.dependencies.load(meteor_scorer, "meteor")

@@ -26,7 +26,6 @@ SCALES = (
     {"nm": 1, "μm": 10**3, "mm": 10**6, "cm": 10**7},
 )
 KINDS = {unit: (kind, factor) for kind, scale in enumerate(SCALES) for unit, factor in scale.items()}
-"""The kind and the factor of each unit, by its canonical name."""
 
 UNITS = frozenset([*KINDS, "c", "rpm", "xg", "v", "%"])
 
@@ -59,7 +58,7 @@ class Quantity(NamedTuple):
 
     @property
     def amount(self) -> tuple[int | str, Fraction, str]:
-        """The amount in the smallest unit of its kind: equal for exactly equal quantities."""
+        """Return the amount in the smallest unit of its kind: equal for exactly equal quantities."""
         kind, factor = KINDS.get(self.unit, (self.unit, 1))
         return kind, self.number * factor, self.per
 
@@ -71,7 +70,6 @@ def hints_of(
     coverages: Sequence[Coverage | None],
     settings: ScoreSettings,
 ) -> list[Hint]:
-    """Return the hints about pairs that differ, and about words that the prose lacks, in the order of the steps."""
     hints = [*_about_pairs(reading, expected, pairs), *_about_prose(reading, coverages)]
     if settings.object_similarity == "fallback":
         hints += _about_objects(reading, expected, pairs)
@@ -138,7 +136,6 @@ def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tup
 
 
 def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield powers of ten that one side has without their sign, the text of mine first: `106` and `10^6`."""
     my_exponents, their_exponents = _exponents(mine), _exponents(theirs)
     my_words, their_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
     for exponent in dict.fromkeys([*my_exponents, *their_exponents]):
@@ -155,7 +152,6 @@ def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
-    """Return the power of ten that begins with word k."""
     return POWER.match(" ".join(words[k : k + POWER_WORDS]))
 
 
@@ -168,7 +164,7 @@ def _quantities_of(phrases: Sequence[Sequence[str]]) -> list[Quantity]:
 
 
 def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
-    """Yield the quantities of canonical words, but not those that are part of a range, a sum or a product."""
+    """Yield the quantities of canonical words, but not in a range, a sum or a product."""
     k = 0
     while k < len(words):
         power = _power(words, k)
@@ -198,7 +194,6 @@ def _number(word: str) -> Fraction | None:
 
 
 def _unit(word: str, spelled: bool) -> str:
-    """Return the unit that a word names after a number, empty if none; only after digits is it canonical already."""
     if word in UNITS or not spelled:
         return word if word in UNITS else ""
     named = canons([f"1 {word}"])[0].split(" ")

@@ -18,16 +18,12 @@ from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 __all__ = ["as_text"]
 
 BAR = 16
-"""Characters of the longest bar of the waterfall."""
 
 WIDE_ENOUGH = 72
-"""Columns below which bars have half the length."""
 
 MIN_WIDTH, MAX_WIDTH = 60, 100
-"""Columns of the text, whatever the terminal has."""
 
 MAX_LINES = 60
-"""Steps of one kind that are listed; the JSON has all."""
 
 MAX_WORDS = 16
 
@@ -44,7 +40,7 @@ _good, _bad, _strange = _styled(32), _styled(31), _styled(33)
 
 
 def as_text(explanation: Explanation, width: int | None = None) -> str:
-    """Render the whole explanation in paragraphs; by default as wide as the terminal, 80 columns without one."""
+    """Render the whole explanation in paragraphs; by default as wide as the terminal."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
     sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
@@ -54,14 +50,12 @@ def as_text(explanation: Explanation, width: int | None = None) -> str:
 
 
 class _Page:
-    """Wraps paragraphs; styles are applied afterwards, so that they do not count."""
-
     def __init__(self, width: int) -> None:
         self.width = width
         self.bar = BAR if width >= WIDE_ENOUGH else BAR // 2
 
     def lines(self, text: str, indent: str, style: Style = str, first: str = "") -> Iterator[str]:
-        """Yield the text in lines: `first`, as wide as the indent, begins the first one."""
+        """Yield the text in lines; `first`, as wide as the indent, begins the first one."""
         room = max(20, self.width - _columns(indent))
         for k, line in enumerate(_wrapped(printable(text), room)):
             yield f"{first if first and not k else indent}{style(line)}"
@@ -71,7 +65,6 @@ class _Page:
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """Wrap by columns: wide characters take two."""
     if _columns(text) == len(text):
         return textwrap.wrap(text, room, break_on_hyphens=False) or [""]
     lines, line = [], ""
@@ -198,13 +191,11 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
 
 
 def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], words: Sequence[str]) -> list[str]:
-    """Return the phrases that the other side does not have; if all are there, the words."""
     canons = {phrase.canon for phrase in theirs}
     return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in canons] or list(words)
 
 
 def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page) -> Iterator[str]:
-    """Yield what the reference has (−) and the response does not, and what only the response has (+)."""
     first = f"{' ' * 12}{name:<10} "
     for sign, style, texts in (("−", _bad, lacking), ("+", _strange, extra)):
         if texts:

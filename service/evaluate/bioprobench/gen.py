@@ -32,7 +32,6 @@ STEP = ("step_recall", "step_precision")
 DELTA = 0.7
 MAX_SWEEP = 32
 CELLS = 1 << 22
-"""Cosines computed at once, to limit memory."""
 
 UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
 
@@ -125,7 +124,6 @@ def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
 def step_columns(
     records: Records, pairs: Sequence[TextPair], embedder: Embedder, options: GenOptions, advance: Advance
 ) -> dict[str, np.ndarray]:
-    """Return step recall and precision of the records whose reference has steps, for each value of delta."""
     of_nothing = float(options.empty_step_precision == "one")
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
@@ -146,17 +144,13 @@ def step_columns(
 
 
 def generated_steps(text: str) -> list[str]:
-    """Return the non-blank lines of a generated protocol, stripped; numbers and bullets stay."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def matched(
     reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray], deltas: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the reference steps, and the generated ones, that come near to one on the other side.
-
-    That is with a cosine of at least delta; int64 (deltas,) each.
-    """
+    """Count the reference and the generated steps with a cosine of at least delta to the other side, int64."""
     if not reference or not generated:
         return np.zeros(len(deltas), np.int64), np.zeros(len(deltas), np.int64)
     theirs = np.array([vectors[step] for step in generated])
@@ -171,7 +165,6 @@ def matched(
 
 
 def empty_responses(pairs: Sequence[TextPair], options: GenOptions) -> list[Notice]:
-    """Return a warning if empty responses have the best step precision."""
     empty = sum(not generated_steps(pair.generated) for pair in pairs)
     if not empty or options.empty_step_precision != "one":
         return []

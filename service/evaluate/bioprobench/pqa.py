@@ -31,7 +31,7 @@ __all__ = ["TASK", "PqaAnswer", "answer_of"]
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
 MAX_NUMBER = 4_300
-"""Digits that Python converts to an integer; more are an error there, so they are not a confidence."""
+"""Digits that Python converts to an integer."""
 
 UNREAD = {
     **FAILURES,
@@ -44,17 +44,14 @@ REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
 
 
 class PqaAnswer(NamedTuple):
-    """The answer in a response."""
+    """The answer in a response, and its confidence in percent; of `0.95`, a `fraction`, that is 0."""
 
     text: str
     confidence: int
-    """In percent, 0 to 100."""
     fraction: bool
-    """True if a point is followed by a digit (`0.95`): the number before it, 0, is the confidence."""
 
 
 def answer_of(response: object) -> PqaAnswer | str:
-    """Return the answer and its confidence, else the reason for its absence."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = first_block(after_thinking(response))
@@ -161,7 +158,6 @@ class Pqa(ConversationTask):
         return self._read(self.completed(records), options, advance)[0]
 
     def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
-        """Return the evaluation, and the confidence of each answer from 0 to 1, NaN where it could not be read."""
         reader = LetterReader() if options.profile == "thoth" else ScriptReader()
         rows, said, failed = [], [], []
         for row, record in enumerate(reporting(records, advance)):
@@ -189,7 +185,6 @@ class Pqa(ConversationTask):
         return evaluation, confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Accept any object with both fields, which may hold anything."""
         if isinstance(record, dict) and "answer" in record and "generated_response" in record:
             return []
         return super().validation_errors(record)
@@ -203,7 +198,6 @@ class Pqa(ConversationTask):
         return Rewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
-        """Return question and answer as they are."""
         return {"question": question, "answer": answer}
 
 

@@ -41,5 +41,4 @@ class JudgeOptions(Options):
 
     @property
     def has_judge(self) -> bool:
-        """True if there is a judge to ask, or a file of its replies."""
         return self.base_url is not None or self.replies is not None

@@ -151,7 +151,6 @@ class LlamEval(Task):
         return evaluation
 
     def summary(self, tallies: list[CriterionTally], n_runs: int, failed: list[Failure]) -> Evaluation:
-        """Return the means over the runs, the standard deviations of single scores, and those over several runs."""
         deviated = [metric.name for metric in OF_RECORDS]
         measured = [metric.name for metric in self.metrics if metric.per_record and metric not in DEVIATIONS]
         runs = [
@@ -187,7 +186,6 @@ def incomplete(evaluation: Evaluation) -> Iterator[Notice]:
 
 
 def judged(record: Mapping[str, Any]) -> bool:
-    """Return whether the record has a judge's samples or log-probabilities."""
     return record.get("responses") is not None or record.get("score_token_logprobs") is not None
 
 

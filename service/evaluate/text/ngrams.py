@@ -21,7 +21,6 @@ __all__ = ["METHOD_1", "NO_SMOOTHING", "rouge_l", "rouge_n", "rouge_words", "sen
 NO_SMOOTHING = 0.0
 """Without a match of some order, NLTK uses the smallest positive float as its precision: about 1e-154 for BLEU-2."""
 METHOD_1 = 0.1
-"""The count that NLTK's `SmoothingFunction().method1` uses in place of 0."""
 
 WORD = re.compile(r"[a-z0-9]+")
 MAX_UNSTEMMED = 3
@@ -49,24 +48,20 @@ def sentence_bleu(
 
 
 def rouge_words(text: str, stem: Callable[[str], str]) -> list[str]:
-    """Return the runs of ASCII letters and digits of the lower-cased text, those over three characters stemmed."""
     return [stem(word) if len(word) > MAX_UNSTEMMED else word for word in WORD.findall(text.lower())]
 
 
 def f_measure(common: int, predicted: int, true: int) -> float:
-    """Return the harmonic mean of common / predicted and common / true; 0 if either is 0."""
     precision, recall = common / max(predicted, 1), common / max(true, 1)
     return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 def rouge_n(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> float:
-    """Return the F-measure of the n-grams, each counted at most as often as in the other text."""
     ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
     return f_measure((ours & theirs).total(), ours.total(), theirs.total())
 
 
 def rouge_l(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[float]:
-    """Return the F-measure of the longest common subsequence of each pair (reference, hypothesis)."""
     lengths = compare_sequences(lcs_lengths, pairs).tolist()
     return [
         f_measure(common, len(hypothesis), len(reference))

@@ -28,7 +28,6 @@ class Draft(NamedTuple):
     steps: list[DraftStep]
 
     def render(self, steps: Sequence[DraftStep] | None = None) -> bytes:
-        """Render the response with its steps, or with others, numbered from 1."""
         numbered = list(enumerate(self.steps if steps is None else steps, 1))
         key = b"\n".join(b"Step %d: %b" % (k, step.body) for k, step in numbered)
         orc = b"\n".join(b"Step %d: %b" % (k, step.prose) for k, step in numbered)
@@ -46,7 +45,6 @@ class StepPool:
         self._headings: list[bytes] = []
 
     def number(self, step: DraftStep) -> int:
-        """Return the step's number, a new one for a step that is not in the pool."""
         number = self._numbers.setdefault(step, len(self._steps))
         if number == len(self._steps):
             self._steps.append(step)

@@ -17,7 +17,6 @@ FIELDS = ("action", "objects", "parameters")
 
 MAX_LINE = 4096
 MAX_REPAIR_CHARACTERS = 1 << 18
-"""Length of a line up to which it is repaired, and of all its repairs that are tried."""
 
 FRAMED = re.compile(r"step[ \t]+[0-9]+[ \t]*:[ \t]*", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")
@@ -27,7 +26,6 @@ INSERTED = ("]", '"', '"]', "}", ",", ":", "[", "{", "\\")
 ENDINGS = ("}", "]}", '"]}', '"}')
 STRUCTURE = frozenset('"[]{},: \t')
 CONTEXT = 12
-"""Characters before an insertion that name its position."""
 
 
 class Number(str):
@@ -65,7 +63,6 @@ def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
 
 
 def _body_repairs(body: str) -> Iterator[LineRepair]:
-    """Yield repairs of a JSON object: of its fields if it is one, else of its punctuation."""
     try:
         fields = json.loads(body, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
@@ -94,7 +91,6 @@ def _quoted(body: str) -> Iterator[LineRepair]:
 
 
 def _inserted(body: str) -> Iterator[LineRepair]:
-    """Insert one character next to punctuation or a space."""
     places = [k for k in range(1, len(body)) if body[k - 1] in STRUCTURE or body[k] in STRUCTURE]
     beside_words = sorted(places, key=lambda k: not (body[k - 1].isalnum() or body[k].isalnum()))
     for character in INSERTED:
@@ -104,7 +100,6 @@ def _inserted(body: str) -> Iterator[LineRepair]:
 
 
 def _deleted(body: str) -> Iterator[LineRepair]:
-    """Delete one character of punctuation."""
     for k in range(1, len(body)):
         if body[k] in STRUCTURE and not body[k].isspace():
             text = f"delete “{body[k]}” after “{_short(body[:k], end=True)}”"
@@ -142,13 +137,11 @@ def _is_strings(value: Any) -> bool:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return a value as a list of strings: numbers as they are written, one string as a list, other types dropped."""
     values = value if isinstance(value, list) else [value]
     return [str(element) for element in values if isinstance(element, str)]
 
 
 def _short(text: str, end: bool = False) -> str:
-    """Return the beginning of a text, or its end."""
     text = text.rstrip()
     if len(text) <= CONTEXT:
         return text
