@@ -92,7 +92,7 @@ def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> S
 
 
 def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
-    """Return values and offsets of both sides as kernels take them, int64 and read-only, and how many numbers there are."""
+    """Return values and offsets of both sides as kernels take them, int64 and read-only, and the number of numbers."""
     numbers: dict[str, int] = {}
     columns = []
     for side in (0, 1):
