@@ -12,7 +12,6 @@ from assay_client.adapters.common import completion_text
 __all__ = ["answer_of"]
 
 THINK = "think"
-
 ATTACHMENT = "attachment://"
 
 

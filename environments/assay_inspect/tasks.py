@@ -15,9 +15,7 @@ from .scorer import assay, components, evaluation, passed
 __all__ = ["bioprobench_err", "bioprobench_ord", "bioprobench_pqa", "mixed", "protocols"]
 
 MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-
 GROUPS = ("task", "type", "level")
-
 UNKNOWN = "unknown"
 
 

@@ -48,9 +48,7 @@ TASKS = {
 }
 
 NUMBER = re.compile(r"[0-9]{1,15}")
-
 MAX_LISTED = 100
-
 UNKNOWN = "unknown"
 
 Aggregate = dict[str, Any]
@@ -58,7 +56,13 @@ Aggregate = dict[str, Any]
 
 @dataclass(kw_only=True)
 class Result:
-    """The result of an evaluation of n records; `per_record` has float64 (n,) by metric, NaN without a value."""
+    """The result of an evaluation of n records.
+
+    per_record: float64 (n,) by metric, NaN if a record has no value. aggregate: `count`, and the value of every metric
+    or None. by: an aggregate for each value, as text, of each field. unavailable: metrics that could not be computed,
+    each with what to install or set. groups: the value, as text, of each record, by field. counts, counts_by: number of
+    records in each value of `aggregate` and `by` that covers fewer than `count`.
+    """
 
     task: str
     signature: str

@@ -11,7 +11,7 @@ from ..settings import setting_detail
 
 __all__ = ["inside", "invalid_fields", "path_of"]
 
-MAX_NAME = 100
+MAX_NAME = 100  # characters of an unknown name that an error repeats
 
 
 def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:

@@ -47,7 +47,9 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
-    references, reasons = read_references(entries, settings)
+    column, malformed = references_as_column(entries)
+    references, issues = parse_valid_references(column, settings.max_steps)
+    reasons = {row_of(issue): issue.reason for issue in (*issues, *malformed)}
     library_index, libraries = read_libraries([pair.library for pair in pairs])
     rows = len(pairs)
     statuses, measures = np.zeros(rows, np.uint8), np.zeros((len(MEASURES), rows))
@@ -75,14 +77,6 @@ def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray,
         if index[row] == len(entries):
             entries.append(reference)
     return frozen(index, np.int64), entries
-
-
-def read_references(
-    entries: Sequence[str | Mapping[str, Any]], settings: ScoreSettings
-) -> tuple[References, dict[int, str]]:
-    column, malformed = references_as_column(entries)
-    references, issues = parse_valid_references(column, settings.max_steps)
-    return references, {row_of(issue): issue.reason for issue in (*issues, *malformed)}
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:

@@ -21,11 +21,10 @@ from typing import Any
 
 __all__ = ["MAX_BRACES", "MAX_MARKS", "MAX_NAMES", "MAX_TOKENS", "Unreadable", "depth", "parse_python"]
 
-MAX_TOKENS = 131_072
-MAX_BRACES = 2_000
-MAX_NAMES = 100
+MAX_TOKENS = 131_072  # the parser takes up to 3.5 KB of memory for each
+MAX_BRACES = 2_000  # in a text with an f-string, so that it has at most as many fields
+MAX_NAMES = 100  # in one dotted name, in a text with an import
 MAX_MARKS = 100
-
 BRACKET = re.compile(r"[][(){}]")
 TOKEN = re.compile(r"[\w\u0080-\U0010ffff]++|[^\w\s]")
 F_STRING = re.compile(r"""[fF][rR]?["']|[rR][fF]["']""")

@@ -35,11 +35,8 @@ __all__ = [
 
 SECTIONS = ("think", "key", "orc", "note")
 TYPES = ("overview", "specific", "retrieval", "planning", "troubleshooting", "constraint", "scaling", "safety")
-
 SCRIPT_TYPES = {"overview_qa": "overview", "specific_step_qa": "specific"}
-
 TAGGED = {name: re.compile(rf"\s*<{name}>(.*)</{name}>\s*", re.IGNORECASE | re.DOTALL) for name in SECTIONS}
-
 LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
@@ -47,13 +44,10 @@ PROMPT_FIELDS = ("query", "question", "prompt", "exp_goal", "actions_prompt_tail
 """Fields with the prompt, or with its end, which names the library."""
 
 RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
-
 LIBRARY_SENTENCE = re.compile("only use the following actions:", re.IGNORECASE)
 REQUEST = re.compile(r"please provide the experimental protocol[^.?!\n]*[.?!]?\s*\Z", re.IGNORECASE)
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
-
-FIRST_OF_LEVEL_2 = 4
-
+FIRST_OF_LEVEL_2 = 4  # steps
 KEY_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:[ \t]*(\{.*\})\s*", re.IGNORECASE)
 ORC_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:(.*)", re.IGNORECASE)
 NAMES = {"action", "objects", "parameters"}

@@ -55,9 +55,8 @@ DESCRIPTIONS = {
     for n, name in enumerate(BLEU, start=1)
 }
 
-SCRIPT_LAYER = 24
+SCRIPT_LAYER = 24  # of roberta-large, its last
 STEP_HEADER = re.compile(r"^step\s*+\d++\s*+:\s*+", re.IGNORECASE | re.MULTILINE)
-
 NO_ORC = "no_orc"
 FAILURES = {
     **SCORE.failures,
@@ -101,10 +100,7 @@ class SciRecipeTask(ScoreTask):
     description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
     record = TableRecord
     options = TableOptions
-    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **LEXICAL.libraries,
-        "avg": ("sacrebleu", "nltk"),
-    }
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {**LEXICAL.libraries, "avg": ("sacrebleu", "nltk")}
     metrics = metrics_of()
     failures = FAILURES
 
@@ -164,7 +160,10 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
     if options.profile == "thoth":
         fill_as_the_script(texts)
     else:
-        fill_as_defined(texts, options.nltk)
+        bleu = dependencies.load(bleu_metric, *BLEU, "bleu_avg")
+        if bleu is not None:
+            fill_bleu(texts, bleu)
+        texts.fill_nltk(options.nltk)
     failed += texts.fill_keywords(options)
     fill_bertscore(texts, options)
     for name in dependencies.unavailable:
@@ -185,13 +184,6 @@ def fill_as_the_script(texts: TextPairs) -> None:
             columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
         if meteor is not None:
             columns["meteor"][row] = meteor(reference.lower().split(), generated.lower().split())
-
-
-def fill_as_defined(texts: TextPairs, rules: NltkRules) -> None:
-    bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
-    if bleu is not None:
-        fill_bleu(texts, bleu)
-    texts.fill_nltk(rules)
 
 
 def fill_bertscore(texts: TextPairs, options: Any) -> None:

@@ -15,7 +15,7 @@ from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
-PIECE_ROWS = 4_096
+PIECE_ROWS = 4_096  # records between two calls of the progress callback
 
 METRICS: tuple[Metric, ...] = (
     Metric("step_m", "Step-M", "1 if prediction and reference have the same number of steps.", percent=True),

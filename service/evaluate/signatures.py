@@ -19,7 +19,6 @@ UNDECISIVE = frozenset(
 """Options that do not change the value of a metric: what is computed, and how a judge is reached."""
 
 OF_REWARDS = frozenset({"reward"})
-
 RENAMED = {"nltk": "nltk_rules"}
 
 
@@ -60,17 +59,12 @@ def _versions(libraries: set[str]) -> dict[str, str | None]:
 
 
 def _decisive(options: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
-    fields = type(options).model_fields
-    values = {name: getattr(options, name) for name in fields if name not in UNDECISIVE | left_out}
-    return {
-        RENAMED.get(name, name): value
-        for name, value in values.items()
-        if value is not None and (_is_choice(fields[name].annotation) or value != fields[name].default)
-    }
-
-
-def _is_choice(annotation: Any) -> bool:
-    return annotation is bool or get_origin(annotation) is Literal
+    decisive = {}
+    for name, field in type(options).model_fields.items():
+        value, is_choice = getattr(options, name), field.annotation is bool or get_origin(field.annotation) is Literal
+        if name not in UNDECISIVE | left_out and value is not None and (is_choice or value != field.default):
+            decisive[RENAMED.get(name, name)] = value
+    return decisive
 
 
 @cache

@@ -12,13 +12,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..errors import InvalidRequest, Issue, did_you_mean, one_of, with_remedy
 from .invalid_fields import inside, invalid_fields, path_of
 
 __all__ = [
     "COMMON_REASONS",
+    "LOCAL",
     "OK",
     "OUT_OF_TIME",
     "TOO_LONG",
@@ -39,11 +40,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
 OK = "ok"
-
 TOO_LONG = "too_long"
-
 OUT_OF_TIME = "out_of_time"
 
 COMMON_REASONS = {
@@ -52,8 +50,10 @@ COMMON_REASONS = {
 }
 
 USUAL = "usual"
-
 ADVANCE_EVERY = 64
+LOCAL: dict[str, JsonValue] = {"local": True}
+"""Marks an option that requests over HTTP must not set."""
+
 Records = Sequence[Mapping[str, Any]]
 
 Advance = Callable[[int], None]

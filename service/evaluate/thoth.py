@@ -32,10 +32,9 @@ BOUNDARIES = [
 STEP = re.compile(r"^Step\s+\d+\s*:\s*(\{.*\})\s*$", re.IGNORECASE)
 BETWEEN_WORDS = re.compile(r"[^a-z0-9%µμ\-\._]+")
 POSITION_DECAY = 1.5
-
-MAX_TEXT_LENGTH = 1_000_000
+MAX_TEXT_LENGTH = 1_000_000  # the script has no limit, and its cost grows with n · m
 CACHED_LINES = 1 << 12
-MAX_CACHED_LENGTH = 2_000
+MAX_CACHED_LENGTH = 2_000  # answers repeat lines of their references and of each other
 
 
 class AnswerSections(NamedTuple):

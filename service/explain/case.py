@@ -21,7 +21,7 @@ from .text import Text
 
 __all__ = ["MAX_BYTES", "Case", "case_of", "parsed_reference"]
 
-MAX_BYTES = 1 << 19
+MAX_BYTES = 1 << 19  # of a response that is explained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,10 @@ from .text import canons
 
 __all__ = ["coverages", "marks_of"]
 
-MAX_MARKED_BYTES = 1 << 16
-
-MAX_COMPARISONS = 1 << 20
-
+MAX_MARKED_BYTES = 1 << 16  # of prose whose words are marked
+MAX_COMPARISONS = 1 << 20  # pairs of a piece of prose and a word of its step
 PIECE = re.compile(r"\S+")
-OUTER = " \t.,;:!?()[]{}<>\"'`*_"
+OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a word
 
 
 @cache

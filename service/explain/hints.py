@@ -26,7 +26,6 @@ SCALES = (
     {"nm": 1, "μm": 10**3, "mm": 10**6, "cm": 10**7},
 )
 KINDS = {unit: (kind, factor) for kind, scale in enumerate(SCALES) for unit, factor in scale.items()}
-
 UNITS = frozenset([*KINDS, "c", "rpm", "xg", "v", "%"])
 
 ONES = (
@@ -35,7 +34,6 @@ ONES = (
 )
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
-
 DECIMAL = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
 NUMBER = re.compile(rf"{DECIMAL}(?:e-?[0-9]{{1,2}})?")
 POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")

@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 ALL_SECTIONS = 4
-
-MAX_STEPS = 4096
+MAX_STEPS = 4096  # key lines, or prose steps, that are read; more are only counted
 
 
 class Step(NamedTuple):

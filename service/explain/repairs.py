@@ -23,16 +23,11 @@ __all__ = ["FIX", "SKELETON", "Repair", "repaired"]
 
 FIX: Kind = "mend"
 SKELETON: Kind = "skeleton"
-
-MAX_ROUNDS = 12
-
-MAX_REPAIRED_LINES = 16
-
-MAX_VALID = 24
-MAX_COMPARED_BYTES = 4 << 20
-
+MAX_ROUNDS = 12  # faults that are repaired at most; each tag may be one
+MAX_REPAIRED_LINES = 16  # other invalid lines are deleted
+MAX_VALID = 24  # repairs of one line that are compared by their reward
+MAX_COMPARED_BYTES = 4 << 20  # of the responses of all lines
 MAX_JOINED = 32
-
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
 
 
@@ -102,7 +97,8 @@ def _with_sections(response: bytes) -> Repair | None:
     if skeleton is None:
         return None
     text = "Write the four sections; here with one step per line of the text"
-    return Repair(text, skeleton.response, range(1, skeleton.steps + 1), SKELETON)
+    written, steps = skeleton
+    return Repair(text, written, range(1, steps + 1), SKELETON)
 
 
 def _tag(response: bytes, reading: Reading) -> Repair | None:

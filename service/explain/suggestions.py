@@ -20,12 +20,9 @@ __all__ = ["MAX_CANDIDATES", "MAX_CANDIDATE_BYTES", "Search", "search"]
 
 MAX_CANDIDATES = 2048
 MAX_CANDIDATE_BYTES = 8 << 20
-
 MAX_SHOWN_BYTES = 64 << 10
-
 OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "replace_step")
-
 SIZES: dict[Kind, int] = {"drop_step": 1, "add_step": 1, "replace_step": 3}
 
 

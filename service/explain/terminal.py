@@ -17,14 +17,10 @@ from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
 __all__ = ["as_text"]
 
-BAR = 16
-
-WIDE_ENOUGH = 72
-
+BAR = 16  # characters of the longest bar of the waterfall
+WIDE_ENOUGH = 72  # columns below which bars have half the length
 MIN_WIDTH, MAX_WIDTH = 60, 100
-
-MAX_LINES = 60
-
+MAX_LINES = 60  # steps of one kind that are listed; the JSON has all
 MAX_WORDS = 16
 
 Style = Callable[[str], str]
@@ -61,7 +57,8 @@ class _Page:
             yield f"{first if first and not k else indent}{style(line)}"
 
     def cut(self, text: str, indent: int) -> str:
-        return _cut(printable(text), max(20, self.width - indent))
+        text, room = printable(text), max(20, self.width - indent)
+        return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _wrapped(text: str, room: int) -> list[str]:
@@ -103,10 +100,6 @@ def _head_of(text: str, room: int) -> str:
         if used > room:
             return text[:k]
     return text
-
-
-def _cut(text: str, room: int) -> str:
-    return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:

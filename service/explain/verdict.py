@@ -18,7 +18,6 @@ from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 __all__ = ["ANY_TAG", "BAD_LINES", "checks_of", "failure_of"]
 
 ANY_TAG = re.compile(rb"</?(?:think|key|orc|note)>", re.IGNORECASE)
-
 MAX_NAME = 40
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (

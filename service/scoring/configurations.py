@@ -14,7 +14,6 @@ from .column_scorer import READING, Columns, ColumnScorer
 __all__ = ["by_reading", "issues_under_all", "overridden_by_each", "score_together"]
 
 T = TypeVar("T")
-
 CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
 """What is measured again unless the configuration before agrees in it: the costly content first."""
 
@@ -25,19 +24,19 @@ def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequ
         raise InvalidSetting([Issue("configs", "wrong_type", "must be a list of objects with settings")])
     if not configs:
         raise InvalidSetting([Issue("configs", "too_few", "at least one configuration is needed")])
-    found, issues = [], []
+    overridden, issues = [], []
     for k, config in enumerate(configs):
         try:
             if not isinstance(config, Mapping):
                 raise InvalidSetting([Issue("config", "wrong_type", "must be an object")])
-            found.append(override(config))
+            overridden.append(override(config))
         except InvalidSetting as error:
             issues += [
                 issue._replace(path=f"configs[{k}]{issue.path.removeprefix('config')}") for issue in error.issues
             ]
     if issues:
         raise InvalidSetting(issues)
-    return found
+    return overridden
 
 
 def score_together(
@@ -75,21 +74,18 @@ def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:
 def issues_under_all(
     find: Callable[[int], Sequence[Issue]], max_steps: Sequence[int], names: Sequence[str]
 ) -> list[Issue]:
-    found = {limit: find(limit) for limit in set(max_steps)}
-    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in found[limit]], names)
+    issues = {limit: find(limit) for limit in set(max_steps)}
+    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in issues[limit]], names)
 
 
-def merged(found: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
+def merged(issues: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
     """Return the issues without repeats; one that not all configurations have gets their names."""
-    by: dict[Issue, list[int]] = {}
-    for k, issue in found:
-        by.setdefault(issue, []).append(k)
-    issues = [
-        issue if len(having) == len(names) else issue._replace(detail=f"{issue.detail} ({joined(names, having)})")
-        for issue, having in by.items()
-    ]
-    return sorted(issues, key=row_of)
-
-
-def joined(names: Sequence[str], numbers: Sequence[int]) -> str:
-    return ", ".join(names[k] for k in sorted(numbers))
+    members: dict[Issue, list[int]] = {}
+    for k, issue in issues:
+        members.setdefault(issue, []).append(k)
+    merged_issues = []
+    for issue, numbers in members.items():
+        if len(numbers) < len(names):
+            issue = issue._replace(detail=f"{issue.detail} ({', '.join(names[k] for k in sorted(numbers))})")
+        merged_issues.append(issue)
+    return sorted(merged_issues, key=row_of)

@@ -25,10 +25,8 @@ __all__ = [
 ]
 
 MAX_REFERENCE_BYTES = 262_144
-
-MAX_ROWS = 256
-
-UNLIMITED = 2**62
+MAX_ROWS = 256  # references that a thread reads at once
+UNLIMITED = 2**62  # yet fits an int64
 
 _DETAILS = {
     "too_long": "it has more than {max_steps} steps",
@@ -42,7 +40,6 @@ MAX_EXPLAINED = 100
 """References whose wrong fields are named: bounds the time."""
 
 MAX_LINE_BYTES = 4096
-
 _FIELDS = "it must be an action with at least one word, objects and parameters, and nothing else"
 
 

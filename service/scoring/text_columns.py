@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Texts = TextColumn | list[Any]
-"""Of references, the list may hold other Python objects."""
+"""A list of references may hold other Python objects too."""
 
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -163,15 +163,11 @@ def wrong_fields(step: Mapping[Any, Any]) -> str | None:
     for name in _STEP_FIELDS[1:]:
         if not isinstance(step[name], (list, tuple)):
             return f"{name} is not an array of strings"
-        if not _is_strings(step[name]):
+        if not all(isinstance(value, str) for value in step[name]):
             return f"{name} contains a value that is not a string"
     if len(step) > len(_STEP_FIELDS):
         return f"it has fields other than {', '.join(_STEP_FIELDS)}"
     return None
-
-
-def _is_strings(values: Any) -> bool:
-    return isinstance(values, (list, tuple)) and all(isinstance(value, str) for value in values)
 
 
 def _key_lines(steps: Sequence[Mapping[str, Any]]) -> bytes:

@@ -17,15 +17,11 @@ import numpy as np
 
 __all__ = ["MIN_REFERENCES", "Share", "fill_all", "fill_in_slices", "shares_of", "slices_of", "usable_cores"]
 
-MIN_ROWS = 64
-
-MIN_REFERENCES = 64
-
-MAX_SHARE = 512
-
-MIN_SHARE = 128
-
-MAX_IMBALANCE = 2
+MIN_ROWS = 64  # of a slice: a third of a millisecond of work
+MIN_REFERENCES = 64  # with fewer there is little to gain from shares
+MAX_SHARE = 512  # responses of a share on average: about two milliseconds of work
+MIN_SHARE = 128  # responses: smaller shares cost more than they balance
+MAX_IMBALANCE = 2  # responses of a share relative to the average
 
 
 def usable_cores() -> int:

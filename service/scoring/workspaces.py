@@ -23,12 +23,9 @@ __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_
 Memory = TypeVar("Memory")
 
 MAX_KEPT_BYTES = 1 << 24
-
-MAX_KEPT_ROOM = 1 << 21
-
-MAX_KEPT_TEXT = 1 << 18
-
-MAX_KEPT_WIDTH = 1 << 20
+MAX_KEPT_ROOM = 1 << 21  # bytes of references whose memory a thread keeps: about five times as much
+MAX_KEPT_TEXT = 1 << 18  # the default limit of responses and references
+MAX_KEPT_WIDTH = 1 << 20  # no reference of MAX_KEPT_TEXT bytes is as wide
 
 
 _local = threading.local()

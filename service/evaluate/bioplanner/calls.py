@@ -16,9 +16,8 @@ from ..python_source import Unreadable, parse_python
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "FunctionCall", "Program", "calls_by_script", "defined_functions"]
 
 MAX_LENGTH = 262_144
-MAX_DEPTH = 50
-
-MAX_LEVELS = 150
+MAX_DEPTH = 50  # levels of brackets: limits the time of Python's parser
+MAX_LEVELS = 150  # of an argument that is unparsed, which Python does by recursion
 MAX_WRITTEN = 2 * MAX_LENGTH
 """Characters of all arguments: nested calls are written out once for each call around them."""
 
@@ -34,11 +33,6 @@ class FunctionCall(NamedTuple):
 
     name: str
     arguments: Mapping[str, str]
-
-
-class Named(NamedTuple):
-    name: str
-    node: ast.Call
 
 
 def calls_by_script(code: str) -> dict[str, dict[str, str]]:
@@ -75,7 +69,7 @@ class Program:
 
     def __init__(self, code: str) -> None:
         self._calls: list[ast.Call] = []
-        self._in_order: list[Named] = []
+        self._in_order: list[tuple[str, ast.Call]] = []
         """Calls of plain names and of attributes outside definitions, in the order of the text."""
         self._parameters: dict[str, list[str]] = {}
         level: list[tuple[ast.AST, bool]] = [(parse_python(code, MAX_LENGTH, MAX_DEPTH), False)]
@@ -87,7 +81,7 @@ class Program:
                 self._calls.append(node)
                 if not in_definition and isinstance(node.func, ast.Name | ast.Attribute):
                     name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                    self._in_order.append(Named(name, node))
+                    self._in_order.append((name, node))
             for field in node._fields:
                 value = getattr(node, field, None)
                 children = value if isinstance(value, list) else (value,)
@@ -96,7 +90,7 @@ class Program:
                     for child in children
                     if isinstance(child, ast.AST) and not isinstance(child, WITHOUT_CALLS)
                 ]
-        self._in_order.sort(key=lambda call: (call.node.func.end_lineno or 0, call.node.func.end_col_offset or 0))
+        self._in_order.sort(key=lambda call: (call[1].func.end_lineno or 0, call[1].func.end_col_offset or 0))
 
     def walked_names(self) -> list[str]:
         """Return the names of all calls in the script's order; raises Unreadable for anything but a plain name."""
@@ -105,7 +99,7 @@ class Program:
         return [node.func.id for node in self._calls if isinstance(node.func, ast.Name)]
 
     def names(self) -> list[str]:
-        return [call.name for call in self._in_order]
+        return [name for name, _ in self._in_order]
 
     def calls(self) -> list[FunctionCall]:
         calls: list[FunctionCall] = []

@@ -15,6 +15,7 @@ from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
 from ..task import (
     COMMON_REASONS,
+    LOCAL,
     OK,
     Advance,
     Evaluation,
@@ -80,7 +81,7 @@ class PseudocodeOptions(Options):
         None,
         description="For scibert_score: a model of Transformers whose first vector counts, by name or folder; "
         "published: allenai/scibert_scivocab_uncased.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
     reward: Literal["order", "function_f1"] = Field(
         "order",

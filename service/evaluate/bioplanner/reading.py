@@ -18,10 +18,9 @@ __all__ = ["ProgramReading", "mean", "precision_recall", "read", "read_order"]
 NAN = math.nan
 S = TypeVar("S")
 T = TypeVar("T")
-
 SEPARATOR = re.compile(r"""[\s,()"']""")
 UNDEFINED = "undefined_function"
-MAX_FUNCTIONS = 51
+MAX_FUNCTIONS = 51  # the script has 52 letters, one of them for undefined functions
 
 Matched = Sequence[tuple[Mapping[str, str], Mapping[str, str]]]
 

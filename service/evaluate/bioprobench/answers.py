@@ -26,7 +26,6 @@ START = "[ANSWER_START]"
 END = "[ANSWER_END]"
 THOUGHT = "</think>"
 INSTRUCTION = "[/INST]"
-
 EMPTY = "empty"
 NOT_TEXT = "not_text"
 NO_MARKERS = "no_markers"

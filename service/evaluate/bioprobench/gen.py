@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Evaluation, Metric, Notice, Record, Records, Task
+from ..task import LOCAL, Advance, Evaluation, Metric, Notice, Record, Records, Task
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
@@ -31,8 +31,7 @@ __all__ = ["TASK", "generated_steps", "matched"]
 STEP = ("step_recall", "step_precision")
 DELTA = 0.7
 MAX_SWEEP = 32
-CELLS = 1 << 22
-
+CELLS = 1 << 22  # cosines computed at once, to limit memory
 UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
 
 
@@ -60,7 +59,7 @@ class GenOptions(KeywordOptions):
         None,
         description="For step recall and precision: a model of Sentence Transformers by name or folder; published: "
         "all-mpnet-base-v2.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
     delta: float = Field(
         DELTA, ge=0, le=1, description="For step recall and precision: the cosine from which two steps match."

@@ -68,13 +68,9 @@ REASONS = (
 )
 
 
-def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
-    return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
-
-
 def record_fault(record: Mapping[str, Any]) -> str:
     shown, right, gold = record["wrong_steps"], record["correct_steps"], gold_of(record)
-    if steps_differ(shown, right):
+    if len(shown) < len(right) or not set(shown[: len(right)]) >= set(right):  # more steps may follow
         return "wrong_steps does not begin with the steps of correct_steps, in any order"
     if gold is not None and sorted(gold) != list(range(1, len(right) + 1)):
         name, numbers = (GOLD, "1 to n") if record.get(GOLD) is not None else (GOLD_FROM_0, "0 to n - 1")

@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from math import comb
 from typing import Any, NamedTuple
 
 from ..python_source import Unreadable, parse_python
@@ -35,13 +36,12 @@ __all__ = [
     "steps_in",
 ]
 
-MAX_LENGTH = 65_536
+MAX_LENGTH = 65_536  # characters of an answer; ten thousand indices take less
 MAX_DEPTH = 64
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
 LISTED = re.compile(r"\[\s*+\d++\s*+(?:,\s*+\d++\s*+)*+\]")
 STEP = re.compile(r"\s*+Step\s*+\d++\s*+:", re.IGNORECASE)
 BEGINNINGS = ("[", "(", "#", "\\")
-
 NOT_LITERAL = "not_literal"
 NOT_INDICES = "not_indices"
 REPEATS = "repeats"
@@ -160,7 +160,7 @@ def compared(answer: Sequence[str], right: Sequence[str]) -> OrderComparison:
     last = {text: pos for pos, text in enumerate(answer)}
     distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
     positions = [last[text] for text in reversed(distinct)]
-    return OrderComparison(list(answer) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
+    return OrderComparison(list(answer) == list(right), comb(len(positions), 2), increasing_pairs(positions))
 
 
 def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderComparison:
@@ -169,11 +169,7 @@ def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderCompar
     counts = Counter(right)
     distinct = dict.fromkeys(reversed(right))
     positions = [position[index] for index in reversed(distinct) for _ in range(counts[index])]
-    return OrderComparison(list(answer) == list(right), pairs_of(len(right)), increasing_pairs(positions))
-
-
-def pairs_of(count: int) -> int:
-    return count * (count - 1) // 2
+    return OrderComparison(list(answer) == list(right), comb(len(right), 2), increasing_pairs(positions))
 
 
 def increasing_pairs(values: Sequence[int]) -> int:

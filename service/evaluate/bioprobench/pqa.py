@@ -90,29 +90,21 @@ class PqaOptions(ProfileOptions):
     )
 
 
-class ScriptReader:
-    """Reads responses as BioProBench's script does."""
-
-    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
-        """Return whether a response is right, its confidence in percent, and whether that has a fraction."""
-        answer = answer_of(record["generated_response"])
-        return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
+def read_by_script(record: Mapping[str, Any], _: object) -> tuple[bool, int, bool] | str:
+    """Return whether a response is right, its confidence in percent, and whether that has a fraction, or a reason."""
+    answer = answer_of(record["generated_response"])
+    return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
 
 
-class LetterReader:
-    """Reads responses as the SCORE paper's authors do; each question once, which thousands of responses may share."""
-
-    def __init__(self) -> None:
-        self._questions: dict[tuple[int, ...], ChoiceQuestion] = {}
-
-    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
-        """Return the same as `ScriptReader.read`; the objects of the records must exist as long as the reader."""
-        key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
-        if key not in self._questions:
-            self._questions[key] = ChoiceQuestion.of(record)
-        question = self._questions[key]
-        choice = choice_of(record["generated_response"], question.options)
-        return choice if isinstance(choice, str) else (question.is_answered_by(choice), *choice[2:])
+def read_by_letter(
+    record: Mapping[str, Any], questions: dict[tuple[int, ...], ChoiceQuestion]
+) -> tuple[bool, int, bool] | str:
+    """Return the same as the SCORE paper's authors read it; `questions` are cached by the identity of their objects."""
+    key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
+    if key not in questions:
+        questions[key] = ChoiceQuestion.of(record)
+    choice = choice_of(record["generated_response"], questions[key].options)
+    return choice if isinstance(choice, str) else (questions[key].is_answered_by(choice), *choice[2:])
 
 
 FRACTIONS = "answers that were read have a confidence with decimals, which is read in whole percent: 0.95 as 0 or 1."
@@ -158,10 +150,11 @@ class Pqa(ConversationTask):
         return self._read(self.completed(records), options, advance)[0]
 
     def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
-        reader = LetterReader() if options.profile == "thoth" else ScriptReader()
+        read = read_by_letter if options.profile == "thoth" else read_by_script
+        questions: dict[tuple[int, ...], ChoiceQuestion] = {}
         rows, said, failed = [], [], []
         for row, record in enumerate(reporting(records, advance)):
-            answer = reader.read(record)
+            answer = read(record, questions)
             if isinstance(answer, str):
                 failed.append(Failure(row, answer, of_response=True))
             else:

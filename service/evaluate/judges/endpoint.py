@@ -72,24 +72,22 @@ class Endpoint:
     def _send(self, request: urllib.request.Request) -> Judgement:
         for attempt in range(self.retries + 1):
             try:
-                return read(self._post(request))
+                with self._opener.open(request, timeout=self.timeout) as reply:
+                    content = reply.read(MAX_REPLY + 1)
+                if len(content) > MAX_REPLY:
+                    raise ValueError("the reply is too long")
+                return read(content)
             except urllib.error.HTTPError as error:
                 fault, asked = f"HTTP status {error.code}", pause_of(error.headers)
                 error.close()
                 if error.code not in RETRIED:
                     raise JudgeFault(fault) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
-                fault, asked = type(cause_of(error)).__name__, None
+                reason = getattr(error, "reason", None)  # the exception that urllib has wrapped
+                fault, asked = type(reason if isinstance(reason, Exception) else error).__name__, None
             if attempt < self.retries:
                 time.sleep(asked if asked is not None else random.uniform(0.5, 1.0) * FIRST_PAUSE * 2**attempt)
         raise JudgeFault(f"{fault}, {self.retries + 1} {'try' if self.retries == 0 else 'tries'}")
-
-    def _post(self, request: urllib.request.Request) -> bytes:
-        with self._opener.open(request, timeout=self.timeout) as reply:
-            content: bytes = reply.read(MAX_REPLY + 1)
-        if len(content) > MAX_REPLY:
-            raise ValueError("the reply is too long")
-        return content
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -148,11 +146,6 @@ class TimedSocket(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
-
-
-def cause_of(error: Exception) -> object:
-    reason = getattr(error, "reason", None)
-    return reason if isinstance(reason, Exception) else error
 
 
 def pause_of(headers: Any) -> float | None:

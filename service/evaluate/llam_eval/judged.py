@@ -112,14 +112,7 @@ class LlamEval(Task):
         Metric(
             "score_logprobs", "Σ s·p", "Σ s · p(s) by log-probabilities normalized over the scores.", True, 1.0, 5.0
         ),
-        Metric(
-            "score_logprobs_raw",
-            "Σ s·p raw",
-            "Σ s · p(s) by log-probabilities that are not normalized.",
-            True,
-            0.0,
-            5.0,
-        ),
+        Metric("score_logprobs_raw", "Σ s·p raw", "Σ s · p(s) by log-probabilities that are not normalized.", high=5.0),
         Metric("logprobs_mass", "Mass", "Probability that the first token is a score."),
     )
     failures = FAILURES

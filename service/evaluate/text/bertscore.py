@@ -11,7 +11,7 @@ from pydantic import Field
 from ...errors import InvalidRequest, Issue
 from ...extras import install_command
 from ..optional_dependencies import import_optional, not_installed
-from ..task import Options
+from ..task import LOCAL, Options
 from .embedders import loading_weights
 from .text_pairs import TextPair
 
@@ -27,9 +27,7 @@ class BertScoreOptions(Options):
     """Options of BERTScore's model."""
 
     bertscore_model: str | None = Field(
-        None,
-        description="The model for BERTScore by name (roberta-large) or folder.",
-        json_schema_extra={"local": True},
+        None, description="The model for BERTScore by name (roberta-large) or folder.", json_schema_extra=LOCAL
     )
     bertscore_layer: int | None = Field(
         None,

@@ -17,13 +17,11 @@ from ..optional_dependencies import not_installed
 __all__ = ["PERMUTATIONS", "MinHash", "Shingler", "jaccard", "template_shingles", "without"]
 
 SHINGLE_WORDS = 3
-
 PERMUTATIONS = 128
 MARGIN = 0.1
 """Candidates are looked for at a similarity that is lower by this."""
 
-NEIGHBORS = 8
-
+NEIGHBORS = 8  # texts that each one is compared with in each band
 SAMPLE_TEXTS = 1_000
 TEMPLATE_SHARE = 0.5
 MIN_TEXTS = 10

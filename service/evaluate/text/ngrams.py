@@ -21,7 +21,6 @@ __all__ = ["METHOD_1", "NO_SMOOTHING", "rouge_l", "rouge_n", "rouge_words", "sen
 NO_SMOOTHING = 0.0
 """Without a match of some order, NLTK uses the smallest positive float as its precision: about 1e-154 for BLEU-2."""
 METHOD_1 = 0.1
-
 WORD = re.compile(r"[a-z0-9]+")
 MAX_UNSTEMMED = 3
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...extras import install_command
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Failure, Metric, Notice, Options
+from ..task import LOCAL, Advance, Failure, Metric, Notice, Options
 from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded
 from .meteor import meteor_scorer
 from .ngrams import rouge_l, rouge_n, rouge_words, sentence_bleu
@@ -45,8 +45,7 @@ KEYWORD = ("keyword_precision", "keyword_recall", "keyword_f1")
 ADVANCE_EVERY = 64
 MAX_CACHED_REFERENCES = 32
 """Responses to one reference are mostly adjacent; words take ten times the memory of their text."""
-MAX_CHARACTERS = 1 << 20
-
+MAX_CHARACTERS = 1 << 20  # of the pairs in one call of the kernel: words take ten times as much memory
 MAX_KEYWORDS = 64
 WORD = re.compile(r"\b\w\w+\b")
 EPSILON = 1e-8
@@ -83,7 +82,7 @@ class KeywordOptions(Options):
         None,
         description="For the same: a model of Sentence Transformers by name or folder; the public scripts': "
         "all-MiniLM-L6-v2.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
 
 

@@ -30,7 +30,6 @@ EXTRA = "lexical"
 CACHED_STEMS = 1 << 16
 MAX_CONTEXT = 100
 MAX_STEMMED = 60
-
 SPACES = re.compile(r"\s+")
 
 

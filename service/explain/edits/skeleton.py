@@ -5,26 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from .draft import one_line
 
-__all__ = ["Skeleton", "skeleton_of"]
+__all__ = ["skeleton_of"]
 
 MAX_LINES = 64
-
 MARKER = re.compile(r"^(?:step\s+\d+\s*[:.)-]?|\d+\s*[.):]|[-*•#>]+)\s*", re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-ZÄÖÜ])")
 VERB = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
-class Skeleton(NamedTuple):
-    response: bytes
-    steps: int
-
-
-def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | None]]) -> Skeleton | None:
-    """Write the four sections around a text without tags; None for a text without words, or with too many lines.
+def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | None]]) -> tuple[bytes, int] | None:
+    """Write the four sections around a text without tags, and count its steps; None if no line or too many are steps.
 
     `prose_of` returns for each line the prose of its words if it is a valid step. If no line is one, each line or
     sentence becomes a step whose action is its first word.
@@ -39,7 +32,7 @@ def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | No
     key = b"\n".join(b"Step %d: %b" % (k, body.encode()) for k, (body, _) in enumerate(steps, 1))
     orc = b"\n".join(b"Step %d: %b" % (k, one_line(prose)) for k, (_, prose) in enumerate(steps, 1))
     sections = b"<think></think>\n<key>\n%b\n</key>\n<orc>\n%b\n</orc>\n<note></note>" % (key, orc)
-    return Skeleton(sections, len(steps))
+    return sections, len(steps)
 
 
 def _steps(sentences: Sequence[str]) -> list[tuple[str, str]]:

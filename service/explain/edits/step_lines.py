@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 __all__ = ["FIELDS", "FRAMED", "MAX_LINE", "LineRepair", "line_repairs"]
 
 FIELDS = ("action", "objects", "parameters")
-
-MAX_LINE = 4096
-MAX_REPAIR_CHARACTERS = 1 << 18
-
+MAX_LINE = 4096  # characters of a line that is repaired
+MAX_REPAIR_CHARACTERS = 1 << 18  # of all repairs of a line that are tried
 FRAMED = re.compile(r"step[ \t]+[0-9]+[ \t]*:[ \t]*", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")
 WORD = re.compile(r"[^\W_]")
@@ -25,7 +23,7 @@ QUOTES = str.maketrans("“”„‟″«»", '"' * 7)
 INSERTED = ("]", '"', '"]', "}", ",", ":", "[", "{", "\\")
 ENDINGS = ("}", "]}", '"]}', '"}')
 STRUCTURE = frozenset('"[]{},: \t')
-CONTEXT = 12
+CONTEXT = 12  # characters before an insertion that name its position
 
 
 class Number(str):
