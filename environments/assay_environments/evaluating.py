@@ -1,8 +1,4 @@
-"""The metrics of `assay evaluate` on answers to prepared rows: computed by the service, over all answers together.
-
-Some of the published metrics are not means over answers, such as precision, or the tau over the pairs of steps of all
-records. They are computed from the answers of a whole run.
-"""
+"""The metrics of `assay evaluate` on prepared rows, by the service: some are no means, and need all answers of a run."""
 
 from __future__ import annotations
 

@@ -36,7 +36,6 @@ def score_responses(
 async def score_responses_async(
     rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
-    """Do the same in an event loop."""
     scores = await async_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
     return _scored(scores)
 

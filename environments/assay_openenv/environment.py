@@ -50,7 +50,6 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
         return self._result(row, score)
 
     async def step_async(self, action: AssayAction, timeout_s: float | None = None, **_others: Any) -> AssayObservation:
-        """Do the same in an event loop; the answers of concurrent sessions share requests."""
         row = self._open_row()
         return self._result(row, await score_response_async(row, action.answer, self._config))
 

@@ -60,8 +60,6 @@ def answer_of(renderer: Renderer, action: Action) -> str:
 
 @dataclass(frozen=True)
 class AssayGroupBuilder(EnvGroupBuilder):
-    """A group: environments of one row, whose rewards the cookbook centers."""
-
     row: PreparedRow
     renderer: Renderer
     size: int

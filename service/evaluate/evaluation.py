@@ -1,7 +1,4 @@
-"""The tasks by name, and evaluation of records: metrics per record, aggregated, and by groups.
-
-The module of a task is imported when the task is first requested.
-"""
+"""The tasks by name, each imported when it is first requested, and evaluation of records."""
 
 from __future__ import annotations
 
@@ -220,7 +217,6 @@ def only_requested(task: Task, options: Any, evaluation: Evaluation) -> Evaluati
 
 
 def metric_of(column: str) -> str:
-    """Return the name of the metric of a column: `step_recall` of `step_recall@0.5`."""
     return column.partition("@")[0]
 
 

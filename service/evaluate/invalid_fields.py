@@ -29,7 +29,6 @@ def path_of(location: Sequence[Any]) -> str:
 
 
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:
-    """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
     path: list[Any] = []
     for part in location:
         try:

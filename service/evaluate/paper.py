@@ -42,7 +42,6 @@ class Measured(NamedTuple):
 
 
 def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
-    """Measure every pair; equal references and equal libraries are parsed once."""
     settings = ScoreSettings(think_prefilled=think_prefilled)
     warmup()
     responses = text_column([pair.response for pair in pairs])

@@ -75,7 +75,6 @@ def longest_run_of_marks(text: str) -> int:
 
 
 def is_mark(character: str) -> bool:
-    """Return whether NFKC begins with a combining mark for this character."""
     return not character.isascii() and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
 
 

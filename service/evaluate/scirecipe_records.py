@@ -41,7 +41,6 @@ LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
 PROMPT_FIELDS = ("query", "question", "prompt", "exp_goal", "actions_prompt_tail")
-"""Fields with the prompt, or with its end, which names the library."""
 
 RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
 LIBRARY_SENTENCE = re.compile("only use the following actions:", re.IGNORECASE)
@@ -74,7 +73,6 @@ def level_of(steps: int) -> int:
 
 
 def reference_of(record: Mapping[str, Any]) -> Any:
-    """Return the field `reference`, or else the published record's `key`; None without either."""
     return record["reference"] if "reference" in record else record.get("key")
 
 
@@ -242,7 +240,6 @@ def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterato
 
 
 def actions_of(key: str) -> list[str]:
-    """Return the distinct actions of a key block, trimmed and in lower case; invalid lines have none."""
     actions: dict[str, None] = {}
     for line in key.splitlines():
         form = KEY_LINE.fullmatch(line)

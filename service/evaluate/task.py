@@ -74,8 +74,6 @@ def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
 
 @dataclass(frozen=True)
 class Metric:
-    """One column of the result."""
-
     name: str
     title: str
     description: str
@@ -128,8 +126,6 @@ def mean_of(column: np.ndarray) -> float | None:
 
 
 class Notice(NamedTuple):
-    """A sentence about a result, and what the person who runs the program can do about it."""
-
     text: str
     remedy: str = ""
 
@@ -245,7 +241,6 @@ class Task(ABC):
         return value, ""
 
     def checked(self, values: Mapping[str, Any] | None) -> Any:
-        """Validate options; raises InvalidRequest naming every invalid one as `options.NAME`."""
         names = [USUAL, *(metric.name for metric in self.metrics)]
         try:
             options = self.options.model_validate(dict(values or {}))

@@ -1,7 +1,4 @@
-"""The prediction against the reference: order of actions, anchored pairs and what they share, and the step scale.
-
-The kernels compute anchors, intersections, subsequences and formulas.
-"""
+"""The prediction against the reference, by the kernels: order of actions, pairs and what they share, and the step scale."""
 
 from __future__ import annotations
 

@@ -48,8 +48,15 @@ class EditCandidates:
             (self._shortened, self._sorted, self._dropped_and_added),
             (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
         )
-        every = (self._drops, self._additions, self._moves, self._replacements, self._swaps)
-        remaining = chain.from_iterable(zip_longest(*(family() for family in every)))
+        steps, reference_steps = range(1, self._n + 1), range(1, self._m + 1)
+        every: tuple[Iterator[Candidate | None], ...] = (
+            map(self._drop, steps if self._n > 1 else ()),
+            (self._addition(place, j) for place in range(self._n + 1) for j in reference_steps),
+            (self._move(i, k) for i in steps for k in steps),
+            (self._replacement(i, j) for i in steps for j in reference_steps),  # other contents cannot gain more
+            (self._swap(i, k) for i in steps for k in range(i + 2, self._n + 1)),
+        )
+        remaining = chain.from_iterable(zip_longest(*every))
         yield from chain(*(family() for family in many))
         seen = {self._own}
         for candidate in chain(*(family() for family in likely), remaining):
@@ -189,22 +196,6 @@ class EditCandidates:
             yield self._swap(i, i + 1)
 
     # Every edit of one step.
-
-    def _drops(self) -> Iterator[Candidate]:
-        return map(self._drop, range(1, self._n + 1 if self._n > 1 else 1))
-
-    def _additions(self) -> Iterator[Candidate]:
-        return (self._addition(place, j) for place in range(self._n + 1) for j in range(1, self._m + 1))
-
-    def _moves(self) -> Iterator[Candidate | None]:
-        return (self._move(i, k) for i in range(1, self._n + 1) for k in range(1, self._n + 1))
-
-    def _replacements(self) -> Iterator[Candidate]:
-        """Replace a step by any of the reference: no other action, objects and parameters for it gain more."""
-        return (self._replacement(i, j) for i in range(1, self._n + 1) for j in range(1, self._m + 1))
-
-    def _swaps(self) -> Iterator[Candidate]:
-        return (self._swap(i, k) for i in range(1, self._n + 1) for k in range(i + 2, self._n + 1))
 
     def _drop(self, i: int) -> Candidate:
         return Candidate("drop_step", f"Delete {self._named(i)}", self._own[: i - 1] + self._own[i:], [i])

@@ -26,8 +26,6 @@ MAX_BYTES = 1 << 19  # of a response that is explained
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One response with its reference; `reading` is None for a response over the limit of bytes."""
-
     scorer: Scorer
     response: bytes
     references: References

@@ -34,7 +34,6 @@ def _measure() -> tuple[Scorer, References]:
 
 
 def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
-    """Return the coverage of each key line by the prose step of the same position; None without such a pair."""
     pairs = [
         (k, line, prose)
         for k, (line, prose) in enumerate(zip(reading.lines, reading.prose, strict=False))

@@ -42,12 +42,10 @@ POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
 POWER_WORDS = 4
 POWER_SIGNS = "powers are written with ^ or superscript digits"
 LINKS = ("to", "or", "and", "x")
-"""Words that make two quantities one: ranges, sums and products, about which there are no hints."""
+"""Words of ranges, sums and products, about which there are no hints."""
 
 
 class Quantity(NamedTuple):
-    """A number as it is written, its unit (empty without one), and the unit that it is divided by."""
-
     words: tuple[str, ...]
     text: str
     number: Fraction
@@ -56,7 +54,6 @@ class Quantity(NamedTuple):
 
     @property
     def amount(self) -> tuple[int | str, Fraction, str]:
-        """Return the amount in the smallest unit of its kind: equal for exactly equal quantities."""
         kind, factor = KINDS.get(self.unit, (self.unit, 1))
         return kind, self.number * factor, self.per
 

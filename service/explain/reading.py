@@ -152,7 +152,6 @@ def words_of(phrases: Iterable[Phrase]) -> list[str]:
 
 
 def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
-    """Return the number of complete sections, their spans, and the rows of key and of orc."""
     sections = np.empty((ALL_SECTIONS, 2), np.int64)
     lines = np.empty((len(text.content) // 2 + 2, LINE_COLUMNS), np.int64)
     counts = np.zeros(2, np.int64)

@@ -1,7 +1,4 @@
-"""The edits that would change a reward most: candidates are made, rescored, and ranked by their gain.
-
-A response that fails a gate is repaired instead.
-"""
+"""The edits that would change a reward most: candidates are rescored and ranked; a response that fails is repaired."""
 
 from __future__ import annotations
 

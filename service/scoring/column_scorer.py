@@ -33,25 +33,16 @@ _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
 
 class Columns(NamedTuple):
-    """The rewards of n responses under k configurations."""
+    """The rewards of n responses under k configurations: float64 (k, n), uint8 (k, n), float64 (k, components, n)."""
 
     rewards: np.ndarray
-    """float64 (k, n)."""
     reason_codes: np.ndarray
-    """uint8 (k, n)."""
     measures: np.ndarray
-    """float64 (k, components, n)."""
 
     @classmethod
     def empty(cls, configurations: int, components: int, rows: int) -> Columns:
         shape = configurations, rows
         return cls(np.empty(shape), np.empty(shape, np.uint8), np.empty((configurations, components, rows)))
-
-    def put(self, first: int, part: Columns) -> None:
-        last = first + part.rewards.shape[1]
-        self.rewards[:, first:last] = part.rewards
-        self.reason_codes[:, first:last] = part.reason_codes
-        self.measures[:, :, first:last] = part.measures
 
 
 class ColumnScorer:
@@ -126,7 +117,8 @@ class ColumnScorer:
             rows = last_response - first_response
             part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
             self.fill(part, responses(first_response, last_response), expected, index, 0, rows)
-            columns.put(first_response, part)
+            for column, values in zip(columns, part, strict=True):
+                column[..., first_response:last_response] = values
 
         fill_all(fill, shares, self.threads)
         reader.check()

@@ -55,7 +55,6 @@ def text_column(texts: Sequence[str]) -> TextColumn:
 
 
 def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
-    """Return the rows [first, last) of a column as a view."""
     return TextColumn(column.data, column.offsets[first : last + 1])
 
 

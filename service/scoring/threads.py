@@ -82,10 +82,7 @@ def _drain(fill: Callable[..., None], slices: Iterator[tuple[int, ...]]) -> None
 
 
 class Share(NamedTuple):
-    """The references [first, last) and the responses that point at them, which are contiguous.
-
-    No thread waits until all references are read, and each is used while it is in the CPU's cache.
-    """
+    """The references [first, last) and the responses that point at them, which are contiguous."""
 
     first: int
     last: int

@@ -1,8 +1,4 @@
-"""Calls of functions in pseudocode: as BioPlanner's script finds them, and by Python's grammar.
-
-The script's regular expressions take quadratic time on long words and unclosed brackets; these find the same in linear
-time.
-"""
+"""Calls of functions in pseudocode: as BioPlanner's script finds them, but in linear time, and by Python's grammar."""
 
 from __future__ import annotations
 

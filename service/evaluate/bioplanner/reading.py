@@ -123,7 +123,6 @@ def precision_recall(predicted: Iterable[str], true: Iterable[str]) -> tuple[flo
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean of the values that are not NaN, NaN without any."""
     numbers = [value for value in values if not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else NAN
 

@@ -1,8 +1,4 @@
-"""Extraction of the answer from a response, as the benchmark's public scripts do it: each task a little differently.
-
-All searches are for fixed strings and take linear time; the scripts' lazy regular expressions take quadratic time on a
-response that repeats the opening marker.
-"""
+"""Extraction of the answer from a response, as the benchmark's public scripts do it, but in linear time."""
 
 from __future__ import annotations
 

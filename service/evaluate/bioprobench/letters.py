@@ -1,7 +1,4 @@
-"""The option that a response to PQA chooses, as the SCORE paper's authors read it: by its letter.
-
-Every search takes linear time.
-"""
+"""The option that a response to PQA chooses by its letter, as the SCORE paper's authors read it, in linear time."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ CONFIDENCE = re.compile(r"&\s*+([0-9]++(?:(\.)[0-9]++)?)")
 FIRST_LETTER = re.compile(r"[A-Ea-e]\b")
 ANY_LETTER = re.compile(r"\b[A-Ea-e]\b")
 AFTER_LETTER = re.compile(r"[A-Ea-e]\s?[).：:\-、]?\s?(.+?)\s?(?:&|$)")
-"""Takes a text with one character for each run of whitespace."""
 LETTERED = re.compile(r"[A-E]\)(?: |$)")
 
 
@@ -83,7 +79,8 @@ def choice_of(response: object, options: Mapping[str, str]) -> ChosenOption | st
         return ChosenOption(None, text, confidence, fraction)
     letter = match[0].upper()
     if letter not in options:
-        after = AFTER_LETTER.match(one_space(text))
+        spaced_once = re.sub(r"\s+", lambda run: "\n" if "\n" in run[0] else " ", text)
+        after = AFTER_LETTER.match(spaced_once)
         return ChosenOption(letter, after[1] if after else "", confidence, fraction)
     return ChosenOption(letter, options[letter], confidence, fraction)
 
@@ -97,7 +94,3 @@ def confidence_in(text: str) -> tuple[int, bool]:
 
 def spaced(text: str) -> str:
     return " ".join(text.split())
-
-
-def one_space(text: str) -> str:
-    return re.sub(r"\s+", lambda run: "\n" if "\n" in run[0] else " ", text)

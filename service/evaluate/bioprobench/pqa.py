@@ -31,7 +31,6 @@ __all__ = ["TASK", "PqaAnswer", "answer_of"]
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
 MAX_NUMBER = 4_300
-"""Digits that Python converts to an integer."""
 
 UNREAD = {
     **FAILURES,
@@ -44,8 +43,6 @@ REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
 
 
 class PqaAnswer(NamedTuple):
-    """The answer in a response, and its confidence in percent; of `0.95`, a `fraction`, that is 0."""
-
     text: str
     confidence: int
     fraction: bool

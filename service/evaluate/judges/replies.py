@@ -16,8 +16,6 @@ BEGINNING = b'{"request": "'
 
 
 class Judgement(NamedTuple):
-    """A judge's reply: texts, and the log-probabilities of the first token by its text if requested."""
-
     texts: list[str]
     logprobs: dict[str, float] | None
 

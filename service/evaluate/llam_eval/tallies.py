@@ -25,8 +25,6 @@ def slug(criterion: str) -> str:
 
 
 class CriterionTally:
-    """Values of the judgements of one record, by metric and run; each metric is the mean over the criteria."""
-
     def __init__(self) -> None:
         self.values: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
         self.reason: str | None = NOT_JUDGED

@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 Embedder = Callable[[Sequence[str]], Any]
-"""Takes n texts and returns n vectors of one length, as an array or as lists."""
 EmbedderOption = Literal["hashed_words"] | SkipJsonSchema[Embedder] | None
 
 WITHOUT_WEIGHTS = "embedder = hashed_words needs no weights, but its values are not comparable with published ones"

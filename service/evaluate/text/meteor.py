@@ -115,7 +115,6 @@ def synonyms_by_wordnet() -> Synonyms:
 
 
 def roots() -> Iterator[Any]:
-    """Yield where WordNet may be, in order: NLTK's data, unpacked or not, then system packages."""
     data = import_optional("nltk.data", "lexical", "METEOR")
     for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
         try:

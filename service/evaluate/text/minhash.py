@@ -25,7 +25,6 @@ NEIGHBORS = 8  # texts that each one is compared with in each band
 SAMPLE_TEXTS = 1_000
 TEMPLATE_SHARE = 0.5
 MIN_TEXTS = 10
-"""A shingle that so many texts of a sample have is part of a template, and ignored."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 

@@ -10,8 +10,6 @@ __all__ = ["Draft", "DraftStep", "StepPool", "one_line"]
 
 
 class DraftStep(NamedTuple):
-    """A key step's object as JSON, and its prose."""
-
     body: bytes
     prose: bytes
 

@@ -1,7 +1,4 @@
-"""Repairs of one line of <key> that is not a valid step: its frame, its JSON, or its fields.
-
-Repairs are guesses: the caller checks which of them are valid.
-"""
+"""Repairs of one line of <key> that is not a valid step: guesses, of which the caller checks which are valid."""
 
 from __future__ import annotations
 
