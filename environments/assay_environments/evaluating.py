@@ -1,4 +1,4 @@
-"""The metrics of `assay evaluate` on prepared rows, by the service: some are no means, and need all answers of a run."""
+"""The metrics of `assay evaluate` on prepared rows: some are no means, so the service computes them over all rows."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def bleu_metric(tokens: str = "13a") -> Any:
 
 
 def fill_bleu(texts: TextPairs, metric: Any) -> np.ndarray:
-    """Fill `bleu_1` to `bleu_4` and their mean; return the counts, int64 (n, 10): lengths, matches, n-grams by order."""
+    """Fill `bleu_1` to `bleu_4` and their mean; return the counts, int64 (n, 10): lengths, matches and n-grams."""
     columns = texts.columns
     counts = np.zeros((len(columns["bleu_avg"]), 2 + 2 * ORDERS), np.int64)
     for row, reference, generated in texts:

@@ -1,4 +1,4 @@
-"""The prediction against the reference, by the kernels: order of actions, pairs and what they share, and the step scale."""
+"""The prediction against the reference, by the kernels: order of actions, pairs, what they share, and step scale."""
 
 from __future__ import annotations
 

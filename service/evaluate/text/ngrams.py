@@ -1,6 +1,6 @@
 """BLEU (Papineni et al. 2002) as NLTK computes it, and ROUGE (Lin 2004) as the package rouge-score does, with stems.
 
-NLTK takes twice the time for the same values, and a kernel finds the longest common subsequences of all records.
+NLTK is slower; a kernel computes the longest common subsequences of all records at once.
 """
 
 from __future__ import annotations
