@@ -1,8 +1,4 @@
-"""The metrics of `assay evaluate` on answers to prepared rows: computed by the service, over all answers together.
-
-Some of the published metrics are not means over answers, such as precision, or the tau over the pairs of steps of all
-records. They are computed from the answers of a whole run.
-"""
+"""The metrics of `assay evaluate` on prepared rows: some are no means, so the service computes them over all rows."""
 
 from __future__ import annotations
 
@@ -24,18 +20,15 @@ METRICS = {
     "bioprobench.ord": ("exact_match", "kendall_tau", "kendall_tau_macro", "failed", "exact_match_over_all"),
     "bioprobench.err": ("accuracy", "precision", "recall", "f1", "failed", "accuracy_over_all"),
 }
-"""The metrics of each task that is evaluated, with the names and definitions of `assay evaluate`."""
 
 
 def record_of(row: PreparedRow, response: str) -> bytes:
-    """Return the record of a response for `evaluate`, as JSON."""
     if row.task == SCORE:
         return dumps({"reference": row.reference, "response": response})
     return dumps({**_benchmark_record(row), "generated_response": response})
 
 
 def _benchmark_record(row: PreparedRow) -> dict[str, Any]:
-    """Return a reference as a record: short references are the answer itself."""
     try:
         record = json.loads(row.reference)
     except ValueError:
@@ -48,10 +41,7 @@ def _benchmark_record(row: PreparedRow) -> dict[str, Any]:
 
 
 def evaluate(task: str, records: Sequence[bytes]) -> dict[str, Any]:
-    """Return the service's evaluation of records of one task: `aggregate` and `per_record`, a value each or None.
-
-    The metrics are in `METRICS`. Options that the client's settings have for the task apply. Raises AssayError.
-    """
+    """Return the service's evaluation of records of one task: `aggregate` and `per_record`, a value each or None."""
     client = sync_client()
     options = json.loads(client.settings.merged(None, task))
     if task == SCORE:  # settings of the reward: one is an option of the evaluation too

@@ -16,14 +16,9 @@ from .scoring import Scored
 __all__ = ["explanation"]
 
 _reasons: WeakKeyDictionary[AsyncClient, dict[str, dict[str, str]]] = WeakKeyDictionary()
-"""Sentences of reasons by client and task: a service's do not change."""
 
 
 async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
-    """Return why a response has its score: the gate that it fails, or what each part costs.
-
-    For tasks other than SCORE, it is the reason and the components. Raises AssayError.
-    """
     client = async_client()
     if row.task == SCORE:
         try:

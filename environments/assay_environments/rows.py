@@ -15,20 +15,16 @@ ROWS_VARIABLE = "ASSAY_ROWS"
 """Environment variable with the path of the rows, where a framework passes none."""
 
 COLUMNS = ("group", "level", "type", "split")
-"""Columns of a row besides its prompt, reference, task and id."""
 
 
 @dataclass(frozen=True)
 class PreparedRow:
-    """One prompt with what its answers are compared with."""
-
     prompt: list[dict[str, str]]
     reference: str
     """Key lines for SCORE, else the record of the task as JSON."""
     task: str = "score"
     id: str = ""
     columns: dict[str, Any] = field(default_factory=dict)
-    """COLUMNS, as far as the row has them."""
 
 
 def read_rows(
@@ -80,7 +76,6 @@ def _file_of(path: Path, split: str) -> Path:
 
 
 def _text(row: PreparedRow, name: str) -> str:
-    """Return a value as text: frameworks may pass a level as a number."""
     return row.task if name == "task" else str(row.columns.get(name))
 
 

@@ -19,7 +19,7 @@ from .rows import PreparedRow
 __all__ = ["Scored", "metrics_of", "score_response_async", "score_responses", "score_responses_async"]
 
 Scored = Score
-"""The client's score of one response; the functions here leave it the components that its task has."""
+"""The client's score of one response, with only the components that its task has."""
 
 Config = Mapping[str, Any]
 """Settings of the reward that override the client's: SCORE's by name, another task's under its name."""
@@ -36,7 +36,6 @@ def score_responses(
 async def score_responses_async(
     rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
-    """Do the same in an event loop."""
     scores = await async_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
     return _scored(scores)
 
@@ -67,9 +66,5 @@ def _with_own_components(score: Score) -> Scored:
 
 
 def metrics_of(score: Scored) -> dict[str, float]:
-    """Return the components of the row's task by the names that they have in training logs, and two shares.
-
-    These are whether the response passes, and whether it is readable: its reason is `ok`.
-    """
     shares = {"score_passed": score.passed, "score_readable": float(score.reason == "ok")}
     return shares | {f"score_{name}": value for name, value in score.components.items()}

@@ -12,16 +12,13 @@ from assay_client.adapters.common import completion_text
 __all__ = ["answer_of"]
 
 THINK = "think"
-"""Inspect's mark of reasoning that the model wrote between <think> and </think>."""
-
 ATTACHMENT = "attachment://"
 
 
 def answer_of(state: TaskState) -> str:
     """Return the text of a sample's answer, with its thoughts between <think> and </think>.
 
-    Inspect takes a <think> block out of an answer wherever it is, but its place matters to SCORE: then it is the text
-    of the model's reply. Raises ValueError if Inspect does not have the reply.
+    Inspect takes a <think> block out of an answer, but its place matters to SCORE: then the model's reply is the text.
     """
     content = state.output.message.content if state.output.choices else ""
     thoughts = [] if isinstance(content, str) else [part for part in content if isinstance(part, ContentReasoning)]
@@ -32,7 +29,6 @@ def answer_of(state: TaskState) -> str:
 
 
 def reply_text() -> str:
-    """Return the text of the last reply of OpenAI's form in the sample's transcript."""
     record = transcript()
     for event in reversed(record.events):
         if isinstance(event, ModelEvent):

@@ -15,12 +15,8 @@ from .scorer import assay, components, evaluation, passed
 __all__ = ["bioprobench_err", "bioprobench_ord", "bioprobench_pqa", "mixed", "protocols"]
 
 MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-
 GROUPS = ("task", "type", "level")
-"""Columns by whose values the mean reward is reported too, if they have more than one."""
-
 UNKNOWN = "unknown"
-"""The group of rows without a value, as in `assay evaluate`."""
 
 
 @task

@@ -15,12 +15,10 @@ from assay_environments.evaluating import METRICS, evaluate, record_of
 __all__ = ["MetricValue", "dataset", "evaluated", "process_results"]
 
 PROMPTS = (["user"], ["system", "user"])
-"""Roles of the messages that the harness can send: a task has a description, the system message, and a text."""
+"""Roles of the messages that the harness can send."""
 
 
 class MetricValue(float):
-    """A metric of one answer, NaN if it has none, with the record for the metric over all answers."""
-
     metric: str
     task: str
     record: bytes
@@ -29,15 +27,11 @@ class MetricValue(float):
 def dataset(
     rows: str | None = None, split: str = "test", where: Mapping[str, object] | None = None, **_others: Any
 ) -> dict[str, Dataset]:
-    """Return the rows of a task; raises what `read_rows` does, and ValueError naming a row that cannot be sent.
-
-    rows, split: may come from `--metadata`, which holds other things too. where: from the task's file.
-    """
+    """Return the rows of a task; `rows` and `split` may come from `--metadata`, which holds other things too."""
     return {"test": Dataset.from_list([document_of(row) for row in read_rows(rows, split, **(where or {}))])}
 
 
 def document_of(row: PreparedRow) -> dict[str, str]:
-    """Return the document of a row; raises ValueError naming the row if the harness cannot send its messages."""
     roles = [message["role"] for message in row.prompt]
     if roles not in PROMPTS:
         detail = "the harness sends one user message, and at most a system message before it"
@@ -53,7 +47,6 @@ def document_of(row: PreparedRow) -> dict[str, str]:
 
 
 def process_results(document: Mapping[str, str], results: Sequence[str]) -> dict[str, float]:
-    """Return reward and metrics of the answer to a document; raises AssayError if the service gives none."""
     row = PreparedRow([], document["reference"], document["task"], document["id"])
     (response,) = results
     (scored,) = score_responses([row], [response])
@@ -73,13 +66,11 @@ def measured(row: PreparedRow, response: str) -> dict[str, float]:
 
 
 def evaluated(values: Sequence[MetricValue]) -> float:
-    """Return the metric over all answers, as `assay evaluate` computes it; NaN if it has no value."""
     value = aggregate_of(values[0].task, tuple(measurement.record for measurement in values))[values[0].metric]
     return float("nan") if value is None else float(value)
 
 
 @lru_cache(maxsize=1)
 def aggregate_of(task: str, records: tuple[bytes, ...]) -> dict[str, float | None]:
-    """Return all metrics of these records, which the metrics of a task ask for one by one."""
     aggregate: dict[str, float | None] = evaluate(task, records)["aggregate"]
     return aggregate

@@ -19,11 +19,7 @@ __all__ = ["AssayEnvironment"]
 
 
 class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
-    """Gives the prompt of a row and scores the answer with the service.
-
-    rows: at least one. config: settings of the reward. Sessions share the process's client, so
-    that their concurrent answers share requests.
-    """
+    """Gives the prompt of a row and scores the answer; concurrent sessions share requests."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -48,22 +44,17 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
         return self._observation(self._row)
 
     def step(self, action: AssayAction, timeout_s: float | None = None, **_others: Any) -> AssayObservation:
-        """Return the answer's reward, with `done`; raise AssayError, which is never a reward, if it has none.
-
-        Raises RuntimeError without a prompt: before `reset`, and after an answer.
-        """
+        """Return the answer's reward, with `done`; raise AssayError, which is never a reward, if it has none."""
         row = self._open_row()
         (score,) = score_responses([row], [action.answer], self._config)
         return self._result(row, score)
 
     async def step_async(self, action: AssayAction, timeout_s: float | None = None, **_others: Any) -> AssayObservation:
-        """Do the same in an event loop; the answers of concurrent sessions share requests."""
         row = self._open_row()
         return self._result(row, await score_response_async(row, action.answer, self._config))
 
     @property
     def state(self) -> State:
-        """Return the episode's name and whether it has its answer (`step_count`)."""
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:

@@ -29,7 +29,6 @@ def new_app(rows: str | None = None, split: str = "train", sessions: int = 256, 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the server until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m assay_openenv", description="Serve prepared rows with OpenEnv.")
     parser.add_argument("rows", nargs="?", help="file or folder that `assay prepare` wrote (default: ASSAY_ROWS)")
     parser.add_argument("--split", default="train", help="which file of the folder (default: train)")

@@ -22,14 +22,11 @@ __all__ = ["AssayDataset", "AssayDatasetBuilder"]
 
 
 class AssayDataset(RLDataset):
-    """Groups in batches of `batch_size`; the last may be smaller."""
-
     def __init__(self, groups: Sequence[AssayGroupBuilder], batch_size: int) -> None:
         self.groups = groups
         self.batch_size = batch_size
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        """Return the groups of one batch; raise IndexError if there is no such batch."""
         return self.groups[range(len(self.groups))[:: self.batch_size][index] :][: self.batch_size]
 
     def __len__(self) -> int:
@@ -49,13 +46,10 @@ class AssayDatasetBuilder(RLDatasetBuilder):
     split: str = "train"
     test_split: str = "test"
     where: dict[str, str] = chz.field(default_factory=dict)
-    """Values that columns of the rows must have: task, type, level, group."""
     config: dict[str, Any] = chz.field(default_factory=dict)
     seed: int = 0
-    """Seed of the order of the rows to train on."""
 
     async def __call__(self) -> tuple[AssayDataset, AssayDataset | None]:
-        """Return the data sets; raise as `read_rows` does."""
         train = self._groups(self.split, self.group_size)
         random.Random(self.seed).shuffle(train)
         is_folder = Path(self.path or os.environ[ROWS_VARIABLE]).is_dir()

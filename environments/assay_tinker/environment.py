@@ -19,11 +19,7 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 class AssayEnv(Env):
-    """Gives the prompt of a row and scores the answer; it ends after one step.
-
-    row: the prompt and what answers are compared with. renderer: writes prompts as tokens and reads answers. config:
-    settings of the reward.
-    """
+    """Gives the prompt of a row and scores the answer; it ends after one step."""
 
     def __init__(self, row: PreparedRow, renderer: Renderer, config: dict[str, Any] | None = None) -> None:
         self.row = row
@@ -31,15 +27,10 @@ class AssayEnv(Env):
         self.config = config
 
     async def initial_observation(self) -> tuple[Observation, StopCondition]:
-        """Return the prompt, and where its answer ends."""
         return self.renderer.build_generation_prompt(self.row.prompt), self.renderer.get_stop_sequences()
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
-        """Return the answer's reward; raise AssayError, which is never a reward, if it has none.
-
-        Environments that are scored at the same time share requests. A row has only the metrics of its task, so that
-        their means are over the rows of that task.
-        """
+        """Return the answer's reward and the metrics of its task; raise AssayError, which is never a reward."""
         score = await score_response_async(self.row, answer_of(self.renderer, action), self.config)
         return StepResult(
             reward=score.reward,
@@ -52,11 +43,7 @@ class AssayEnv(Env):
 
 
 def answer_of(renderer: Renderer, action: Action) -> str:
-    """Return the text of an answer, with its thoughts between <think> and </think>.
-
-    Renderers take thoughts out of the text, but their place matters to SCORE: if the model wrote them with these tags,
-    or the prompt ends with the first of them, it is the text of the tokens.
-    """
+    """Return the text of an answer with its thoughts, whose place matters to SCORE: renderers take them out."""
     message, _ = renderer.parse_response(action)
     content = message["content"]
     if isinstance(content, str):
@@ -73,8 +60,6 @@ def answer_of(renderer: Renderer, action: Action) -> str:
 
 @dataclass(frozen=True)
 class AssayGroupBuilder(EnvGroupBuilder):
-    """A group: environments of one row, whose rewards the cookbook centers."""
-
     row: PreparedRow
     renderer: Renderer
     size: int
@@ -84,5 +69,4 @@ class AssayGroupBuilder(EnvGroupBuilder):
         return [AssayEnv(self.row, self.renderer, self.config) for _ in range(self.size)]
 
     def logging_tags(self) -> list[str]:
-        """Return the task, so that the cookbook reports every metric by task too."""
         return [self.row.task]

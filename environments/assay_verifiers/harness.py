@@ -35,7 +35,6 @@ class AssayHarness(vf.Harness[AssayHarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Send the prompt to `endpoint`, where verifiers records the reply; the time limit is the rollout's."""
         system, prompt = self.resolve_prompt(data)
         messages: list[Any] = [] if system is None else [{"role": "system", "content": system}]
         if isinstance(prompt, str):

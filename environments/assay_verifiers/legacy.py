@@ -17,7 +17,7 @@ from assay_environments import PreparedRow, metrics_of, read_rows, score_respons
 __all__ = ["AssayRubric", "single_turn_environment"]
 
 NO_REWARD = float("nan")
-"""Reward of a rollout without a response: verifiers asks for a number, and any other would enter its averages."""
+"""Verifiers asks for a number, and any other would enter its averages."""
 
 
 class AssayRubric(Rubric):
@@ -32,18 +32,13 @@ class AssayRubric(Rubric):
 
     @property
     def has_group_rewards(self) -> bool:
-        """Ask for whole groups."""
         return True
 
     async def score_rollout(self, state: Any) -> None:
         await self.score_group([state])
 
     async def score_group(self, states: list[Any]) -> None:
-        """Write reward, metrics, advantage and reason into the states; raise AssayError, which ends the run.
-
-        A rollout without a response, for example because the model's server failed, is not scored: it has an error, and
-        the reward NaN.
-        """
+        """Write reward, metrics, advantage and reason into the states; the reward is NaN without a response."""
         answered = [state for state in states if has_response(state)]
         rows = [row_of(state) for state in answered]
         scores = await score_responses_async(rows, list(map(response_of, answered)), self.config) if rows else []
@@ -58,7 +53,6 @@ class AssayRubric(Rubric):
 
 
 def has_response(state: Any) -> bool:
-    """Return whether the rollout has a response; without one it gets an error, unless it has one already."""
     if state.get("error") is None and not state.get("trajectory"):
         state["error"] = Error("the rollout ended without a response, which cannot be scored")
     return state.get("error") is None
@@ -83,7 +77,6 @@ def record(state: Any, reward: float, advantage: float, metrics: dict[str, float
 
 
 def dataset_of(rows: Sequence[PreparedRow]) -> Dataset:
-    """Return the columns that verifiers reads; `info` is JSON, because rows differ in their columns."""
     about = [{"assay": {"id": row.id, "task": row.task, **row.columns}} for row in rows]
     return Dataset.from_dict(
         {
@@ -101,7 +94,6 @@ def single_turn_environment(
     where: dict[str, str] | None,
     config: dict[str, Any] | None,
 ) -> SingleTurnEnv:
-    """Return the environment; each split is read when it is asked for. See `load_environment`."""
     return SingleTurnEnv(
         dataset=lambda: dataset_of(read_rows(path, split, **(where or {}))),
         eval_dataset=lambda: dataset_of(read_rows(path, eval_split, **(where or {}))),

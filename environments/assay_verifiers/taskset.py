@@ -34,10 +34,6 @@ class AssayTask(vf.Task[AssayData, vf.State, AssayTaskConfig]):
 
     @vf.reward
     async def assay(self, trace: vf.Trace) -> float:
-        """Return the reward of the last reply, and record its components and reason; errors are the rollout's.
-
-        Concurrent rollouts share requests: this API scores each rollout by itself.
-        """
         if not trace.assistant_messages:
             raise ValueError("the rollout ended without a reply, which cannot be scored")
         response = completion_text(trace.assistant_messages[-1].model_dump())
@@ -64,17 +60,12 @@ class AssayTaskset(vf.Taskset[AssayTask, AssayConfig]):
     """The rows of a file or a split."""
 
     def load(self) -> Iterator[AssayTask]:
-        """Yield a task for each row; raise as `read_rows` does."""
         for row in read_rows(self.config.path, self.config.split, **self.config.where):
             yield AssayTask(data_of(row), self.config.task)
 
 
 def data_of(row: PreparedRow) -> AssayData:
-    """Return the data of a row.
-
-    The system prompt is apart, where `--env.taskset.system-prompt` replaces it, and a single message of the user is
-    text, which every harness accepts.
-    """
+    """Return the data of a row, with the system prompt apart, where `--env.taskset.system-prompt` replaces it."""
     has_system = bool(row.prompt) and row.prompt[0]["role"] == "system"
     messages = row.prompt[has_system:]
     is_text = len(messages) == 1 and messages[0]["role"] == "user"

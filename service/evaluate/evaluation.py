@@ -1,7 +1,4 @@
-"""The tasks by name, and evaluation of records: metrics per record, aggregated, and by groups.
-
-The module of a task is imported when the task is first requested.
-"""
+"""The tasks by name, each imported when it is first requested, and evaluation of records."""
 
 from __future__ import annotations
 
@@ -46,47 +43,22 @@ TASKS = {
     "bioplanner": ".bioplanner.pseudocode",
     "llam_eval": ".llam_eval.judged",
 }
-"""Name of a task to the module with its `TASK`, in the order of listings."""
 
 NUMBER = re.compile(r"[0-9]{1,15}")
-
 MAX_LISTED = 100
-
 UNKNOWN = "unknown"
-"""The group of records without the field."""
 
 Aggregate = dict[str, Any]
-"""`count`, and every metric's value or None."""
 
 
 @dataclass(kw_only=True)
 class Result:
     """The result of an evaluation of n records.
 
-    Attributes
-    ----------
-    task : str
-        Name of the task.
-    signature : str
-        Task, options and versions of the libraries that affect the values, in one line.
-    per_record : dict of str to ndarray of float64, shape (n,)
-        Columns by metric, NaN if a record has no value.
-    aggregate : dict
-        `count`, and the value of every metric or None.
-    by : dict of str to dict of str to dict
-        An aggregate for each value, as text, of each field.
-    failed : list of Failure
-        In the order of the records.
-    unavailable : dict of str to str
-        Metrics that could not be computed, each with what to install or set.
-    warnings : list of str
-        Sentences on what makes the values mean less than they seem to.
-    groups : dict of str to list of str
-        The value, as text, of each record, by field.
-    counts : dict of str to int
-        Number of records in each value of `aggregate` that covers fewer than `count`.
-    counts_by : dict of str to dict of str to dict
-        The same for `by`.
+    per_record: float64 (n,) by metric, NaN if a record has no value. aggregate: `count`, and the value of every metric
+    or None. by: an aggregate for each value, as text, of each field. unavailable: metrics that could not be computed,
+    each with what to install or set. groups: the value, as text, of each record, by field. counts, counts_by: number of
+    records in each value of `aggregate` and `by` that covers fewer than `count`.
     """
 
     task: str
@@ -188,7 +160,7 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
 def evaluate_checked(
     task: Task, records: Records, options: Any, advance: Advance = ignore_progress, remedies: bool = True
 ) -> Result:
-    """Evaluate valid records with valid options; raises NotInstalled if no requested metric can be computed.
+    """Evaluate valid records; raises NotInstalled if no requested metric can be computed.
 
     remedies: whether sentences say what the person who runs the program can do.
     """
@@ -245,12 +217,10 @@ def only_requested(task: Task, options: Any, evaluation: Evaluation) -> Evaluati
 
 
 def metric_of(column: str) -> str:
-    """Return the name of the metric of a column: `step_recall` of `step_recall@0.5`."""
     return column.partition("@")[0]
 
 
 def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[Notice]:
-    """Return a warning for each field to group by that no record has and the task does not derive."""
     notices = []
     for field in by if records else ():
         if field not in task.derived_fields and all(record.get(field) is None for record in records):
@@ -261,10 +231,7 @@ def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[Noti
 
 
 def summary_of(evaluation: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:
-    """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
-
-    A value of several columns covers as many as the column with the fewest.
-    """
+    """Return `count` and the value of every metric over int64 `rows`, and how many records cover the smaller ones."""
     values: Aggregate = {"count": len(rows)}
     values |= {name: mean_of(column[rows]) for name, column in evaluation.columns.items()}
     values |= evaluation.corpus(rows) if evaluation.corpus else {}
@@ -277,7 +244,6 @@ def summary_of(evaluation: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dic
 
 
 def values_of(evaluation: Evaluation, records: Records, field: str) -> list[str]:
-    """Return the value of `field` of every record as text; a missing one is what the task derives, if anything."""
     derived = evaluation.derived.get(field)
     values = []
     for row, record in enumerate(records):
@@ -294,19 +260,16 @@ def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def in_order(task: Task, field: str, values: Iterable[str]) -> list[str]:
-    """Return the values of a field in the order of tables: values in the paper's tables first, then by number."""
     printed = {value: place for place, value in enumerate(task.printed_order.get(field, ()))}
     return sorted(values, key=lambda value: (printed.get(value, len(printed)), by_number(value)))
 
 
 def by_number(value: str) -> tuple[float, str]:
-    """Return the key by which values are sorted: those that begin with a number first, 6-8 before 12+."""
     number = NUMBER.match(value)
     return (int(number[0]) if number else math.inf), value
 
 
 def text_of(value: Any) -> str:
-    """Return a value as the name of a group: text unchanged, true and 2.0 as JSON writes them."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):

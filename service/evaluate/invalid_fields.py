@@ -11,8 +11,7 @@ from ..settings import setting_detail
 
 __all__ = ["inside", "invalid_fields", "path_of"]
 
-MAX_NAME = 100
-"""Characters of an unknown name that an error repeats."""
+MAX_NAME = 100  # characters of an unknown name that an error repeats
 
 
 def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
@@ -30,7 +29,6 @@ def path_of(location: Sequence[Any]) -> str:
 
 
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:
-    """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
     path: list[Any] = []
     for part in location:
         try:

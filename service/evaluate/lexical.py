@@ -33,7 +33,6 @@ from .text.word_tokens import NltkRules
 __all__ = ["TASK", "BertScore"]
 
 BertScore = Callable[[list[str], list[str]], Any]
-"""Given n responses and n references, n values."""
 
 ORDERS = 4
 BLEU = tuple(f"bleu_{n}" for n in range(1, ORDERS + 1))
@@ -164,7 +163,6 @@ class Lexical(Task):
         return record if record is not None and "reference" in record else None
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record, as an object or its JSON text, or the text itself."""
         record, wrong = super().reference(value)
         if record is not None and len(record["reference"]) > MAX_LENGTH:
             return None, f"it has more than {MAX_LENGTH:,} characters"
@@ -172,7 +170,7 @@ class Lexical(Task):
 
 
 def section_of(text: str, section: str | None) -> str:
-    """Return the text between the first opening tag and the next closing one; the whole text without them."""
+    """Return the text between the section's tags; the whole text without them."""
     if section is None:
         return text
     opening = re.search(f"<{section}>", text, re.IGNORECASE)
@@ -186,10 +184,7 @@ def bleu_metric(tokens: str = "13a") -> Any:
 
 
 def fill_bleu(texts: TextPairs, metric: Any) -> np.ndarray:
-    """Fill `bleu_1` to `bleu_4` from the counts of order 4, and their mean.
-
-    Return the counts, int64 (n, 10): lengths of both texts, matches by order, and n-grams by order.
-    """
+    """Fill `bleu_1` to `bleu_4` and their mean; return the counts, int64 (n, 10): lengths, matches and n-grams."""
     columns = texts.columns
     counts = np.zeros((len(columns["bleu_avg"]), 2 + 2 * ORDERS), np.int64)
     for row, reference, generated in texts:
@@ -202,7 +197,6 @@ def fill_bleu(texts: TextPairs, metric: Any) -> np.ndarray:
 
 
 def bleu_of(metric: Any, counts: np.ndarray, order: int = ORDERS, of_sentence: bool = False) -> float:
-    """Return BLEU from 0 to 1 of a row of counts, or of a sum of rows as one text."""
     ours, theirs, *by_order = counts.tolist()
     score = metric.compute_bleu(
         correct=by_order[:order],
@@ -217,7 +211,6 @@ def bleu_of(metric: Any, counts: np.ndarray, order: int = ORDERS, of_sentence: b
 
 
 def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[TextPair]], np.ndarray]:
-    """Return the function that computes BERTScore's F1 of each pair; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
         return partial(values_of, options.bertscore)
     model = bertscore_model(options)
@@ -225,7 +218,6 @@ def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[TextPair]], np.n
 
 
 def values_of(bertscore: BertScore, pairs: Sequence[TextPair]) -> np.ndarray:
-    """Return BERTScore of each pair, float64 (n,); raises InvalidRequest if a value is missing or not finite."""
     values = np.asarray(bertscore([pair.generated for pair in pairs], [pair.reference for pair in pairs]), np.float64)
     if values.shape != (len(pairs),) or not np.isfinite(values).all():
         raise InvalidRequest([Issue("options.bertscore", "bad_values", "must give one finite value for each text")])

@@ -17,15 +17,11 @@ T = TypeVar("T")
 
 
 def not_installed(path: str, detail: str, remedy: str = "") -> NotInstalled:
-    """Return the error of a missing dependency; `remedy` says what to install or set."""
     return NotInstalled([Issue(path, "not_installed", detail)], [remedy])
 
 
 def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
-    """Import `module`; if it is not installed, raises NotInstalled with the command that installs it.
-
-    purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: the option that asked for it.
-    """
+    """Import `module`; raises NotInstalled at `path`, whose sentence begins with `purpose`, if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -35,19 +31,14 @@ def import_optional(module: str, extra: str, purpose: str, path: str = "task") -
 
 
 class OptionalDependencies:
-    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs.
-
-    mean: a metric that is the mean of others, `parts`, which are wanted where it is.
-    """
+    """Loads the dependencies of the wanted metrics; `parts` are wanted where their `mean` is."""
 
     def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
         self.requested = {metric.name for metric in task.requested(options)}
         self.requested.update(parts if mean in self.requested else ())
         self.unavailable: dict[str, Notice] = {}
-        """Metrics that cannot be computed, each with what is missing: for `Evaluation.unavailable`."""
 
     def wants(self, *metrics: str) -> bool:
-        """Return whether one of these metrics is wanted and not yet unavailable."""
         return any(name in self.requested and name not in self.unavailable for name in metrics)
 
     def load(self, load: Callable[[], T], *metrics: str) -> T | None:

@@ -25,36 +25,30 @@ __all__ = ["Measured", "ProtocolPair", "measure"]
 
 NO_LIBRARY = -1
 MAX_LIBRARY = 1 << 40
-"""Limit of a library's actions and bytes: none."""
 
 
 class ProtocolPair(NamedTuple):
-    """One response with its reference."""
-
     response: str
     reference: str | Mapping[str, Any]
     library: tuple[str, ...] | None
-    """The actions that the response may use; None if the record has no library."""
 
 
 class Measured(NamedTuple):
-    """Measures of n pairs, by either profile."""
+    """Measures of n pairs: rows of `MEASURES` by name, float64 (n,), and steps of references, int64 (n,)."""
 
     columns: dict[str, np.ndarray]
-    """Rows of `kernels.protocol_metrics.MEASURES` by name, float64 (n,); arbitrary for invalid references."""
     reference_steps: np.ndarray
-    """int64 (n,): steps of the reference, 0 if it is invalid."""
     invalid: dict[int, str]
-    """The pairs whose reference is invalid, with the reason."""
 
 
 def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
-    """Measure every pair; equal references and equal libraries are parsed once."""
     settings = ScoreSettings(think_prefilled=think_prefilled)
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
-    references, reasons = read_references(entries, settings)
+    column, malformed = references_as_column(entries)
+    references, issues = parse_valid_references(column, settings.max_steps)
+    reasons = {row_of(issue): issue.reason for issue in (*issues, *malformed)}
     library_index, libraries = read_libraries([pair.library for pair in pairs])
     rows = len(pairs)
     statuses, measures = np.zeros(rows, np.uint8), np.zeros((len(MEASURES), rows))
@@ -82,15 +76,6 @@ def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray,
         if index[row] == len(entries):
             entries.append(reference)
     return frozen(index, np.int64), entries
-
-
-def read_references(
-    entries: Sequence[str | Mapping[str, Any]], settings: ScoreSettings
-) -> tuple[References, dict[int, str]]:
-    """Parse the references; return them, and the reasons of the invalid ones by number."""
-    column, malformed = references_as_column(entries)
-    references, issues = parse_valid_references(column, settings.max_steps)
-    return references, {row_of(issue): issue.reason for issue in (*issues, *malformed)}
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:

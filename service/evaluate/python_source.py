@@ -21,14 +21,10 @@ from typing import Any
 
 __all__ = ["MAX_BRACES", "MAX_MARKS", "MAX_NAMES", "MAX_TOKENS", "Unreadable", "depth", "parse_python"]
 
-MAX_TOKENS = 131_072
-"""Words and signs of a text: the parser takes up to 3.5 KB of memory for each."""
-MAX_BRACES = 2_000
-"""Opening braces in a text with an f-string, so that it has at most as many fields."""
-MAX_NAMES = 100
-"""Names in one dotted name, in a text with an import."""
+MAX_TOKENS = 131_072  # the parser takes up to 3.5 KB of memory for each
+MAX_BRACES = 2_000  # in a text with an f-string, so that it has at most as many fields
+MAX_NAMES = 100  # in one dotted name, in a text with an import
 MAX_MARKS = 100
-
 BRACKET = re.compile(r"[][(){}]")
 TOKEN = re.compile(r"[\w\u0080-\U0010ffff]++|[^\w\s]")
 F_STRING = re.compile(r"""[fF][rR]?["']|[rR][fF]["']""")
@@ -46,13 +42,9 @@ class Unreadable(ValueError):
 
 
 def parse_python(text: str, max_length: int, max_depth: int, mode: str = "exec") -> Any:
-    """Return the tree of a text, `ast.Module` or with mode "eval" `ast.Expression`.
+    """Return the tree of a text; raises Unreadable with `too_large` beyond the limits, or with `syntax_error`.
 
-    Raises Unreadable with `too_large` if it exceeds the limits, or with `syntax_error`.
-
-    The limits bound the time, the memory and the C stack that the parser takes. Within them it may still reach its own
-    limit of recursion (a long run of signs), which it reports as RecursionError or MemoryError; that is a
-    `syntax_error` too.
+    Within them the parser may still reach its limit of recursion, which is a `syntax_error` too.
     """
     if len(text) > max_length or depth(text) > max_depth or is_costly(text):
         raise Unreadable("too_large")
@@ -65,7 +57,6 @@ def parse_python(text: str, max_length: int, max_depth: int, mode: str = "exec")
 
 
 def is_costly(text: str) -> bool:
-    """Return whether a text exceeds one of the module's limits; takes linear time."""
     return (
         (len(text) > MAX_TOKENS and sum(1 for _ in TOKEN.finditer(text)) > MAX_TOKENS)
         or (text.count("{") > MAX_BRACES and F_STRING.search(text) is not None)
@@ -75,18 +66,15 @@ def is_costly(text: str) -> bool:
 
 
 def longest_name(text: str) -> int:
-    """Return the number of names in the longest dotted name, 0 without any."""
     return max((match[0].count(".") + 1 for match in DOTTED.finditer(text)), default=0)
 
 
 def longest_run_of_marks(text: str) -> int:
-    """Return the length of the longest run of characters that NFKC turns into combining marks."""
     marks = "".join(filter(is_mark, set(text)))
     return max(map(len, re.findall(f"[{marks}]++", text)), default=0) if marks else 0
 
 
 def is_mark(character: str) -> bool:
-    """Return whether NFKC begins with a combining mark for this character."""
     return not character.isascii() and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
 
 

@@ -35,44 +35,29 @@ __all__ = [
 
 SECTIONS = ("think", "key", "orc", "note")
 TYPES = ("overview", "specific", "retrieval", "planning", "troubleshooting", "constraint", "scaling", "safety")
-"""The data set's tasks: two of comprehension, six of problem solving."""
-
 SCRIPT_TYPES = {"overview_qa": "overview", "specific_step_qa": "specific"}
-"""Names of types in the public scripts that make records, where they are not the data set's."""
-
 TAGGED = {name: re.compile(rf"\s*<{name}>(.*)</{name}>\s*", re.IGNORECASE | re.DOTALL) for name in SECTIONS}
-
 LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
 PROMPT_FIELDS = ("query", "question", "prompt", "exp_goal", "actions_prompt_tail")
-"""Fields of SciRecipe with the prompt, or with its end, which names the library."""
 
 RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
-"""Every field that this module reads, but for `reference`."""
-
 LIBRARY_SENTENCE = re.compile("only use the following actions:", re.IGNORECASE)
 REQUEST = re.compile(r"please provide the experimental protocol[^.?!\n]*[.?!]?\s*\Z", re.IGNORECASE)
-"""The request that training rows and the public script add to each question."""
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
-
-FIRST_OF_LEVEL_2 = 4
-"""Steps from which a task counts as Level 2, as in the paper's tables."""
-
+FIRST_OF_LEVEL_2 = 4  # steps
 KEY_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:[ \t]*(\{.*\})\s*", re.IGNORECASE)
 ORC_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:(.*)", re.IGNORECASE)
 NAMES = {"action", "objects", "parameters"}
 
 
 class Violation(NamedTuple):
-    """One rule of the data set that a record breaks: its name, and a sentence that quotes nothing."""
-
     rule: str
     detail: str
 
 
 def type_named(name: str) -> str:
-    """Return the data set's name of a type: records have variations of it."""
     lower = name.strip().lower()
     return SCRIPT_TYPES.get(lower, lower)
 
@@ -84,12 +69,10 @@ def without_tags(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def level_of(steps: int) -> int:
-    """Return the difficulty of a task whose reference has this number of steps: 1 below four, else 2."""
     return 2 if steps >= FIRST_OF_LEVEL_2 else 1
 
 
 def reference_of(record: Mapping[str, Any]) -> Any:
-    """Return the field `reference`, or else the published record's `key`; None without either."""
     return record["reference"] if "reference" in record else record.get("key")
 
 
@@ -111,7 +94,6 @@ def answer_of(record: Mapping[str, Any]) -> str | None:
 
 
 def text_of(prompt: Any) -> str:
-    """Return a prompt as text: of chat messages, their contents; "" if it is neither."""
     if isinstance(prompt, list):
         contents = [message.get("content") for message in prompt if isinstance(message, dict)]
         return "\n".join(content for content in contents if isinstance(content, str))
@@ -119,10 +101,7 @@ def text_of(prompt: Any) -> str:
 
 
 def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the distinct actions that an answer may use: a list of the record, or the last sentence of its prompt.
-
-    None if the record names none.
-    """
+    """Return the distinct actions that a record or the end of its prompt allows; None if they name none."""
     for name in LIBRARY_FIELDS:
         listed = record.get(name)
         if isinstance(listed, list):
@@ -139,13 +118,11 @@ def library_in(prompt: str, whole: bool = False) -> tuple[str, ...]:
 
 
 def last_sentence(prompt: str) -> tuple[int, int]:
-    """Return where the last LIBRARY_SENTENCE of a prompt begins and ends: at the end of the prompt without one."""
     end = len(prompt)
     return max((match.span() for match in LIBRARY_SENTENCE.finditer(prompt)), default=(end, end))
 
 
 def quoted_at(prompt: str, pos: int) -> tuple[tuple[str, ...], int]:
-    """Return the distinct actions that are quoted at a position of a prompt, and where they end."""
     actions = []
     while (quoted := QUOTED.match(prompt, pos)) is not None:
         actions.append(quoted[1])
@@ -154,10 +131,7 @@ def quoted_at(prompt: str, pos: int) -> tuple[tuple[str, ...], int]:
 
 
 def without_instructions(prompt: str) -> str:
-    """Return a prompt without the sentence that names the library, and without the request for a protocol at its end.
-
-    These are what training rows add to the question of a published record.
-    """
+    """Return the question of a published record, without the library and the request that training rows add."""
     begin, end = last_sentence(prompt)
     actions, end = quoted_at(prompt, end)
     if actions:
@@ -174,8 +148,7 @@ def distinct(actions: Iterator[str] | Sequence[str]) -> tuple[str, ...]:
 def violations(record: Mapping[str, Any]) -> list[Violation]:
     """Return every rule of the data set that the record breaks, in the order of its text.
 
-    Exact names, consecutive numbers, lower case, equal numbers of steps; and, beyond the authors' check, a library that
-    holds every action of the reference, and a level and a type of the data set.
+    Beyond the authors' check, the library must hold every action, and level and type must be the data set's.
     """
     sections = sections_of(record)
     broken = [Violation("missing_section", f"<{name}> is missing or empty") for name in SECTIONS if not sections[name]]
@@ -189,10 +162,7 @@ def violations(record: Mapping[str, Any]) -> list[Violation]:
 
 
 def sections_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the four sections, trimmed, of a published record or of the answer in `reference`; "" if missing.
-
-    An answer without the sections counts as a key block.
-    """
+    """Return the four sections, trimmed; an answer in `reference` without them counts as a key block."""
     reference = record.get("reference")
     if isinstance(reference, str):
         sections = sections_in(reference)
@@ -241,7 +211,6 @@ def field_violations(fields: Any, place: str) -> Iterator[Violation]:
 
 
 def is_lower(text: str) -> bool:
-    """Return whether every letter is lower case or has no lower case."""
     letters = "".join(filter(str.isalpha, text))
     return letters == letters.lower()
 
@@ -271,7 +240,6 @@ def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterato
 
 
 def actions_of(key: str) -> list[str]:
-    """Return the distinct actions of a key block, trimmed and in lower case; invalid lines have none."""
     actions: dict[str, None] = {}
     for line in key.splitlines():
         form = KEY_LINE.fullmatch(line)

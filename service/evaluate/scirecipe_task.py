@@ -55,10 +55,8 @@ DESCRIPTIONS = {
     for n, name in enumerate(BLEU, start=1)
 }
 
-SCRIPT_LAYER = 24
-"""The layer of roberta-large, its last, that the authors' script takes."""
+SCRIPT_LAYER = 24  # of roberta-large, its last
 STEP_HEADER = re.compile(r"^step\s*+\d++\s*+:\s*+", re.IGNORECASE | re.MULTILINE)
-
 NO_ORC = "no_orc"
 FAILURES = {
     **SCORE.failures,
@@ -69,7 +67,6 @@ FAILURES = {
 
 
 def metrics_of() -> tuple[Metric, ...]:
-    """Return the nine columns and AVG, and then, by name only, what the script computes besides."""
     average = Metric(
         "avg", "AVG", "Mean of the nine columns; none unless each has a value.", per_record=False, percent=True
     )
@@ -103,22 +100,17 @@ class SciRecipeTask(ScoreTask):
     description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
     record = TableRecord
     options = TableOptions
-    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **LEXICAL.libraries,
-        "avg": ("sacrebleu", "nltk"),
-    }
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {**LEXICAL.libraries, "avg": ("sacrebleu", "nltk")}
     metrics = metrics_of()
     failures = FAILURES
 
     def requested(self, options: Any) -> tuple[Metric, ...]:
-        """Return the metrics that the options ask for; BERTScore too if they name its model beside the usual ones."""
         metrics = options.metrics or [USUAL]
         if options.bertscore_model is not None and USUAL in metrics:
             options = options.model_copy(update={"metrics": [*metrics, *BERTSCORE]})
         return super().requested(options)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        """Compute both halves; a record that lacks a field of one of them still has the other."""
         dependencies = OptionalDependencies(self, options, "avg", NINE)
         of_plan = [name for name in OF_SCORE if name in dependencies.requested]
         evaluation = Evaluation({})
@@ -142,14 +134,13 @@ class SciRecipeTask(ScoreTask):
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """Return the mean of the nine means, as in a table; None if a column has no value."""
     means = [mean_of(columns[name][rows]) for name in NINE]
     present = [mean for mean in means if mean is not None]
     return sum(present) / len(present) if len(present) == len(means) else None
 
 
 def compare_prose(records: Records, options: Any, dependencies: OptionalDependencies, advance: Advance) -> Evaluation:
-    """Compute the wanted lexical metrics of the two `<orc>` sections, trimmed; without one in the answer they are 0."""
+    """Compute the wanted lexical metrics of the two `<orc>` sections; without one in the answer they are 0."""
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
     if not dependencies.wants(*WORDS):
         return Evaluation(columns)
@@ -169,7 +160,10 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
     if options.profile == "thoth":
         fill_as_the_script(texts)
     else:
-        fill_as_defined(texts, options.nltk)
+        bleu = dependencies.load(bleu_metric, *BLEU, "bleu_avg")
+        if bleu is not None:
+            fill_bleu(texts, bleu)
+        texts.fill_nltk(options.nltk)
     failed += texts.fill_keywords(options)
     fill_bertscore(texts, options)
     for name in dependencies.unavailable:
@@ -178,9 +172,7 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
 
 
 def fill_as_the_script(texts: TextPairs) -> None:
-    """Fill BLEU-n with sacreBLEU's precision of order n, without brevity penalty, and METEOR over the pieces between
-    white space, punctuation included.
-    """
+    """Fill BLEU-n with sacreBLEU's precision of order n, and METEOR over the pieces between whitespace."""
     columns = texts.columns
     bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
     meteor = texts.dependencies.load(meteor_scorer, "meteor")
@@ -192,13 +184,6 @@ def fill_as_the_script(texts: TextPairs) -> None:
             columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
         if meteor is not None:
             columns["meteor"][row] = meteor(reference.lower().split(), generated.lower().split())
-
-
-def fill_as_defined(texts: TextPairs, rules: NltkRules) -> None:
-    bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
-    if bleu is not None:
-        fill_bleu(texts, bleu)
-    texts.fill_nltk(rules)
 
 
 def fill_bertscore(texts: TextPairs, options: Any) -> None:

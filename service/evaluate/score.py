@@ -15,8 +15,7 @@ from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
-PIECE_ROWS = 4_096
-"""Records between two calls of the progress callback."""
+PIECE_ROWS = 4_096  # records between two calls of the progress callback
 
 METRICS: tuple[Metric, ...] = (
     Metric("step_m", "Step-M", "1 if prediction and reference have the same number of steps.", percent=True),
@@ -62,7 +61,6 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 SHARES = {"outside_library": "outside_library", "distractors_taken": "distractors"}
-"""Metrics that are shares of the predicted steps, each with the column that counts them."""
 
 FAILURES = {
     "too_long": "The reference has too many bytes or steps, or under `thoth` response or reference over a million "
@@ -126,11 +124,9 @@ class ScoreTask(Task):
         return errors
 
     def available_for(self, metric: Metric, records: Records) -> bool:
-        """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        """Measure by either profile; a record with an invalid reference has no values."""
         names = [metric.name for metric in self.requested(options)]
         columns = {name: np.full(len(records), np.nan) for name in names}
         failed: list[Failure] = []

@@ -19,10 +19,7 @@ UNDECISIVE = frozenset(
 """Options that do not change the value of a metric: what is computed, and how a judge is reached."""
 
 OF_REWARDS = frozenset({"reward"})
-"""Options that do not apply to an evaluation."""
-
 RENAMED = {"nltk": "nltk_rules"}
-"""The name of an option in signatures, if it is also that of a library."""
 
 
 def evaluation_signature(task: Task, options: Any, unavailable: Iterable[str] = ()) -> str:
@@ -32,15 +29,11 @@ def evaluation_signature(task: Task, options: Any, unavailable: Iterable[str] = 
 
 
 def reward_signature(task: Task, options: Any) -> str:
-    """Return the signature of the rewards of a task."""
     return _signature(task, options, _decisive(options), {getattr(options, "reward", "")})
 
 
 def mixed_signature(settings: ScoreSettings, changed: Mapping[Task, Any]) -> str:
-    """Return the signature of a batch of several tasks: SCORE's settings, and the options that differ from defaults.
-
-    changed: the options of each task that has such.
-    """
+    """Return the signature of a batch of several tasks: SCORE's settings and the `changed` options of each task."""
     values: dict[str, Any] = {"tasks": "mixed"}
     libraries: set[str] = set()
     for task, options in changed.items():
@@ -57,7 +50,6 @@ def _signature(task: Task, options: Any, shown: Mapping[str, Any], computed: set
 
 
 def _libraries(task: Task, options: Any, computed: set[str]) -> set[str]:
-    """Return the libraries whose version may change what is computed with these options."""
     used = computed | {name for name in type(options).model_fields if getattr(options, name) is not None}
     return {library for name, needed in task.libraries.items() if name in used for library in needed}
 
@@ -67,18 +59,12 @@ def _versions(libraries: set[str]) -> dict[str, str | None]:
 
 
 def _decisive(options: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return the options that choose between definitions, and the others that differ from their default."""
-    fields = type(options).model_fields
-    values = {name: getattr(options, name) for name in fields if name not in UNDECISIVE | left_out}
-    return {
-        RENAMED.get(name, name): value
-        for name, value in values.items()
-        if value is not None and (_is_choice(fields[name].annotation) or value != fields[name].default)
-    }
-
-
-def _is_choice(annotation: Any) -> bool:
-    return annotation is bool or get_origin(annotation) is Literal
+    decisive = {}
+    for name, field in type(options).model_fields.items():
+        value, is_choice = getattr(options, name), field.annotation is bool or get_origin(field.annotation) is Literal
+        if name not in UNDECISIVE | left_out and value is not None and (is_choice or value != field.default):
+            decisive[RENAMED.get(name, name)] = value
+    return decisive
 
 
 @cache

@@ -1,8 +1,6 @@
 """The interface of evaluations: a task computes columns of metrics, and their aggregates, from records and options.
 
-A module with a task has one public name, `TASK`, an instance of a subclass of `Task`, and is listed in `evaluation.py`.
-Importing it is cheap: heavy and optional packages are imported inside the methods that use them, which raise
-`errors.NotInstalled` with what to install.
+Importing a task is cheap: optional packages are imported inside its methods, which raise NotInstalled.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..errors import InvalidRequest, Issue, did_you_mean, one_of, with_remedy
 from .invalid_fields import inside, invalid_fields, path_of
 
 __all__ = [
     "COMMON_REASONS",
+    "LOCAL",
     "OK",
     "OUT_OF_TIME",
     "TOO_LONG",
@@ -41,32 +40,24 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
 OK = "ok"
-"""The reason of a response that could be read, in every task."""
-
 TOO_LONG = "too_long"
-"""The reason of a response over the limit of rewards, in every task."""
-
 OUT_OF_TIME = "out_of_time"
-"""The reason of a response without a reward, because the time of its request has ended."""
 
 COMMON_REASONS = {
     TOO_LONG: "The response has too many bytes: it gets the reward of an empty one.",
     OUT_OF_TIME: "The request ran out of time before this response was scored, so its reward is 0. Send it again.",
 }
-"""The last reasons of every task."""
 
 USUAL = "usual"
-"""A name in `options.metrics` that means all default metrics."""
-
 ADVANCE_EVERY = 64
+LOCAL: dict[str, JsonValue] = {"local": True}
+"""Marks an option that requests over HTTP must not set."""
+
 Records = Sequence[Mapping[str, Any]]
-"""Records of a task, which are valid; or, of a request for rewards, with the fields of their references."""
 
 Advance = Callable[[int], None]
-"""Progress callback: takes the number of records done, for some metrics several times over. An exception it raises
-aborts the evaluation."""
+"""Takes the number of records done; an exception that it raises aborts the evaluation."""
 
 
 def ignore_progress(_done: int) -> None:
@@ -74,7 +65,6 @@ def ignore_progress(_done: int) -> None:
 
 
 def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
-    """Yield the records; report the progress after every 64 and at the end."""
     for done, record in enumerate(records, start=1):
         yield record
         if done % ADVANCE_EVERY == 0:
@@ -84,36 +74,25 @@ def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
 
 @dataclass(frozen=True)
 class Metric:
-    """One column of the result."""
-
     name: str
-    """Lower case with underscores; the key in replies, columns and flags."""
     title: str
-    """Short, for the head of a table: `Step-M`."""
     description: str
-    """One sentence: what it is and where it is defined."""
     per_record: bool = True
-    """False for what only a set of records has (F1, pooled tau): it is among the aggregates only."""
+    """False if only a set of records has it (F1, pooled tau)."""
     low: float | None = 0.0
     high: float | None = 1.0
-    """The range of its values; None if unbounded."""
     _: KW_ONLY
     percent: bool = False
-    """True if tables print it times 100."""
     less_is_better: bool = False
     default: bool = True
     """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""
 
 
 class Failure(NamedTuple):
-    """One record without (some of) its metrics."""
-
     record: int
-    """Its row among the records, from 0."""
     reason: str
-    """One of the task's `failures`."""
     of_response: bool = False
-    """True if the model's answer is the cause: a result of the model, not a fault of the file."""
+    """True if the model's answer is the cause, not a fault of the file."""
 
 
 class Record(BaseModel):
@@ -142,14 +121,11 @@ class Options(BaseModel):
 
 
 def mean_of(column: np.ndarray) -> float | None:
-    """Return the mean of the values that are not NaN; None without any."""
     values = column[~np.isnan(column)]
     return float(values.mean()) if values.size else None
 
 
 class Notice(NamedTuple):
-    """A sentence about the result of an evaluation, and what the person who runs the program can do about it."""
-
     text: str
     remedy: str = ""
 
@@ -162,14 +138,10 @@ class Notice(NamedTuple):
 class Evaluation:
     """Columns of a task's metrics for n records.
 
-    columns: metric name to float64 (n,), NaN if a record has no value; a name may end with `@` and a parameter.
-    failed: in the order of the records.
-    corpus: for aggregates that are not means: a function of int64 row numbers to values by name, which override the
-    means of columns. Called once for all rows, and once for each group.
+    columns: float64 (n,), NaN if a record has no value; a name may end with `@` and a parameter.
+    corpus: takes int64 row numbers and returns aggregates that are not means, which override the means of columns.
     over: for an aggregate of `corpus` without a column, the columns that it is computed from.
-    unavailable: metrics that could not be computed, each with what is missing.
-    warnings: what makes the values mean less than they seem to, such as answers that count from 1.
-    derived: for a field that records may lack, its value for each of the n records, used to group them.
+    derived: for a field that records may lack, its value for each record, used to group them.
     """
 
     columns: dict[str, np.ndarray]
@@ -184,10 +156,7 @@ class Evaluation:
 
 @dataclass
 class Rewards:
-    """Per-response rewards of a task: columns of length n, every number finite.
-
-    failed: for responses with another reason than `ok`. components: name to float64 (n,), the same for every request.
-    """
+    """Finite rewards and components, float64 (n,), and the responses with another reason than `ok`."""
 
     rewards: np.ndarray
     failed: list[Failure]
@@ -198,54 +167,37 @@ class Task(ABC):
     """One evaluation. Immutable, and safe to use from several threads at once."""
 
     name: ClassVar[str]
-    """The name in requests: `bioprobench.ord`."""
     description: ClassVar[str]
-    """One sentence with the source."""
     record: ClassVar[type[Record]]
     options: ClassVar[type[Options]] = Options
     metrics: ClassVar[tuple[Metric, ...]]
     failures: ClassVar[Mapping[str, str]] = {}
-    """Reasons that `Failure` may have, each with a sentence."""
     response: ClassVar[str] = "generated_response"
-    """The field of a record that holds the model's answer."""
     derived_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields that an evaluation derives for records without them (see `Evaluation.derived`)."""
     printed_order: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The order in which published tables have the values of a field; others follow."""
     libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Distributions whose version may change a metric or matters with an option, by the name of either."""
     has_rules: ClassVar[bool] = False
-    """True if it reads and compares by the rules of the reward, which have a version."""
 
     reward: ClassVar[str | None] = None
-    """A sentence about the reward of this task, with its range; None if the task gives no rewards."""
+    """A sentence with the range of rewards; None if the task gives none."""
     reasons: ClassVar[Mapping[str, str]] = {}
-    """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary. Its order numbers
-    them, so new ones come last."""
+    """Reasons of rewards, `ok` first; their order numbers them, so new ones come last."""
     text_reference: ClassVar[str | None] = None
     """The field that a reference means which is text, and not a record as JSON text."""
     compares: ClassVar[bool] = False
     """True if the cost of each reward grows with its reference, even for a short response."""
     components: ClassVar[tuple[str, ...]] = ()
-    """Names of the components of its rewards, the same for every request; also in `TASK_COMPONENTS`."""
     passed_if: ClassVar[tuple[str, ...]] = ()
-    """The components that are all 1 for a response that passes: a success, for rates of success."""
 
     @abstractmethod
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        """Evaluate valid records; `options` is an instance of `self.options`.
-
-        The content of a response never raises. Only `requested` metrics have to be computed. A metric that lacks an
-        optional dependency is among the `unavailable`.
-        """
+        """Evaluate valid records; the content of a response never raises."""
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        """Compute the rewards of records whose response is a string; only for tasks with `reward`.
+        """Compute the rewards of records whose response is a string.
 
-        Many records may share the objects of one reference, which are read once.
-
-        A response that cannot be read gets the lowest reward and a reason. Any other fault (a judge that does not
-        reply) raises: an error is never a reward.
+        A response that cannot be read gets the lowest reward and a reason. Any other fault raises.
         """
         raise NotImplementedError(f"{self.name} gives no rewards")
 
@@ -267,7 +219,6 @@ class Task(ABC):
         return [(path, reason, ", or: ".join(details)) for (path, reason), details in errors.items()]
 
     def record_in(self, text: str) -> dict[str, Any] | None:
-        """Return the record that a text is as JSON; None for other text."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -277,8 +228,7 @@ class Task(ABC):
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
 
-        The entry is an object with these fields, JSON text of one, or other text that is `text_reference`; a task may
-        accept other forms. If it is invalid: None, and a sentence that says why without quoting it.
+        If the entry is invalid: None, and a sentence that says why without quoting it.
         """
         if isinstance(value, str):
             record = self.record_in(value)
@@ -291,7 +241,6 @@ class Task(ABC):
         return value, ""
 
     def checked(self, values: Mapping[str, Any] | None) -> Any:
-        """Validate options; raises InvalidRequest naming every invalid one as `options.NAME`."""
         names = [USUAL, *(metric.name for metric in self.metrics)]
         try:
             options = self.options.model_validate(dict(values or {}))
@@ -310,7 +259,6 @@ class Task(ABC):
         return options
 
     def available_for(self, metric: Metric, records: Records) -> bool:
-        """Return whether the records have the fields for a metric that is not computed by default."""
         return False
 
     def local_issues(self, options: Mapping[str, Any]) -> list[Issue]:
@@ -324,6 +272,5 @@ class Task(ABC):
         ]
 
     def requested(self, options: Any) -> tuple[Metric, ...]:
-        """Return the metrics that the options ask for, in the task's order."""
         named = options.metrics or (USUAL,)
         return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))

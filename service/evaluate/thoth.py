@@ -32,18 +32,12 @@ BOUNDARIES = [
 STEP = re.compile(r"^Step\s+\d+\s*:\s*(\{.*\})\s*$", re.IGNORECASE)
 BETWEEN_WORDS = re.compile(r"[^a-z0-9%µμ\-\._]+")
 POSITION_DECAY = 1.5
-
-MAX_TEXT_LENGTH = 1_000_000
-"""Limit of characters of a text; the script has none, and its cost grows with n · m."""
+MAX_TEXT_LENGTH = 1_000_000  # the script has no limit, and its cost grows with n · m
 CACHED_LINES = 1 << 12
-MAX_CACHED_LENGTH = 2_000
-"""Lines, and characters of a line, whose steps are cached: answers repeat lines of their references and of each other.
-"""
+MAX_CACHED_LENGTH = 2_000  # answers repeat lines of their references and of each other
 
 
 class AnswerSections(NamedTuple):
-    """The text between the tags of an answer."""
-
     think: str
     key: str
     orc: str
@@ -51,8 +45,6 @@ class AnswerSections(NamedTuple):
 
 
 class ScriptStep(NamedTuple):
-    """One step; every string is trimmed and lower case."""
-
     action: str
     objects: list[str]
     parameters: list[str]
@@ -66,7 +58,6 @@ class KeyBlock(NamedTuple):
 
 
 def sections_in(text: str) -> AnswerSections | None:
-    """Return the four sections of an answer, or None if they are not found."""
     matches: list[re.Match[str]] = []
     position = 0
     for boundary in BOUNDARIES:
@@ -79,7 +70,6 @@ def sections_in(text: str) -> AnswerSections | None:
 
 
 def key_block(text: str) -> str:
-    """Return the `<key>` section, or the whole text if the four sections are not found."""
     sections = sections_in(text)
     return text if sections is None else sections.key
 
@@ -121,7 +111,6 @@ def words(elements: Sequence[str]) -> set[str]:
 
 
 def overlap(a: set[str], b: set[str]) -> float:
-    """Return intersection over union; 1 if both are empty."""
     if not a and not b:
         return 1.0
     return len(a & b) / len(a | b)
@@ -141,7 +130,6 @@ def anchors(predicted: Sequence[str], expected: Sequence[str]) -> list[tuple[int
 
 
 def anchor_scores(p: ScriptStep, r: ScriptStep, distance: int, m: int) -> tuple[float, float, float, float]:
-    """Return (m · (Obj + ½ Par), Obj, Par, m) of one anchor."""
     obj = 1.0 if p.objects == r.objects else overlap(set(p.objects), set(r.objects))
     if obj == 0.0:
         obj = overlap(words(r.objects), words(p.objects))
@@ -156,7 +144,6 @@ def anchor_scores(p: ScriptStep, r: ScriptStep, distance: int, m: int) -> tuple[
 
 
 def semantics(predicted: Sequence[ScriptStep], expected: Sequence[ScriptStep]) -> dict[str, float]:
-    """Return the metrics of the anchors; none without any."""
     pairs = anchors([step.action for step in predicted], [step.action for step in expected])
     if not pairs:
         return {}
@@ -176,7 +163,6 @@ def adherence(taken: Sequence[str], needed: set[str], library: Sequence[str]) ->
 
 
 def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
-    """Measure every pair. References are texts, whole answers or key blocks, or objects with steps."""
     columns = {name: np.zeros(len(pairs)) for name in (*METRICS, "steps", "outside_library", "distractors")}
     expected_steps = np.zeros(len(pairs), np.int64)
     invalid: dict[int, str] = {}
@@ -216,7 +202,6 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
 
 
 def lines_of(reference: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the steps of an object as lines of a key block, or the reason why it is invalid."""
     malformed = references_as_column([reference])[1]
     if malformed:
         return "", malformed[0].reason

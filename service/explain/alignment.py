@@ -1,7 +1,4 @@
-"""The prediction against the reference: order of actions, anchored pairs and what they share, and the step scale.
-
-The kernels compute anchors, intersections, subsequences and formulas.
-"""
+"""The prediction against the reference, by the kernels: order of actions, pairs, what they share, and step scale."""
 
 from __future__ import annotations
 
@@ -32,12 +29,9 @@ from .schema import Content, Order, Pair, Phrase, Scale, Similarity
 __all__ = ["Alignment", "align", "common_path", "formula"]
 
 Sides = tuple[Sequence[str], Sequence[str]]
-"""Strings of the prediction and of the reference."""
 
 
 class Alignment(NamedTuple):
-    """Measures against the reference, for a response that passes the gates."""
-
     scale: Scale | None
     order: Order
     pairs: list[Pair]
@@ -50,7 +44,6 @@ def formula(helper: Any) -> Any:
 
 
 def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: Rules) -> Alignment:
-    """Align the valid steps of a prediction with the steps of a reference; without prose, the scale is None."""
     positions, m = reading.positions, len(expected.lines)
     actions = [line.action.canon for line in reading.valid], [line.action.canon for line in expected.lines]
     columns, symbols = _columns([actions])
@@ -96,11 +89,7 @@ def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> S
 
 
 def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
-    """Assign numbers to the distinct strings of all rows, as kernels take them.
-
-    Return values and offsets (int64, read-only) of the predictions, the same of the references, and how many numbers
-    there are.
-    """
+    """Return values and offsets of both sides as kernels take them, int64 and read-only, and the number of numbers."""
     numbers: dict[str, int] = {}
     columns = []
     for side in (0, 1):
@@ -145,8 +134,8 @@ def _order(
 def common_path(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     """Return the index pairs of one longest common subsequence, by the recurrence of `kernels.similarity.lcs`.
 
-    The kernel only counts; here the bit vector after every element of b is kept, as a Python integer, and the path is
-    traced back through them: a zero that an earlier vector already has was not made by this element.
+    The bit vector after every element of b is kept, and the path is traced back: a zero that an earlier vector already
+    has was not made by this element.
     """
     positions: dict[str, int] = {}
     for i, action in enumerate(a):
@@ -172,7 +161,6 @@ def common_path(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 def _pairs(
     anchored: Sequence[tuple[int, int]], reading: Reading, expected: Reading, settings: ScoreSettings
 ) -> list[Pair]:
-    """Return what each pair shares; `anchored` are indices of valid steps of the prediction and of reference steps."""
     predicted, positions = reading.valid, reading.positions
     lines = [(predicted[i], expected.lines[j]) for i, j in anchored]
     objects = _similarities("objects", [(_canons(a.objects), _canons(b.objects)) for a, b in lines])

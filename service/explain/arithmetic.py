@@ -28,7 +28,6 @@ LABELS: dict[FactorName, str] = {
 
 
 def combined(scale: float, order: float, content: float, settings: ScoreSettings) -> float:
-    """Return the SCORE of a response that passes the gates (docs/rules.md, Score and reward)."""
     semantics = content
     if settings.use_order:
         semantics = order * content if settings.semantics == "product" else order + content
@@ -38,7 +37,6 @@ def combined(scale: float, order: float, content: float, settings: ScoreSettings
 def factors_of(
     counted: Alignment | None, reason: str, score: float, settings: ScoreSettings, reward_of: Callable[[float], float]
 ) -> list[Factor]:
-    """Return what each part takes away, one after another; `counted` is None if a gate failed."""
     states: list[tuple[FactorName, float, str]] = [
         ("best", settings.largest_score, f"SCORE {format_number(settings.largest_score)}"),
         *([("gate", score, reason)] if counted is None else _states(counted, settings)),
@@ -111,7 +109,6 @@ def _parameters_detail(pairs: Sequence[Pair]) -> str:
 
 
 def _agreement(different: int, pairs: int) -> str:
-    """Say how many matched steps differ: `1 of 5 matched steps differs`."""
     if not pairs:
         return "no matched step"
     if not different:
@@ -129,7 +126,6 @@ def _position_detail(pairs: Sequence[Pair]) -> str:
 def equations_of(
     counted: Alignment | None, components: dict[str, float], reward: float, settings: ScoreSettings
 ) -> list[Equation]:
-    """Return the arithmetic with symbols and numbers; if a gate failed, only the lines of score and reward."""
     shown = {name: format_reward(value) for name, value in components.items()}
     sides: dict[str, tuple[str, ...]] = {"score": ("gates · scale · semantics",)}
     if counted is not None:
@@ -152,7 +148,6 @@ def equations_of(
 
 
 def _parts(counted: Alignment, shown: dict[str, str], settings: ScoreSettings) -> dict[str, tuple[str, ...]]:
-    """Return what scale, order, content and semantics are equal to: in symbols, and in numbers if they differ."""
     assert counted.scale is not None
     scale, order, content = counted.scale, counted.order, counted.content
     f, g = format_reward(scale.step_gap), format_reward(scale.length_penalty)

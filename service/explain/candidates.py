@@ -18,12 +18,9 @@ from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 __all__ = ["Candidate", "EditCandidates", "draft_of", "listed_steps", "step_of"]
 
 Numbers = tuple[int, ...]
-"""Steps by their numbers in a pool, in the order of the changed response."""
 
 
 class Candidate(NamedTuple):
-    """One change: its kind, what it does, the steps of the changed response, and the steps concerned."""
-
     kind: Kind
     text: str
     numbers: Numbers
@@ -32,8 +29,6 @@ class Candidate(NamedTuple):
 
 
 class EditCandidates:
-    """The candidate edits of one response, lazily; `pool` and `draft` render them."""
-
     def __init__(self, explanation: Explanation, reading: Reading, expected: Reading) -> None:
         assert explanation.scale is not None
         assert explanation.order is not None
@@ -48,16 +43,20 @@ class EditCandidates:
         self._numbers_taken: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[Candidate]:
-        """Yield candidates, most promising first; the last ones are every edit of one step.
-
-        Two edits of one step never lead to the same response.
-        """
+        """Yield candidates, most promising first; the last ones are every edit of one step."""
         many, likely = (
             (self._shortened, self._sorted, self._dropped_and_added),
             (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
         )
-        every = (self._drops, self._additions, self._moves, self._replacements, self._swaps)
-        remaining = chain.from_iterable(zip_longest(*(family() for family in every)))
+        steps, reference_steps = range(1, self._n + 1), range(1, self._m + 1)
+        every: tuple[Iterator[Candidate | None], ...] = (
+            map(self._drop, steps if self._n > 1 else ()),
+            (self._addition(place, j) for place in range(self._n + 1) for j in reference_steps),
+            (self._move(i, k) for i in steps for k in steps),
+            (self._replacement(i, j) for i in steps for j in reference_steps),  # other contents cannot gain more
+            (self._swap(i, k) for i in steps for k in range(i + 2, self._n + 1)),
+        )
+        remaining = chain.from_iterable(zip_longest(*every))
         yield from chain(*(family() for family in many))
         seen = {self._own}
         for candidate in chain(*(family() for family in likely), remaining):
@@ -66,7 +65,6 @@ class EditCandidates:
                 yield candidate
 
     def _taken(self, j: int) -> int:
-        """Return the number of reference step j, with prose of its own words."""
         if j not in self._numbers_taken:
             self._numbers_taken[j] = self.pool.number(step_of(self._expected[j - 1], self._source))
         return self._numbers_taken[j]
@@ -78,13 +76,11 @@ class EditCandidates:
         return f"the reference's step {j} ({self._expected[j - 1].action.canon})"
 
     def _with(self, i: int, number: int) -> Numbers:
-        """Return the steps with another one in place of step i."""
         return (*self._own[: i - 1], number, *self._own[i:])
 
     # The likeliest edits, among them edits of many steps.
 
     def _shortened(self) -> Iterator[Candidate]:
-        """Shorten every prose step that is longer than its own words."""
         scale = self._scale
         if not scale.length_used or scale.length_penalty == 1.0:
             return
@@ -120,13 +116,11 @@ class EditCandidates:
             yield Candidate("sort_steps", text, tuple(self._own[i - 1] for i in order), sorted(moved))
 
     def _extra_and_missing(self) -> tuple[list[int], list[int]]:
-        """Return the steps, and the steps of the reference, that are not on the longest common path."""
         mine, theirs = {i for i, _ in self._order.path}, {j for _, j in self._order.path}
         extra = [i for i in range(1, self._n + 1) if i not in mine]
         return extra, [j for j in range(1, self._m + 1) if j not in theirs]
 
     def _dropped_and_added(self) -> Iterator[Candidate]:
-        """Drop the extra steps, add the missing ones, or both."""
         extra, missing = self._extra_and_missing()
         if 1 < len(extra) < self._n:
             yield Candidate("drop_steps", f"Delete {listed_steps(extra)}", self._edited(extra, []), extra)
@@ -138,7 +132,6 @@ class EditCandidates:
             yield Candidate("replace_steps", text, self._edited(extra, missing), extra, missing)
 
     def _missing_and_extra(self) -> Iterator[Candidate]:
-        """Add one missing step, or drop one extra step."""
         extra, missing = self._extra_and_missing()
         for j in missing:
             yield self._addition(_previous(self._order, j), j)
@@ -156,10 +149,7 @@ class EditCandidates:
         return tuple(steps)
 
     def _like_the_partner(self) -> Iterator[Candidate]:
-        """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first.
-
-        Those of any other step cannot gain more: two equal sets have the largest similarity.
-        """
+        """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first."""
         for pair in sorted(self._pairs, key=lambda pair: pair.value):
             i, j = pair.predicted, pair.reference
             line, source = self._lines[i - 1], self._expected[j - 1]
@@ -191,7 +181,6 @@ class EditCandidates:
             last_i, last_j = next_i, next_j
 
     def _moved(self) -> Iterator[Candidate]:
-        """Move a step that is out of order to its position in the reference."""
         on_path = {j for _, j in self._order.path}
         for i in self._order.out_of_order:
             action = self._order.predicted[i - 1]
@@ -202,34 +191,16 @@ class EditCandidates:
                 yield moved._replace(reference_steps=[j]) if moved.kind == "move_step" else moved
 
     def _neighbours(self) -> Iterator[Candidate]:
-        """Swap neighbours, those with a step out of order first."""
         misplaced = set(self._order.out_of_order)
         for i in sorted(range(1, self._n), key=lambda i: misplaced.isdisjoint((i, i + 1))):
             yield self._swap(i, i + 1)
 
     # Every edit of one step.
 
-    def _drops(self) -> Iterator[Candidate]:
-        return map(self._drop, range(1, self._n + 1 if self._n > 1 else 1))
-
-    def _additions(self) -> Iterator[Candidate]:
-        return (self._addition(place, j) for place in range(self._n + 1) for j in range(1, self._m + 1))
-
-    def _moves(self) -> Iterator[Candidate | None]:
-        return (self._move(i, k) for i in range(1, self._n + 1) for k in range(1, self._n + 1))
-
-    def _replacements(self) -> Iterator[Candidate]:
-        """Replace a step by any of the reference: no other action, objects and parameters for it gain more."""
-        return (self._replacement(i, j) for i in range(1, self._n + 1) for j in range(1, self._m + 1))
-
-    def _swaps(self) -> Iterator[Candidate]:
-        return (self._swap(i, k) for i in range(1, self._n + 1) for k in range(i + 2, self._n + 1))
-
     def _drop(self, i: int) -> Candidate:
         return Candidate("drop_step", f"Delete {self._named(i)}", self._own[: i - 1] + self._own[i:], [i])
 
     def _addition(self, place: int, j: int) -> Candidate:
-        """Add reference step j after step `place`, or at the beginning for 0."""
         text = f"Add {self._named_reference(j)} {_after(place)}"
         return Candidate("add_step", text, (*self._own[:place], self._taken(j), *self._own[place:]), (), [j])
 
@@ -260,7 +231,6 @@ class EditCandidates:
 
 
 def _previous(order: Order, j: int) -> int:
-    """Return the predicted step of the last pair of the path before a reference step; 0 without any."""
     return max((i for i, partner in order.path if partner < j), default=0)
 
 
@@ -273,10 +243,7 @@ def listed_steps(numbers: Sequence[int]) -> str:
 
 
 def draft_of(reading: Reading) -> Draft:
-    """Return a response whose sections are complete as its valid steps, each with the prose of its position.
-
-    A step without prose gets prose of its own words.
-    """
+    """Return the valid steps of a complete response, each with the prose of its position or of its own words."""
     content = reading.text.content
     _, (key_start, key_stop), (orc_start, orc_stop), _ = reading.sections
     steps = [step_of(line, content) for line in reading.lines if line.status == "ok"]
@@ -288,13 +255,11 @@ def draft_of(reading: Reading) -> Draft:
 
 
 def step_of(line: KeyLine, content: bytes) -> DraftStep:
-    """Return a key line as a step whose prose has its own words."""
     phrases = [phrase.text for phrase in line.phrases if phrase.words]
     prose = one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}." if phrases[1:] else f"{phrases[0]}.")
     return DraftStep(content[line.body : line.stop].strip(), prose)
 
 
 def _body_of(line: KeyLine) -> bytes:
-    """Return the phrases of a key line as JSON."""
     objects, parameters = ([phrase.text for phrase in phrases] for phrases in (line.objects, line.parameters))
     return orjson.dumps({"action": line.action.text, "objects": objects, "parameters": parameters})

@@ -21,14 +21,11 @@ from .text import Text
 
 __all__ = ["MAX_BYTES", "Case", "case_of", "parsed_reference"]
 
-MAX_BYTES = 1 << 19
-"""Longest response that is explained; one that is too long for the reward is not read at all."""
+MAX_BYTES = 1 << 19  # of a response that is explained
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One response with its reference; `reading` is None for a response over the limit of bytes."""
-
     scorer: Scorer
     response: bytes
     references: References
@@ -51,11 +48,7 @@ class Case:
 def case_of(
     scorer: Scorer, response: str, reference: str | Mapping[str, Any], max_reference_bytes: int = MAX_REFERENCE_BYTES
 ) -> Case:
-    """Score one response.
-
-    Raises InvalidReference (its issue at `reference`), and InvalidRequest for a response or reference that is too long
-    to be explained, though not too long for its reward.
-    """
+    """Score one response; raises InvalidReference, and InvalidRequest if a text is too long to be explained."""
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     settings, content = scorer.settings, utf8(response)
@@ -86,7 +79,6 @@ def case_of(
 
 
 def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[TextColumn, References]:
-    """Return the text of a reference and its parsed form; raise InvalidReference with the path `reference`."""
     column, issues = references_as_column([reference])
     if not issues:
         references, issues = parse_valid_references(column, max_steps, max_bytes)
@@ -96,7 +88,6 @@ def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[Te
 
 
 def _refuse(paths: list[str]) -> None:
-    """Raise InvalidRequest if anything is too large to be explained."""
     if paths:
         detail = f"explanations are limited to {MAX_BYTES} bytes and {MAX_STEPS} steps"
         raise InvalidRequest([Issue(path, "too_long", detail) for path in paths])

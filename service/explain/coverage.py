@@ -20,15 +20,10 @@ from .text import canons
 
 __all__ = ["coverages", "marks_of"]
 
-MAX_MARKED_BYTES = 1 << 16
-"""Bytes of prose up to which its words are marked."""
-
-MAX_COMPARISONS = 1 << 20
-"""Pairs of a piece of prose and a word of its step up to which a step is marked."""
-
+MAX_MARKED_BYTES = 1 << 16  # of prose whose words are marked
+MAX_COMPARISONS = 1 << 20  # pairs of a piece of prose and a word of its step
 PIECE = re.compile(r"\S+")
-OUTER = " \t.,;:!?()[]{}<>\"'`*_"
-"""Punctuation that is not marked along with a word."""
+OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a word
 
 
 @cache
@@ -39,10 +34,6 @@ def _measure() -> tuple[Scorer, References]:
 
 
 def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
-    """Return the coverage of each key line by the prose step of the same position; None without such a pair.
-
-    A step's value is the kernel's for a response that has only this step.
-    """
     pairs = [
         (k, line, prose)
         for k, (line, prose) in enumerate(zip(reading.lines, reading.prose, strict=False))
@@ -75,7 +66,6 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
 
 
 def marks_of(reading: Reading) -> list[list[Mark]]:
-    """Return where the words of its key step occur in the text of each prose step; nothing for very long texts."""
     texts = [reading.text.part(prose.start, prose.stop) for prose in reading.prose]
     marks: list[list[Mark]] = [[] for _ in texts]
     if sum(prose.stop - prose.start for prose in reading.prose) > MAX_MARKED_BYTES:
@@ -102,10 +92,9 @@ def _marks(line: KeyLine, prose: Prose, text: str) -> list[Mark]:
 
 
 def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[str]]:
-    """Return the canonical words that each white-space separated piece adds.
+    """Return the canonical words that each piece adds.
 
-    A unit depends on the number before it, and `x g` on both: so a piece is read together with the two before it, and
-    the words of the two alone are removed.
+    A unit depends on the number before it, and `x g` on both: so a piece is read together with the two before it.
     """
     texts = []
     for k, piece in enumerate(pieces):

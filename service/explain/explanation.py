@@ -74,7 +74,6 @@ def explain(
 
 
 def _derive(case: Case) -> Explanation:
-    """Derive everything but the suggestions; DerivationError if a derived number differs from the kernels'."""
     settings, reading, expected = case.settings, case.reading, case.expected
     measured = coverages(reading, settings.min_coverage) if reading is not None else []
     alignment = None
@@ -121,7 +120,6 @@ def _derive(case: Case) -> Explanation:
 
 
 def smallest_and_largest(settings: ScoreSettings) -> tuple[float, float]:
-    """Return the rewards of SCORE 0 and of the maximum SCORE."""
     return _mapped(0.0, settings), _mapped(settings.largest_score, settings)
 
 
@@ -130,7 +128,6 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
 
 
 def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None]) -> None:
-    """Compare every derived number with the kernels', bit for bit."""
     derived: dict[str, float] = {}
     settings, score = case.settings, 0.0
     if case.reason in ("ok", "low_coverage"):

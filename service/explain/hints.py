@@ -26,8 +26,6 @@ SCALES = (
     {"nm": 1, "μm": 10**3, "mm": 10**6, "cm": 10**7},
 )
 KINDS = {unit: (kind, factor) for kind, scale in enumerate(SCALES) for unit, factor in scale.items()}
-"""The kind and the factor of each unit, by its canonical name."""
-
 UNITS = frozenset([*KINDS, "c", "rpm", "xg", "v", "%"])
 
 ONES = (
@@ -36,7 +34,6 @@ ONES = (
 )
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
-
 DECIMAL = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
 NUMBER = re.compile(rf"{DECIMAL}(?:e-?[0-9]{{1,2}})?")
 POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
@@ -45,12 +42,10 @@ POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
 POWER_WORDS = 4
 POWER_SIGNS = "powers are written with ^ or superscript digits"
 LINKS = ("to", "or", "and", "x")
-"""Words that make two quantities one: ranges, sums and products, about which there are no hints."""
+"""Words of ranges, sums and products, about which there are no hints."""
 
 
 class Quantity(NamedTuple):
-    """A number as it is written, its unit (empty without one), and the unit that it is divided by."""
-
     words: tuple[str, ...]
     text: str
     number: Fraction
@@ -59,7 +54,6 @@ class Quantity(NamedTuple):
 
     @property
     def amount(self) -> tuple[int | str, Fraction, str]:
-        """The amount in the smallest unit of its kind: equal for exactly equal quantities."""
         kind, factor = KINDS.get(self.unit, (self.unit, 1))
         return kind, self.number * factor, self.per
 
@@ -71,7 +65,6 @@ def hints_of(
     coverages: Sequence[Coverage | None],
     settings: ScoreSettings,
 ) -> list[Hint]:
-    """Return the hints about pairs that differ, and about words that the prose lacks, in the order of the steps."""
     hints = [*_about_pairs(reading, expected, pairs), *_about_prose(reading, coverages)]
     if settings.object_similarity == "fallback":
         hints += _about_objects(reading, expected, pairs)
@@ -138,7 +131,6 @@ def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tup
 
 
 def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield powers of ten that one side has without their sign, the text of mine first: `106` and `10^6`."""
     my_exponents, their_exponents = _exponents(mine), _exponents(theirs)
     my_words, their_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
     for exponent in dict.fromkeys([*my_exponents, *their_exponents]):
@@ -155,7 +147,6 @@ def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
-    """Return the power of ten that begins with word k."""
     return POWER.match(" ".join(words[k : k + POWER_WORDS]))
 
 
@@ -168,7 +159,7 @@ def _quantities_of(phrases: Sequence[Sequence[str]]) -> list[Quantity]:
 
 
 def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
-    """Yield the quantities of canonical words, but not those that are part of a range, a sum or a product."""
+    """Yield the quantities of canonical words, but not in a range, a sum or a product."""
     k = 0
     while k < len(words):
         power = _power(words, k)
@@ -198,7 +189,6 @@ def _number(word: str) -> Fraction | None:
 
 
 def _unit(word: str, spelled: bool) -> str:
-    """Return the unit that a word names after a number, empty if none; only after digits is it canonical already."""
     if word in UNITS or not spelled:
         return word if word in UNITS else ""
     named = canons([f"1 {word}"])[0].split(" ")

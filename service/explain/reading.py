@@ -37,26 +37,20 @@ __all__ = [
 ]
 
 ALL_SECTIONS = 4
-
-MAX_STEPS = 4096
-"""Key lines, or prose steps, that are read; if there are more, they are only counted."""
+MAX_STEPS = 4096  # key lines, or prose steps, that are read; more are only counted
 
 
 class Step(NamedTuple):
-    """One step of a reference."""
-
     action: str
     objects: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The step as JSON."""
         return json.dumps(self._asdict(), ensure_ascii=False)
 
     @property
     def listed(self) -> str:
-        """The action, the objects and the parameters, separated by commas."""
         return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
 
 
@@ -80,14 +74,11 @@ class KeyLine:
 
     @property
     def words(self) -> list[str]:
-        """Distinct words of the step, in order of appearance: T of the consistency gate."""
         return list(dict.fromkeys(words_of(self.phrases)))
 
 
 @dataclass(slots=True)
 class Prose:
-    """One step of an orc section: what follows `Step N:`, up to the next step. `start` and `stop` are trimmed."""
-
     number: int
     body: int
     end: int
@@ -100,10 +91,7 @@ class Prose:
 
 @dataclass(slots=True)
 class Reading:
-    """The parts of a text. `whole` of the four `sections` (begin and end, ABSENT if not found) are complete.
-
-    `lines` and `prose` are empty if there are more than MAX_STEPS; `key_lines` and `prose_steps` always count them.
-    """
+    """The parts of a text: `whole` sections are complete; `lines` and `prose` are empty if there are over MAX_STEPS."""
 
     text: Text
     whole: int
@@ -120,7 +108,6 @@ class Reading:
 
     @property
     def positions(self) -> list[int]:
-        """The positions of the valid lines, from 1."""
         return [k for k, line in enumerate(self.lines, 1) if line.status == "ok"]
 
 
@@ -141,13 +128,11 @@ def read_response(text: Text, think_prefilled: bool) -> Reading:
 
 
 def read_reference(text: Text) -> Reading:
-    """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
     return Reading(text, whole, sections, _key_lines(text, key), [], key_lines=len(key), prose_steps=0)
 
 
 def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
-    """Return the steps of a valid reference: a whole answer, key lines, or an object with steps."""
     if isinstance(reference, str):
         content = utf8(reference)
         _, _, key, _ = sections_of(Text(content), False)
@@ -159,7 +144,6 @@ def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
 
 
 def parsed_lines(text: Text) -> list[KeyLine]:
-    """Read all of a text as key lines."""
     return _key_lines(text, _bare_lines(text, 0, len(text.content)))
 
 
@@ -168,9 +152,6 @@ def words_of(phrases: Iterable[Phrase]) -> list[str]:
 
 
 def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
-    """Return the number of complete sections, their spans, and the rows (see `kernels.reading.text_spans`) of key and
-    of orc.
-    """
     sections = np.empty((ALL_SECTIONS, 2), np.int64)
     lines = np.empty((len(text.content) // 2 + 2, LINE_COLUMNS), np.int64)
     counts = np.zeros(2, np.int64)
@@ -189,7 +170,6 @@ def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
 
 
 def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[KeyLine]:
-    """Return all key lines, each with its phrases or the reason why it is invalid."""
     lines = [KeyLine(row[START], row[STOP], None if row[NUMBER] == NO_STEP else row[NUMBER], row[BODY]) for row in rows]
     valid, steps = [], []
     for line, status in zip(lines, _statuses([text.content[line.start : line.stop] for line in lines]), strict=True):
@@ -218,7 +198,6 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
 
 
 def _prose(text: Text, rows: Sequence[Sequence[int]], end: int) -> list[Prose]:
-    """Return the prose steps; a line without a number continues the step before it."""
     steps: list[Prose] = []
     for row in rows:
         if row[NUMBER] != NO_STEP:

@@ -23,20 +23,11 @@ __all__ = ["FIX", "SKELETON", "Repair", "repaired"]
 
 FIX: Kind = "mend"
 SKELETON: Kind = "skeleton"
-"""Kinds of an edit that repairs a response, by their names in replies."""
-
-MAX_ROUNDS = 12
-"""Faults that are repaired at most; each tag may be one."""
-
-MAX_REPAIRED_LINES = 16
-"""Invalid lines that are repaired; others are deleted."""
-
-MAX_VALID = 24
-MAX_COMPARED_BYTES = 4 << 20
-"""Valid repairs of one line that are compared by their reward, and bytes of the responses of all lines."""
-
+MAX_ROUNDS = 12  # faults that are repaired at most; each tag may be one
+MAX_REPAIRED_LINES = 16  # other invalid lines are deleted
+MAX_VALID = 24  # repairs of one line that are compared by their reward
+MAX_COMPARED_BYTES = 4 << 20  # of the responses of all lines
 MAX_JOINED = 32
-
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
 
 
@@ -71,7 +62,6 @@ def repaired(case: Case) -> Repair | None:
 
 
 def _repair_once(case: Case, response: bytes, reason: str) -> Repair | None:
-    """Repair one fault; None if it cannot be repaired."""
     if reason == "think_not_opened":
         return Repair("Begin with <think>", b"<think>" + response)
     if reason in ("too_long", "no_steps"):
@@ -96,8 +86,6 @@ def _repair_once(case: Case, response: bytes, reason: str) -> Repair | None:
 
 
 def _with_sections(response: bytes) -> Repair | None:
-    """Write the four sections around a text without tags."""
-
     def prose_of(lines: Sequence[str]) -> list[str | None]:
         text = Text("\n".join(lines).encode())
         parsed = parsed_lines(text)
@@ -109,11 +97,11 @@ def _with_sections(response: bytes) -> Repair | None:
     if skeleton is None:
         return None
     text = "Write the four sections; here with one step per line of the text"
-    return Repair(text, skeleton.response, range(1, skeleton.steps + 1), SKELETON)
+    written, steps = skeleton
+    return Repair(text, written, range(1, steps + 1), SKELETON)
 
 
 def _tag(response: bytes, reading: Reading) -> Repair | None:
-    """Insert the first missing tag where it belongs, or remove the text between two adjacent sections."""
     lower = response.lower()
     if reading.sections[0][0] == ABSENT:
         start = lower.find(b"<key>")
@@ -141,14 +129,10 @@ def _tag(response: bytes, reading: Reading) -> Repair | None:
 
 
 Option = tuple[str, DraftStep]
-"""A repair of a line in words, empty for a valid line, and the step that it becomes."""
 
 
 def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
-    """Repair the invalid lines, and delete those that cannot be repaired.
-
-    The prose of a line has its position; if there are not as many prose steps as lines, its position among valid lines.
-    """
+    """Repair the invalid lines, and delete the others; prose belongs to a line, or to a valid line, by position."""
     slots = _slots(reading)
     valid = [place for place, (_, options) in enumerate(slots) if options]
     if not valid:
@@ -181,17 +165,12 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
 
 
 def _best(case: Case, outer: Draft, chosen: Sequence[Option], number: int, options: Sequence[Option]) -> Option:
-    """Return the option with the largest reward, the first of equal ones."""
     steps = [step for _, step in chosen]
     responses = [outer.render([*steps[:number], step, *steps[number + 1 :]]) for _, step in options]
     return options[int(case.rescored(responses).rewards.argmax())]
 
 
 def _slots(reading: Reading) -> list[tuple[int, list[Option]]]:
-    """Return the position of each line of a key section and what it may become: nothing if it is to be deleted.
-
-    Lines that are one step together are one slot.
-    """
     slots: list[tuple[int, list[Option]]] = []
     tried = k = 0
     while k < len(reading.lines):
@@ -207,7 +186,6 @@ def _slots(reading: Reading) -> list[tuple[int, list[Option]]]:
 
 
 def _options(reading: Reading, k: int) -> tuple[list[Option], int]:
-    """Return the valid repairs of an invalid line, and how many lines they are made of."""
     text, position = reading.text, k + 1
     run: list[str] = []
     length = 0
@@ -232,7 +210,6 @@ def _options(reading: Reading, k: int) -> tuple[list[Option], int]:
 
 
 def _checked(repairs: Sequence[LineRepair]) -> list[Option | None]:
-    """Return each repair that is a valid step, None for the others."""
     text = Text("\n".join(repair.line for repair in repairs).encode())
     lines = parsed_lines(text) if repairs else []
     if len(lines) != len(repairs):
@@ -244,7 +221,6 @@ def _checked(repairs: Sequence[LineRepair]) -> list[Option | None]:
 
 
 def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]) -> Repair:
-    """Renumber the `Step N:` of one section, each between a start and an end, and change nothing else."""
     content = reading.text.content
     lower, pieces, pos = content.lower(), [], 0
     for k, (start, body) in enumerate(steps, 1):
@@ -254,7 +230,6 @@ def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]
 
 
 def _with_equal_counts(reading: Reading) -> Repair:
-    """Equalise the number of prose and key steps: delete extra ones, write missing ones."""
     keys, prose = len(reading.lines), len(reading.prose)
     if prose > keys:
         which = f"steps {keys + 1} to {prose}" if prose > keys + 1 else f"step {prose}"
@@ -264,7 +239,6 @@ def _with_equal_counts(reading: Reading) -> Repair:
 
 
 def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
-    """Add the missing phrases to the prose of every step whose coverage is too low."""
     draft = draft_of(reading)
     steps, changed, texts = list(draft.steps), [], []
     for k, (line, coverage) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
@@ -279,5 +253,4 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
 
 
 def _sentence(texts: Sequence[str]) -> str:
-    """Join sentences into one, without a full stop."""
     return "; ".join([*texts[:1], *(text[0].lower() + text[1:] for text in texts[1:])])

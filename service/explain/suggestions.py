@@ -1,7 +1,4 @@
-"""The edits that would change a reward most: candidates are made, rescored, and ranked by their gain.
-
-A response that fails a gate is repaired instead.
-"""
+"""The edits that would change a reward most: candidates are rescored and ranked; a response that fails is repaired."""
 
 from __future__ import annotations
 
@@ -20,30 +17,20 @@ __all__ = ["MAX_CANDIDATES", "MAX_CANDIDATE_BYTES", "Search", "search"]
 
 MAX_CANDIDATES = 2048
 MAX_CANDIDATE_BYTES = 8 << 20
-"""Candidates, and bytes of them, that are rescored together. A candidate has empty <think> and <note>."""
-
 MAX_SHOWN_BYTES = 64 << 10
-
 OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "replace_step")
-
 SIZES: dict[Kind, int] = {"drop_step": 1, "add_step": 1, "replace_step": 3}
-"""Sizes of changes, if not 2 and not many steps: of equal gains, the smaller change is the better one."""
 
 
 class Search(NamedTuple):
-    """Suggestions, how many edits were rescored, and whether every edit of one step was (None: not searched)."""
-
     suggestions: list[Suggestion]
     tried: int
     exhaustive: bool | None
 
 
 def search(case: Case, explanation: Explanation, n: int) -> Search:
-    """Return at most n changes that raise the reward, the largest gain first; of equal gains the smaller change.
-
-    A repair that passes the gates is included even if the reward stays the same.
-    """
+    """Return at most n changes that raise the reward, the largest gain first; of equal gains the smaller change."""
     if not n or case.reward >= explanation.largest_reward:
         return Search([], 0, None)
     if case.reason != "ok":
@@ -67,7 +54,6 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
 
 
 def _collected(candidates: EditCandidates) -> tuple[list[Candidate], list[bytes], bool]:
-    """Return as many candidates as the budget allows, their outlines, and whether these are all."""
     chosen: list[Candidate] = []
     outlines: list[bytes] = []
     total = 0
@@ -88,11 +74,7 @@ def _size(candidate: Candidate) -> int:
 
 
 def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
-    """Drop what says the same again: the best addition of a reference step represents the others, and so on.
-
-    Changes of many steps are dropped unless they gain more than twice as much as the best change of one or two:
-    copying the reference always gains most, and explains least.
-    """
+    """Drop what says the same again, and changes of many steps that do not gain more than twice the best small one."""
     limit = 2 * max((gain for gain, candidate in ranked if candidate.kind not in OF_MANY_STEPS), default=0.0)
     seen: set[tuple[object, ...]] = set()
     rewritten: set[int] = set()
@@ -147,7 +129,6 @@ def _suggestion(case: Case, edit: Repair, scores: Scores, row: int, reference_st
 
 
 def _effects(kind: str, changes: list[Change]) -> str:
-    """Say which parts change, or that the response now passes the gates."""
     named = {change.name: change for change in changes}
     if "format" in named or "consistency" in named:
         return "; both gates then pass"
@@ -159,7 +140,6 @@ def _effects(kind: str, changes: list[Change]) -> str:
 
 
 def _with_setting(case: Case) -> list[Suggestion]:
-    """Suggest `think_prefilled`: the response is probably the rest of an answer that the prompt has begun."""
     config = {"think_prefilled": True}
     scorer = case.scorer.with_overrides(config)
     scores = replace(case, scorer=scorer).rescored([case.response])

@@ -17,18 +17,10 @@ from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
 __all__ = ["as_text"]
 
-BAR = 16
-"""Characters of the longest bar of the waterfall."""
-
-WIDE_ENOUGH = 72
-"""Columns below which bars have half the length."""
-
+BAR = 16  # characters of the longest bar of the waterfall
+WIDE_ENOUGH = 72  # columns below which bars have half the length
 MIN_WIDTH, MAX_WIDTH = 60, 100
-"""Columns of the text, whatever the terminal has."""
-
-MAX_LINES = 60
-"""Steps of one kind that are listed; the JSON has all."""
-
+MAX_LINES = 60  # steps of one kind that are listed; the JSON has all
 MAX_WORDS = 16
 
 Style = Callable[[str], str]
@@ -44,7 +36,7 @@ _good, _bad, _strange = _styled(32), _styled(31), _styled(33)
 
 
 def as_text(explanation: Explanation, width: int | None = None) -> str:
-    """Render the whole explanation in paragraphs; by default as wide as the terminal, 80 columns without one."""
+    """Render the whole explanation in paragraphs; by default as wide as the terminal."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
     sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
@@ -54,24 +46,22 @@ def as_text(explanation: Explanation, width: int | None = None) -> str:
 
 
 class _Page:
-    """Wraps paragraphs; styles are applied afterwards, so that they do not count."""
-
     def __init__(self, width: int) -> None:
         self.width = width
         self.bar = BAR if width >= WIDE_ENOUGH else BAR // 2
 
     def lines(self, text: str, indent: str, style: Style = str, first: str = "") -> Iterator[str]:
-        """Yield the text in lines: `first`, as wide as the indent, begins the first one."""
+        """Yield the text in lines; `first`, as wide as the indent, begins the first one."""
         room = max(20, self.width - _columns(indent))
         for k, line in enumerate(_wrapped(printable(text), room)):
             yield f"{first if first and not k else indent}{style(line)}"
 
     def cut(self, text: str, indent: int) -> str:
-        return _cut(printable(text), max(20, self.width - indent))
+        text, room = printable(text), max(20, self.width - indent)
+        return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """Wrap by columns: wide characters take two."""
     if _columns(text) == len(text):
         return textwrap.wrap(text, room, break_on_hyphens=False) or [""]
     lines, line = [], ""
@@ -110,10 +100,6 @@ def _head_of(text: str, room: int) -> str:
         if used > room:
             return text[:k]
     return text
-
-
-def _cut(text: str, room: int) -> str:
-    return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:
@@ -198,13 +184,11 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
 
 
 def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], words: Sequence[str]) -> list[str]:
-    """Return the phrases that the other side does not have; if all are there, the words."""
     canons = {phrase.canon for phrase in theirs}
     return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in canons] or list(words)
 
 
 def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page) -> Iterator[str]:
-    """Yield what the reference has (−) and the response does not, and what only the response has (+)."""
     first = f"{' ' * 12}{name:<10} "
     for sign, style, texts in (("−", _bad, lacking), ("+", _strange, extra)):
         if texts:

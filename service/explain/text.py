@@ -21,14 +21,11 @@ LF, CR = 0x0A, 0x0D
 
 
 class Text:
-    """UTF-8 text to be shown; spans are in bytes."""
-
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.data = frozen(np.frombuffer(content, np.uint8), np.uint8)
 
     def place(self, start: int, stop: int) -> Place:
-        """Return the place of `content[start:stop]`; both ends are character boundaries."""
         characters, utf16, lines = self._counts
         return Place(
             line=int(lines[start]) + 1,
@@ -41,17 +38,13 @@ class Text:
         return self.content[start:stop].decode()
 
     def trimmed(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the span without ASCII white space at both ends."""
         part = self.content[start:stop]
         left = len(part) - len(part.lstrip())
         return (start + left, start + len(part.rstrip())) if left < len(part) else (start, start)
 
     @cached_property
     def _counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Code points, UTF-16 units and line ends before every byte, int64 (bytes + 1,) each.
-
-        A code point counts with its first byte: every span ends or begins there. Lines end at LF, CR LF or CR.
-        """
+        """Return code points, UTF-16 units and line ends before every byte, int64 (bytes + 1,) each."""
         data = self.data
         opens = (data & 0xC0) != 0x80
         ends = data == LF
@@ -63,7 +56,6 @@ class Text:
 
 
 def canons(texts: Sequence[str]) -> list[str]:
-    """Return `canon` of each text (docs/rules.md, Words): its words joined by single spaces."""
     column = column_of([utf8(text) for text in texts])
     canon = np.empty(16 * int(column.offsets[-1]) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)

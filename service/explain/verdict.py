@@ -18,7 +18,6 @@ from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 __all__ = ["ANY_TAG", "BAD_LINES", "checks_of", "failure_of"]
 
 ANY_TAG = re.compile(rb"</?(?:think|key|orc|note)>", re.IGNORECASE)
-
 MAX_NAME = 40
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
@@ -31,7 +30,6 @@ CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("step_count", "consistency", ("step_count",)),
     ("coverage", "consistency", ("low_coverage",)),
 )
-"""Every check with its gate and the reasons that it gives, in order."""
 
 JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("think", "</think> directly followed by <key>"),
@@ -39,7 +37,6 @@ JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("orc", "</orc> directly followed by <note>"),
     ("note", "</note>"),
 )
-"""The tag that ends each section."""
 
 BAD_LINES = {
     "bad_step_line": "Write every line of <key> as Step N: {…}, on one line, with nothing after the closing brace.",
@@ -50,7 +47,6 @@ BAD_LINES = {
 
 
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
-    """Return the checks as far as they were made; `reading` is None for a response over the limit of bytes."""
     failed = failed_check(reason, reading)
     details = _details(reading, coverage, settings)
     checks = []
@@ -61,7 +57,6 @@ def checks_of(reason: str, reading: Reading | None, coverage: float, settings: S
 
 
 def failed_check(reason: str, reading: Reading | None) -> int:
-    """Return the index of the check that failed; the number of checks for `ok`."""
     if reason == "ok":
         return len(CHECKS)
     if reason == "too_long":
@@ -99,8 +94,6 @@ def _numbers(steps: Sequence[KeyLine | Prose]) -> str:
 
 
 class Cause(NamedTuple):
-    """The fault of a response and its remedy, as sentences, and where it is."""
-
     message: str
     remedy: str
     section: Section | None = None
@@ -111,7 +104,6 @@ class Cause(NamedTuple):
 def failure_of(
     reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
 ) -> Failure | None:
-    """Return why the response fails a gate, and where; None for `ok`."""
     if reason == "ok":
         return None
     gate = CHECKS[failed_check(reason, reading)][1]
@@ -190,7 +182,6 @@ def _bad_json(line: str) -> str:
 
 
 def _bad_fields(line: str) -> str:
-    """Say which fields are wrong: `unknown field “verb”; allowed: action, objects, parameters`."""
     step = json.loads(line[line.index("{") :], parse_int=float)
     if unknown := [f"“{name[:MAX_NAME]}”" for name in step if name not in FIELDS]:
         names = first_n(unknown, 4)

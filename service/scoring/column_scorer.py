@@ -25,7 +25,6 @@ ColumnSlice = Callable[[int, int], TextColumn]
 """Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
 
 Validate = Callable[[TextColumn, int, int], None]
-"""Raises if one of the rows [first, last) of a column is not valid UTF-8."""
 
 READING = ("think_prefilled", "max_response_bytes", "max_steps")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
@@ -34,43 +33,27 @@ _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
 
 class Columns(NamedTuple):
-    """The rewards of n responses under k configurations."""
+    """The rewards of n responses under k configurations: float64 (k, n), uint8 (k, n), float64 (k, components, n)."""
 
     rewards: np.ndarray
-    """float64 (k, n)."""
     reason_codes: np.ndarray
-    """uint8 (k, n)."""
     measures: np.ndarray
-    """float64 (k, components, n)."""
 
     @classmethod
     def empty(cls, configurations: int, components: int, rows: int) -> Columns:
-        """Return uninitialised columns."""
         shape = configurations, rows
         return cls(np.empty(shape), np.empty(shape, np.uint8), np.empty((configurations, components, rows)))
 
-    def put(self, first: int, part: Columns) -> None:
-        """Copy the rows of `part` to the rows from `first` on."""
-        last = first + part.rewards.shape[1]
-        self.rewards[:, first:last] = part.rewards
-        self.reason_codes[:, first:last] = part.reason_codes
-        self.measures[:, :, first:last] = part.measures
-
 
 class ColumnScorer:
-    """Scores texts under k configurations that agree in `READING`; columns of rewards have them in their order.
-
-    Immutable. Configurations whose content agrees are fastest side by side.
-    """
+    """Scores texts under k configurations that agree in `READING`; fastest if those of equal content are adjacent."""
 
     def __init__(self, settings: Sequence[ScoreSettings], threads: int) -> None:
-        """Score one batch on up to `threads` threads; kernels must be compiled."""
         self.settings, self.threads = settings[0], threads
         self._configurations = configurations_of([rules_of(each) for each in settings])
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """The `config_id` and the `signature` of the first configuration."""
         return {"config_id": self.settings.config_id, "signature": self.settings.signature}
 
     def score(
@@ -81,10 +64,9 @@ class ColumnScorer:
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate: Validate | None = None,
     ) -> Columns:
-        """Score texts; `reference_index` is int64 (n,), each a valid index.
+        """Score texts; `reference_index` is int64 (n,), each a valid index. Raises InvalidReference.
 
-        Strings are encoded, and rows of columns validated if there is `validate`, right before they are read, on the
-        thread that reads them. Raises InvalidReference naming every invalid reference.
+        Strings are encoded, and rows validated, right before they are read, on the thread that reads them.
         """
         shares = shares_of(reference_index, count_of(references), self.threads)
         if shares is not None:
@@ -110,7 +92,6 @@ class ColumnScorer:
     def _score_whole(
         self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray, max_reference_bytes: int
     ) -> Columns:
-        """Read all references, then score; few are read by this thread and scored against where they were read."""
         if references.rows > MIN_ROWS:
             return self.score_parsed(responses, self.parse(references, max_reference_bytes), reference_index)
         reader = ReferenceReader(references.rows, self.settings.max_steps, max_reference_bytes)
@@ -126,7 +107,6 @@ class ColumnScorer:
         reference_index: np.ndarray,
         max_reference_bytes: int,
     ) -> Columns:
-        """Score share by share: a thread encodes or validates texts right before it reads them."""
         columns = self.empty(reference_index.shape[0])
         reader = ReferenceReader(shares[-1].last, self.settings.max_steps, max_reference_bytes)
 
@@ -137,14 +117,14 @@ class ColumnScorer:
             rows = last_response - first_response
             part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
             self.fill(part, responses(first_response, last_response), expected, index, 0, rows)
-            columns.put(first_response, part)
+            for column, values in zip(columns, part, strict=True):
+                column[..., first_response:last_response] = values
 
         fill_all(fill, shares, self.threads)
         reader.check()
         return columns
 
     def empty(self, rows: int) -> Columns:
-        """Return uninitialised columns for `rows` responses, to be filled slice by slice."""
         return Columns.empty(len(self._configurations), len(COMPONENTS), rows)
 
     def fill(
@@ -173,7 +153,6 @@ class ColumnScorer:
 
 
 def slices_of_texts(texts: Texts, validate: Validate | None) -> ColumnSlice:
-    """Return a function of `first` and `last` that encodes these rows, or validates them if that is needed."""
     if not isinstance(texts, TextColumn):
         return lambda first, last: borrowed_column(texts[first:last])
 
@@ -199,7 +178,6 @@ def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
 
 
 def rules_of(settings: ScoreSettings) -> Rules:
-    """Return the settings as the numbers that kernels read."""
     return Rules(
         lcs_order=settings.order == "lcs",
         product_semantics=settings.semantics == "product",

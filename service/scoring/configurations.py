@@ -14,43 +14,37 @@ from .column_scorer import READING, Columns, ColumnScorer
 __all__ = ["by_reading", "issues_under_all", "overridden_by_each", "score_together"]
 
 T = TypeVar("T")
-
 CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
 """What is measured again unless the configuration before agrees in it: the costly content first."""
 
 
 def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequence[Mapping[str, Any]]) -> list[T]:
-    """Return `override(config)` for each of `configs`.
-
-    Raises InvalidSetting naming every issue of every configuration, as `configs[2].order`.
-    """
+    """Return `override(config)` for each; raises InvalidSetting naming every issue, as `configs[2].order`."""
     if isinstance(configs, (str, bytes)) or not isinstance(configs, Sequence):
         raise InvalidSetting([Issue("configs", "wrong_type", "must be a list of objects with settings")])
     if not configs:
         raise InvalidSetting([Issue("configs", "too_few", "at least one configuration is needed")])
-    found, issues = [], []
+    overridden, issues = [], []
     for k, config in enumerate(configs):
         try:
             if not isinstance(config, Mapping):
                 raise InvalidSetting([Issue("config", "wrong_type", "must be an object")])
-            found.append(override(config))
+            overridden.append(override(config))
         except InvalidSetting as error:
             issues += [
                 issue._replace(path=f"configs[{k}]{issue.path.removeprefix('config')}") for issue in error.issues
             ]
     if issues:
         raise InvalidSetting(issues)
-    return found
+    return overridden
 
 
 def score_together(
     settings: Sequence[ScoreSettings], threads: int, score: Callable[[ColumnScorer], Columns], names: Sequence[str]
 ) -> Columns:
-    """Score a batch under each of `settings`; return the columns in their order.
+    """Score a batch under each of `settings`, once for all that read texts alike; return the columns in their order.
 
-    score: scores the batch by the scorer that it is given, once for all configurations that read texts alike. names:
-    what errors call the configurations. Raises InvalidReference naming every reference that any configuration refuses,
-    and these configurations if there are others.
+    Raises InvalidReference naming every reference that any configuration refuses, and these configurations by `names`.
     """
     scored: list[tuple[list[int], Columns]] = []
     refused: list[tuple[int, Issue]] = []
@@ -70,7 +64,6 @@ def score_together(
 
 
 def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:
-    """Return the numbers of the settings that agree in `READING`, group by group, those of equal content together."""
     reading, content = attrgetter(*READING), attrgetter(*CONTENT)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for k in sorted(range(len(settings)), key=lambda k: content(settings[k])):
@@ -81,25 +74,18 @@ def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:
 def issues_under_all(
     find: Callable[[int], Sequence[Issue]], max_steps: Sequence[int], names: Sequence[str]
 ) -> list[Issue]:
-    """Return the issues of references under several configurations: `find` returns those under one `max_steps`."""
-    found = {limit: find(limit) for limit in set(max_steps)}
-    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in found[limit]], names)
+    issues = {limit: find(limit) for limit in set(max_steps)}
+    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in issues[limit]], names)
 
 
-def merged(found: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
-    """Return the issues of references that configurations have found, each with the number of one, without repeats.
-
-    An issue that not all configurations have gets the names of those that have it.
-    """
-    by: dict[Issue, list[int]] = {}
-    for k, issue in found:
-        by.setdefault(issue, []).append(k)
-    issues = [
-        issue if len(having) == len(names) else issue._replace(detail=f"{issue.detail} ({joined(names, having)})")
-        for issue, having in by.items()
-    ]
-    return sorted(issues, key=row_of)
-
-
-def joined(names: Sequence[str], numbers: Sequence[int]) -> str:
-    return ", ".join(names[k] for k in sorted(numbers))
+def merged(issues: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
+    """Return the issues without repeats; one that not all configurations have gets their names."""
+    members: dict[Issue, list[int]] = {}
+    for k, issue in issues:
+        members.setdefault(issue, []).append(k)
+    merged_issues = []
+    for issue, numbers in members.items():
+        if len(numbers) < len(names):
+            issue = issue._replace(detail=f"{issue.detail} ({', '.join(names[k] for k in sorted(numbers))})")
+        merged_issues.append(issue)
+    return sorted(merged_issues, key=row_of)

@@ -25,12 +25,8 @@ __all__ = [
 ]
 
 MAX_REFERENCE_BYTES = 262_144
-
-MAX_ROWS = 256
-"""References that a thread reads at once."""
-
-UNLIMITED = 2**62
-"""Effectively unlimited, yet still fits an int64."""
+MAX_ROWS = 256  # references that a thread reads at once
+UNLIMITED = 2**62  # yet fits an int64
 
 _DETAILS = {
     "too_long": "it has more than {max_steps} steps",
@@ -41,10 +37,9 @@ _DETAILS = {
 }
 
 MAX_EXPLAINED = 100
-"""References whose wrong fields are named, each in a line of at most MAX_LINE_BYTES: bounds the time."""
+"""References whose wrong fields are named: bounds the time."""
 
 MAX_LINE_BYTES = 4096
-
 _FIELDS = "it must be an action with at least one word, objects and parameters, and nothing else"
 
 
@@ -59,7 +54,6 @@ class ReferenceReader:
         self._wrong_fields: dict[int, str] = {}
         self._explained_below = rows
         self.failed = False
-        """True once an invalid reference has been read."""
 
     def read(self, chunk: TextColumn, first: int) -> References:
         """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps.
@@ -92,7 +86,6 @@ class ReferenceReader:
             self._explained_below = explained[MAX_EXPLAINED - 1] + 1
 
     def issues(self) -> list[Issue]:
-        """Return an issue for each invalid reference read so far, in order."""
         issues = []
         fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
         for row in np.flatnonzero((self._statuses != OK) | self._too_long).tolist():
@@ -109,7 +102,6 @@ class ReferenceReader:
         return issues
 
     def check(self) -> None:
-        """Raise InvalidReference naming every invalid one, in order."""
         if self.failed:
             raise InvalidReference(self.issues())
 
@@ -148,7 +140,6 @@ def parse_valid_references(
 
 
 def _wrong_fields(text: bytes, line: int) -> str:
-    """Return which fields of a line of a reference are wrong."""
     lines = text.split(b"\n", line + 1)
     step = lines[line] if line < len(lines) else b""
     try:
@@ -159,7 +150,6 @@ def _wrong_fields(text: bytes, line: int) -> str:
 
 
 def _emptied(column: TextColumn, mask: np.ndarray) -> TextColumn:
-    """Return the column with the masked texts emptied."""
     lengths = np.where(mask, 0, column.lengths)
     offsets = np.zeros(column.rows + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

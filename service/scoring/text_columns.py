@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Texts = TextColumn | list[Any]
-"""A column of texts, or a list of strings; of references, also of other Python objects."""
+"""A list of references may hold other Python objects too."""
 
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -55,17 +55,14 @@ def text_column(texts: Sequence[str]) -> TextColumn:
 
 
 def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
-    """Return the rows [first, last) of a column as a view."""
     return TextColumn(column.data, column.offsets[first : last + 1])
 
 
 def count_of(texts: Texts) -> int:
-    """Return the number of texts."""
     return texts.rows if isinstance(texts, TextColumn) else len(texts)
 
 
 def strings_of(texts: Texts) -> list[Any]:
-    """Return the texts of a column as strings; a list as it is."""
     if not isinstance(texts, TextColumn):
         return texts
     data = texts.data.tobytes()
@@ -88,7 +85,6 @@ def taken(texts: Texts, rows: np.ndarray) -> Texts:
 
 
 def borrowed_column(texts: list[str]) -> TextColumn:
-    """Return what `owned_column` does, but valid until this thread builds the next one."""
     return encoded(texts, borrow_bytes)
 
 
@@ -112,10 +108,7 @@ def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColu
 
 
 def reference_column(references: Sequence[str | Mapping[str, Any]]) -> TextColumn:
-    """Convert references to a column of texts; steps become key lines, so that there is one parser of references.
-
-    Raises InvalidReference naming every one that is neither a string nor valid steps as `references[k]`.
-    """
+    """Convert references to a column of texts, steps to key lines; raises InvalidReference."""
     column, issues = references_as_column(references)
     if issues:
         raise InvalidReference(issues)
@@ -123,10 +116,7 @@ def reference_column(references: Sequence[str | Mapping[str, Any]]) -> TextColum
 
 
 def references_as_column(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Issue]]:
-    """Convert references to a column of texts; return it and the issues of malformed ones, whose text is empty.
-
-    Raises InvalidReference if `references` is not a list.
-    """
+    """Convert references to a column of texts; return it and the issues of malformed ones, whose text is empty."""
     if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
         raise InvalidReference([Issue("references", "wrong_type", "a list of references is needed")])
     try:
@@ -146,7 +136,6 @@ def references_as_column(references: Sequence[str | Mapping[str, Any]]) -> tuple
 
 
 def _validation_error(reference: Any) -> tuple[str, str] | None:
-    """Return (reason, detail) if `reference` is not an object with valid steps, else None."""
     if not isinstance(reference, Mapping):
         return "wrong_type", "a reference must be a string or an object with steps"
     if set(reference) != {"steps"}:
@@ -173,19 +162,14 @@ def wrong_fields(step: Mapping[Any, Any]) -> str | None:
     for name in _STEP_FIELDS[1:]:
         if not isinstance(step[name], (list, tuple)):
             return f"{name} is not an array of strings"
-        if not _is_strings(step[name]):
+        if not all(isinstance(value, str) for value in step[name]):
             return f"{name} contains a value that is not a string"
     if len(step) > len(_STEP_FIELDS):
         return f"it has fields other than {', '.join(_STEP_FIELDS)}"
     return None
 
 
-def _is_strings(values: Any) -> bool:
-    return isinstance(values, (list, tuple)) and all(isinstance(value, str) for value in values)
-
-
 def _key_lines(steps: Sequence[Mapping[str, Any]]) -> bytes:
-    """Write steps as the lines of a key section."""
     return b"\n".join(b"Step %d: %b" % (number, _dumps(dict(step))) for number, step in enumerate(steps, 1))
 
 

@@ -17,20 +17,11 @@ import numpy as np
 
 __all__ = ["MIN_REFERENCES", "Share", "fill_all", "fill_in_slices", "shares_of", "slices_of", "usable_cores"]
 
-MIN_ROWS = 64
-"""Rows of the smallest slice: a third of a millisecond of work."""
-
-MIN_REFERENCES = 64
-"""With fewer references there is little to gain."""
-
-MAX_SHARE = 512
-"""Responses of a share on average: about two milliseconds of work."""
-
-MIN_SHARE = 128
-"""Responses of the smallest share: half a millisecond of work. Smaller shares cost more than they balance."""
-
-MAX_IMBALANCE = 2
-"""Responses of a share relative to the average."""
+MIN_ROWS = 64  # of a slice: a third of a millisecond of work
+MIN_REFERENCES = 64  # with fewer there is little to gain from shares
+MAX_SHARE = 512  # responses of a share on average: about two milliseconds of work
+MIN_SHARE = 128  # responses: smaller shares cost more than they balance
+MAX_IMBALANCE = 2  # responses of a share relative to the average
 
 
 def usable_cores() -> int:
@@ -49,7 +40,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int) -> None:
-    """Call `fill(first, last)` for slices that cover `range(rows)`; see `fill_all`."""
     fill_all(fill, slices_of(rows, threads), threads)
 
 
@@ -92,10 +82,7 @@ def _drain(fill: Callable[..., None], slices: Iterator[tuple[int, ...]]) -> None
 
 
 class Share(NamedTuple):
-    """The references [first, last) and the responses that point at them, which are contiguous.
-
-    No thread waits until all references are read, and each is used while it is in the CPU's cache.
-    """
+    """The references [first, last) and the responses that point at them, which are contiguous."""
 
     first: int
     last: int

@@ -23,15 +23,9 @@ __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_
 Memory = TypeVar("Memory")
 
 MAX_KEPT_BYTES = 1 << 24
-
-MAX_KEPT_ROOM = 1 << 21
-"""Bytes of references whose memory a thread keeps: about five times as much."""
-
-MAX_KEPT_TEXT = 1 << 18
-"""Bytes of the longest text whose workspace a thread keeps: the default limit of responses and references."""
-
-MAX_KEPT_WIDTH = 1 << 20
-"""The same for `References.widest`: no reference of `MAX_KEPT_TEXT` bytes is as wide."""
+MAX_KEPT_ROOM = 1 << 21  # bytes of references whose memory a thread keeps: about five times as much
+MAX_KEPT_TEXT = 1 << 18  # the default limit of responses and references
+MAX_KEPT_WIDTH = 1 << 20  # no reference of MAX_KEPT_TEXT bytes is as wide
 
 
 _local = threading.local()
@@ -49,14 +43,12 @@ def _borrow(kind: str, allocate: Callable[..., Memory], *sizes: int) -> Memory:
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
-    """Return this thread's workspace for texts of `longest` bytes and references of this `References.widest`."""
     if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
         return allocate_workspace(longest, widest_reference)
     return _borrow("workspace", allocate_workspace, longest, widest_reference)
 
 
 def borrow_workspace_for(texts: TextColumn, max_bytes: int, widest_reference: int) -> Workspace:
-    """Return this thread's workspace for the texts that have at most `max_bytes`."""
     lengths = texts.lengths
     readable = lengths[lengths <= max_bytes]
     return borrow_workspace(int(readable.max(initial=0)), widest_reference)
@@ -79,7 +71,6 @@ def borrow_room(column: TextColumn) -> References:
 
 
 def _rounded(size: int) -> int:
-    """Round up to a power of two, so that slowly growing texts do not allocate each time."""
     return 1 << max(12, (size - 1).bit_length())
 
 

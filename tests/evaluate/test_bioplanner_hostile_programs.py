@@ -128,8 +128,8 @@ def test_one_reference_is_parsed_once(monkeypatch):
 
 def test_steps_of_one_reference_are_compared_once(monkeypatch):
     asked: list[int] = []
-    differ = ordering.steps_differ
-    monkeypatch.setattr(ordering, "steps_differ", lambda *sides: asked.append(1) or differ(*sides))
+    fault = ordering.record_fault
+    monkeypatch.setattr(ordering, "record_fault", lambda record: asked.append(1) or fault(record))
     steps = [f"step {k}" for k in range(5)]
     reference = {"wrong_steps": steps, "correct_steps": steps}
     Scorer().score(["[ANSWER_START][0][ANSWER_END]"] * 50, [reference], task="bioprobench.ord")

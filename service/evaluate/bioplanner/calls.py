@@ -1,8 +1,4 @@
-"""Calls of functions in pseudocode: as BioPlanner's script finds them, and by Python's grammar.
-
-The script's regular expressions take quadratic time on long words and unclosed brackets; these find the same in linear
-time.
-"""
+"""Calls of functions in pseudocode: as BioPlanner's script finds them, but in linear time, and by Python's grammar."""
 
 from __future__ import annotations
 
@@ -16,14 +12,10 @@ from ..python_source import Unreadable, parse_python
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "FunctionCall", "Program", "calls_by_script", "defined_functions"]
 
 MAX_LENGTH = 262_144
-"""Characters of a text that is parsed."""
-MAX_DEPTH = 50
-"""Levels of brackets: it limits the time that Python's parser takes."""
-
-MAX_LEVELS = 150
-"""Levels of an argument that is unparsed, which Python does by recursion."""
+MAX_DEPTH = 50  # levels of brackets: limits the time of Python's parser
+MAX_LEVELS = 150  # of an argument that is unparsed, which Python does by recursion
 MAX_WRITTEN = 2 * MAX_LENGTH
-"""Characters of all arguments of a program: nested calls are written out once for each call around them."""
+"""Characters of all arguments: nested calls are written out once for each call around them."""
 
 HEAD = re.compile(r"(?<!\w)(\w++)\s*+\(")
 ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
@@ -33,26 +25,16 @@ WITHOUT_CALLS = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmp
 
 
 class FunctionCall(NamedTuple):
-    """One call in a program."""
+    """One call; its arguments by name, or by position (`0`, `1`, …) if the name is unknown."""
 
     name: str
-    """Name of the function, or of the attribute in `robot.run(…)`."""
     arguments: Mapping[str, str]
-    """The text of each value, of a string without quotes, by name, or by position (`0`, `1`, …) if it is unknown."""
-
-
-class Named(NamedTuple):
-    """A call in a program, with the name of its function or attribute."""
-
-    name: str
-    node: ast.Call
 
 
 def calls_by_script(code: str) -> dict[str, dict[str, str]]:
     """Find calls as the script's `parse_pseudocode` does: function name to the arguments of its last `name(…)`.
 
-    Everything that looks like a call counts, also in definitions and comments, if its brackets are not empty. It ends
-    at the first `)`; only `name="value"` is an argument.
+    A call ends at the first `)`, counts also in definitions and comments, and has only arguments `name="value"`.
     """
     calls: dict[str, dict[str, str]] = {}
     position = 0
@@ -69,10 +51,7 @@ def calls_by_script(code: str) -> dict[str, dict[str, str]]:
 
 
 def defined_functions(code: str) -> list[str]:
-    """Return the names of functions whose definitions begin a line, in order, as the script extracts them.
-
-    A definition continues while lines begin with white space. Raises Unreadable if one cannot be parsed.
-    """
+    """Return the names of functions whose definitions begin a line; raises Unreadable if one cannot be parsed."""
     return [
         node.name
         for definition in DEFINITION.findall(code)
@@ -86,8 +65,7 @@ class Program:
 
     def __init__(self, code: str) -> None:
         self._calls: list[ast.Call] = []
-        """All, in the order of `ast.walk`, level by level."""
-        self._in_order: list[Named] = []
+        self._in_order: list[tuple[str, ast.Call]] = []
         """Calls of plain names and of attributes outside definitions, in the order of the text."""
         self._parameters: dict[str, list[str]] = {}
         level: list[tuple[ast.AST, bool]] = [(parse_python(code, MAX_LENGTH, MAX_DEPTH), False)]
@@ -99,7 +77,7 @@ class Program:
                 self._calls.append(node)
                 if not in_definition and isinstance(node.func, ast.Name | ast.Attribute):
                     name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                    self._in_order.append(Named(name, node))
+                    self._in_order.append((name, node))
             for field in node._fields:
                 value = getattr(node, field, None)
                 children = value if isinstance(value, list) else (value,)
@@ -108,23 +86,18 @@ class Program:
                     for child in children
                     if isinstance(child, ast.AST) and not isinstance(child, WITHOUT_CALLS)
                 ]
-        self._in_order.sort(key=lambda call: (call.node.func.end_lineno or 0, call.node.func.end_col_offset or 0))
+        self._in_order.sort(key=lambda call: (call[1].func.end_lineno or 0, call[1].func.end_col_offset or 0))
 
     def walked_names(self) -> list[str]:
-        """Return the names of all calls in the script's order, including those in definitions.
-
-        Raises Unreadable for a call of anything but a plain name.
-        """
+        """Return the names of all calls in the script's order; raises Unreadable for anything but a plain name."""
         if not all(isinstance(node.func, ast.Name) for node in self._calls):
             raise Unreadable("attribute_call")
         return [node.func.id for node in self._calls if isinstance(node.func, ast.Name)]
 
     def names(self) -> list[str]:
-        """Return the names of the calls outside definitions, in the order of the text."""
-        return [call.name for call in self._in_order]
+        return [name for name, _ in self._in_order]
 
     def calls(self) -> list[FunctionCall]:
-        """Return those calls with their arguments; raises Unreadable if they cannot be unparsed or are too long."""
         calls: list[FunctionCall] = []
         written = 0
         for name, node in self._in_order:
@@ -141,7 +114,6 @@ class Program:
 
 
 def text_of(node: ast.expr) -> str:
-    """Return a string itself, else the expression's source text; raises Unreadable if Python cannot unparse it."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     level: list[ast.AST] = [node]

@@ -15,6 +15,7 @@ from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
 from ..task import (
     COMMON_REASONS,
+    LOCAL,
     OK,
     Advance,
     Evaluation,
@@ -80,7 +81,7 @@ class PseudocodeOptions(Options):
         None,
         description="For scibert_score: a model of Transformers whose first vector counts, by name or folder; "
         "published: allenai/scibert_scivocab_uncased.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
     reward: Literal["order", "function_f1"] = Field(
         "order",
@@ -180,7 +181,6 @@ class Pseudocode(Task):
         return Rewards(chosen, failed, dict(components))
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record, as an object or its JSON text, or the true program; it must parse and call a function."""
         record, wrong = super().reference(value)
         if record is None:
             return record, wrong
@@ -196,7 +196,6 @@ def column_of(readings: Sequence[ProgramReading], name: str) -> np.ndarray:
 
 
 def distances(sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.ndarray:
-    """Return the distances of the sequences that are not None, float64 (n,), NaN elsewhere."""
     rows = [row for row, pair in enumerate(sequences) if pair is not None]
     values = np.full(len(sequences), np.nan)
     values[rows] = compare_sequences(levenshtein_distances, [pair for pair in sequences if pair is not None])
@@ -209,7 +208,6 @@ def normalized_distances(readings: Sequence[ProgramReading]) -> np.ndarray:
 
 
 def similarities(readings: Sequence[ProgramReading], embedder: Embedder) -> np.ndarray:
-    """Return the mean cosine of each record's pairs of values, float64 (n,), NaN without any."""
     texts = [text for reading in readings for pair in reading.pairs for text in pair]
     vectors = embedded(embedder, texts, "options.embedder")
     return np.array(

@@ -18,36 +18,28 @@ __all__ = ["ProgramReading", "mean", "precision_recall", "read", "read_order"]
 NAN = math.nan
 S = TypeVar("S")
 T = TypeVar("T")
-
 SEPARATOR = re.compile(r"""[\s,()"']""")
 UNDEFINED = "undefined_function"
-MAX_FUNCTIONS = 51
-"""Functions that the script can number: it has 52 letters, one of them for undefined functions."""
+MAX_FUNCTIONS = 51  # the script has 52 letters, one of them for undefined functions
 
 Matched = Sequence[tuple[Mapping[str, str], Mapping[str, str]]]
-"""Arguments of matched calls: (predicted, true)."""
 
 
 @dataclass
 class ProgramReading:
-    """The calls read from one record, before distances and vectors are computed for all."""
+    """The calls of one record, predicted and true; `in_order` by Python's grammar, `sequences` in the chosen mode."""
 
     values: dict[str, float] = field(default_factory=dict)
     sequences: tuple[list[str], list[str]] | None = None
-    """Names of the calls, predicted and true, in the chosen mode."""
     penalty: int = 0
     in_order: tuple[list[str], list[str]] | None = None
-    """The same by Python's grammar."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Values of the arguments that both of two matched calls have, predicted and true."""
     failure: tuple[str, bool] | None = None
-    """The first reason why something is missing, and whether the prediction is the cause."""
 
     def add_functions(self, predicted: Iterable[str], true: Iterable[str]) -> None:
         self.values["function_precision"], self.values["function_recall"] = precision_recall(predicted, true)
 
     def add_arguments(self, matched: Matched, as_script: bool) -> None:
-        """Compare the arguments of matched calls: means over the calls."""
         shares = [precision_recall(predicted, true) for predicted, true in matched]
         self.values["argument_precision"] = mean(precision for precision, _ in shares)
         self.values["argument_recall"] = mean(recall for _, recall in shares)
@@ -62,7 +54,6 @@ def predicted_text(record: Mapping[str, Any]) -> str:
 
 
 def both(reading: ProgramReading, function: Callable[[S], T], predicted: S, true: S) -> tuple[T, T] | None:
-    """Apply `function` to both sides; None, with the reading's first failure recorded, if one is unreadable."""
     of_prediction = True
     try:
         first = function(predicted)
@@ -97,7 +88,6 @@ def read(record: Mapping[str, Any], by_script: bool) -> ProgramReading:
 
 
 def known_functions(reading: ProgramReading, record: Mapping[str, Any]) -> list[str] | None:
-    """Return the functions that may be called; None, with a failure recorded, if the script cannot list them."""
     try:
         functions = defined_functions(record.get("prediction_functions", ""))
         if len(functions) > MAX_FUNCTIONS:
@@ -109,7 +99,6 @@ def known_functions(reading: ProgramReading, record: Mapping[str, Any]) -> list[
 
 
 def read_as_script(reading: ProgramReading, allowed: set[str], programs: tuple[Program, Program]) -> None:
-    """Read the two sequences that the script compares, or record a failure if it would raise."""
     names = both(reading, Program.walked_names, *programs)
     if names is not None:
         reading.penalty = sum(name not in allowed for name in names[0])
@@ -118,7 +107,6 @@ def read_as_script(reading: ProgramReading, allowed: set[str], programs: tuple[P
 
 
 def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> ProgramReading:
-    """Read what a reward needs of a record; `names_of` gives the names that its true program, which is valid, calls."""
     reading = ProgramReading()
     try:
         reading.in_order = Program(predicted_text(record)).names(), names_of(record["ground_truth"])
@@ -129,20 +117,17 @@ def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) 
 
 
 def precision_recall(predicted: Iterable[str], true: Iterable[str]) -> tuple[float, float]:
-    """Return precision and recall of names, counted as often as they occur; NaN without any."""
     ours, theirs = Counter(list(predicted)), Counter(list(true))
     common = (ours & theirs).total()
     return (common / ours.total() if ours else NAN, common / theirs.total() if theirs else NAN)
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean of the values that are not NaN, NaN without any."""
     numbers = [value for value in values if not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else NAN
 
 
 def matched_in_order(predicted: Sequence[FunctionCall], true: Sequence[FunctionCall]) -> Matched:
-    """Match the first calls of a function with each other, the second calls, and so on."""
     left: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for call in reversed(true):
         left[call.name].append(call.arguments)
@@ -150,10 +135,7 @@ def matched_in_order(predicted: Sequence[FunctionCall], true: Sequence[FunctionC
 
 
 def argument_bleu(predicted: Mapping[str, str], true: Mapping[str, str], as_script: bool) -> float:
-    """Return BLEU-2 of the texts `name value name value …` of two calls.
-
-    as_script: unsmoothed, with the true text as the hypothesis and the predicted one as the reference.
-    """
+    """Return BLEU-2 of the texts `name value …` of two calls; the script takes the true one as the hypothesis."""
     ours, theirs = words(predicted), words(true)
     if as_script:
         return sentence_bleu(ours, theirs, smoothing=NO_SMOOTHING)

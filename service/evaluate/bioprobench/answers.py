@@ -1,8 +1,4 @@
-"""Extraction of the answer from a response, as the benchmark's public scripts do it: each task a little differently.
-
-All searches are for fixed strings and take linear time; the scripts' lazy regular expressions take quadratic time on a
-response that repeats the opening marker.
-"""
+"""Extraction of the answer from a response, as the benchmark's public scripts do it, but in linear time."""
 
 from __future__ import annotations
 
@@ -26,26 +22,22 @@ START = "[ANSWER_START]"
 END = "[ANSWER_END]"
 THOUGHT = "</think>"
 INSTRUCTION = "[/INST]"
-
 EMPTY = "empty"
 NOT_TEXT = "not_text"
 NO_MARKERS = "no_markers"
 
 
 def after_thinking(text: str) -> str:
-    """Return the text after the last `</think>`; all of it without one, even after an unclosed `<think>`."""
     return text.rpartition(THOUGHT)[2]
 
 
 def first_block(text: str) -> str | None:
-    """Return the text between the first opening marker and the next closing one, stripped; None without them."""
     _, opened, after = text.partition(START)
     block, closed, _ = after.partition(END)
     return block.strip() if opened and closed else None
 
 
 def last_block(text: str) -> str | None:
-    """Return the last of the non-overlapping blocks, stripped; None without any."""
     block = None
     pos = text.find(START)
     while pos >= 0:
@@ -59,7 +51,6 @@ def last_block(text: str) -> str | None:
 
 
 def generated_text(text: str) -> str:
-    """Return what GEN scores: after the last `</think>`, `</Structure>` and opening marker, up to the closing one."""
     text = after_thinking(text).strip()
     text = text.rpartition("</Structure>")[2].strip()
     return text.rpartition(START)[2].strip().partition(END)[0].strip()
@@ -70,9 +61,7 @@ def truth_of(
 ) -> bool | str:
     """Return the verdict of a response to ERR, else the reason why it has none.
 
-    cut_instruction: ignore the text before the last `[/INST]`, as ERR's script does, unlike the one that reads
-    judgements. needs_markers: as in the paper; without a block, the scripts read the last line. any_case: `TRUE` is a
-    verdict too, as in the SCORE paper's authors' script.
+    Only the script that reads judgements keeps the text before `[/INST]`; the paper needs markers; thoth ignores case.
     """
     if not isinstance(response, str):
         return NOT_TEXT
@@ -94,7 +83,6 @@ def truth_of(
 
 
 def share(part: int, whole: int) -> float:
-    """Return part / whole, or 0 if `whole` is 0, as the scripts do."""
     return part / whole if whole else 0.0
 
 

@@ -96,10 +96,7 @@ class ErrOptions(VerdictOptions, ProfileOptions):
 
 
 class Verdicts:
-    """The verdicts of n records beside the truth: columns of length n.
-
-    A truth that is not a boolean is compared, but is not an erroneous step.
-    """
+    """The verdicts of n records beside the truth; a truth that is not a boolean is compared, but no erroneous step."""
 
     def __init__(self, records: Records, strict_markers: bool, any_case: bool = False) -> None:
         verdicts = [verdict_of(record, strict_markers, any_case) for record in records]
@@ -129,7 +126,6 @@ class Verdicts:
         self.over = {name: [self.of_boolean] for name in ("precision", "recall", "f1")}
 
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
-        """Return accuracy, precision, recall and F1 of some rows, 0 if undefined, as the script does."""
         hits, false_alarms, misses = (int(column[rows].sum()) for column in (self.hit, self.false_alarm, self.miss))
         precision, recall = share(hits, hits + false_alarms), share(hits, hits + misses)
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
@@ -137,7 +133,6 @@ class Verdicts:
 
 
 def verdict_of(record: Mapping[str, Any], strict_markers: bool, any_case: bool) -> bool | str:
-    """Return the verdict of a record's response (True: the step is right), else the reason why it has none."""
     if "is_correct" not in record:
         return NO_GOLD
     return truth_of(record.get("generated_response"), needs_markers=strict_markers, any_case=any_case)
@@ -148,12 +143,9 @@ def truth_in(answer: str) -> bool | None:
 
 
 class VerdictTask(Task):
-    """A task on records of ERR."""
-
     failures = VERDICT_FAILURES
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Accept any object: any field may hold anything or be missing."""
         return [] if isinstance(record, dict) else super().validation_errors(record)
 
 
@@ -180,12 +172,10 @@ class Err(VerdictTask, ConversationTask):
         return Rewards(right, verdicts.failed, {"accuracy": right, "called_erroneous": verdicts.called.astype(float)})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
-        """Return the truth; a record has none if the answer is neither true nor false."""
         truth = truth_in(answer)
         return "the answer must be True or False" if truth is None else {"is_correct": truth}
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record or conversation, as an object or JSON text, or the truth itself, as a boolean or text."""
         truth = value if isinstance(value, bool) else truth_in(value) if isinstance(value, str) else None
         if truth is not None:
             return {"is_correct": truth}, ""

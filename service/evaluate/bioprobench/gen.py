@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Evaluation, Metric, Notice, Record, Records, Task
+from ..task import LOCAL, Advance, Evaluation, Metric, Notice, Record, Records, Task
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
@@ -31,9 +31,7 @@ __all__ = ["TASK", "generated_steps", "matched"]
 STEP = ("step_recall", "step_precision")
 DELTA = 0.7
 MAX_SWEEP = 32
-CELLS = 1 << 22
-"""Cosines computed at once, to limit memory."""
-
+CELLS = 1 << 22  # cosines computed at once, to limit memory
 UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
 
 
@@ -61,7 +59,7 @@ class GenOptions(KeywordOptions):
         None,
         description="For step recall and precision: a model of Sentence Transformers by name or folder; published: "
         "all-mpnet-base-v2.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
     delta: float = Field(
         DELTA, ge=0, le=1, description="For step recall and precision: the cosine from which two steps match."
@@ -125,7 +123,6 @@ def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
 def step_columns(
     records: Records, pairs: Sequence[TextPair], embedder: Embedder, options: GenOptions, advance: Advance
 ) -> dict[str, np.ndarray]:
-    """Return step recall and precision of the records whose reference has steps, for each value of delta."""
     of_nothing = float(options.empty_step_precision == "one")
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
@@ -146,17 +143,13 @@ def step_columns(
 
 
 def generated_steps(text: str) -> list[str]:
-    """Return the non-blank lines of a generated protocol, stripped; numbers and bullets stay."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def matched(
     reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray], deltas: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the reference steps, and the generated ones, that come near to one on the other side.
-
-    That is with a cosine of at least delta; int64 (deltas,) each.
-    """
+    """Count the reference and the generated steps with a cosine of at least delta to the other side, int64."""
     if not reference or not generated:
         return np.zeros(len(deltas), np.int64), np.zeros(len(deltas), np.int64)
     theirs = np.array([vectors[step] for step in generated])
@@ -171,7 +164,6 @@ def matched(
 
 
 def empty_responses(pairs: Sequence[TextPair], options: GenOptions) -> list[Notice]:
-    """Return a warning if empty responses have the best step precision."""
     empty = sum(not generated_steps(pair.generated) for pair in pairs)
     if not empty or options.empty_step_precision != "one":
         return []

@@ -48,7 +48,6 @@ __all__ = ["TASK"]
 GOLD = "gold_indices_1based"
 GOLD_FROM_0 = "gold_indices"
 BUCKETS = ((3, 5), (6, 8), (9, 11))
-"""Numbers of steps in the groups of `by = steps`, as in the benchmark's Table 12."""
 
 SHARES = {
     "failed_missing": ("Share of responses that fail because a step is not named.", (MISSING_STEPS,)),
@@ -63,22 +62,15 @@ SHARES = {
         (NOT_TEXT, NO_MARKERS, NOT_LITERAL, NOT_INDICES, NO_LIST),
     ),
 }
-"""Metrics that add up to the share of failed responses: what each is, and its reasons."""
 
 REASONS = (
     {OK: "An order was read."} | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER} | COMMON_REASONS
 )
 
 
-def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
-    """Return whether no order of the first shown steps can be the right one; the script allows more to follow."""
-    return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
-
-
 def record_fault(record: Mapping[str, Any]) -> str:
-    """Return why a valid record has no right order, as a sentence; empty if it has one."""
     shown, right, gold = record["wrong_steps"], record["correct_steps"], gold_of(record)
-    if steps_differ(shown, right):
+    if len(shown) < len(right) or not set(shown[: len(right)]) >= set(right):  # more steps may follow
         return "wrong_steps does not begin with the steps of correct_steps, in any order"
     if gold is not None and sorted(gold) != list(range(1, len(right) + 1)):
         name, numbers = (GOLD, "1 to n") if record.get(GOLD) is not None else (GOLD_FROM_0, "0 to n - 1")
@@ -87,7 +79,6 @@ def record_fault(record: Mapping[str, Any]) -> str:
 
 
 def gold_of(record: Mapping[str, Any]) -> list[int] | None:
-    """Return the indices from 1 that a record has as its right order; None if it has none."""
     gold: list[int] | None = record.get(GOLD)
     if gold is None and record.get(GOLD_FROM_0) is not None:
         return [index + 1 for index in record[GOLD_FROM_0]]
@@ -95,7 +86,6 @@ def gold_of(record: Mapping[str, Any]) -> list[int] | None:
 
 
 def right_indices(record: Mapping[str, Any]) -> list[int]:
-    """Return the right order as indices from 1; of equal steps, all are the last one, as in the authors' script."""
     gold = gold_of(record)
     if gold is not None:
         return gold
@@ -105,7 +95,6 @@ def right_indices(record: Mapping[str, Any]) -> list[int]:
 
 
 def bucket_of(steps: int) -> str:
-    """Return the group of a number of steps: 3-5, 6-8, 9-11 or 12+, and of fewer than 3 the number itself."""
     if steps < BUCKETS[0][0]:
         return str(steps)
     return next((f"{low}-{high}" for low, high in BUCKETS if steps <= high), f"{BUCKETS[-1][1] + 1}+")
@@ -120,7 +109,6 @@ WRONG_BASE = {
 
 
 def wrong_base(failed: Sequence[Failure], count: int) -> list[Notice]:
-    """Return a warning if answers fail because they count from 1 instead of 0, or the reverse."""
     reasons = [failure.reason for failure in failed]
     counts = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
     return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in counts if wrong]
@@ -211,7 +199,6 @@ class Ord(ConversationTask):
         return evaluation
 
     def _read(self, records: Records, options: OrdOptions, advance: Advance) -> tuple[Evaluation, np.ndarray]:
-        """Return the evaluation, and the number of pairs of steps of each order that was read, int64 (n,)."""
         exact, tau, repeated = np.full((3, len(records)), np.nan)
         pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
@@ -264,7 +251,6 @@ class Ord(ConversationTask):
         return Rewards(rewards, evaluation.failed, {"exact_match": exact, "kendall_tau": tau})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
-        """Return the steps as the question shows them, and in the order of the answer, a list of indices from 1."""
         shown = steps_in(question)
         try:
             gold = literal(answer.strip())
@@ -279,7 +265,6 @@ class Ord(ConversationTask):
         return {"wrong_steps": shown, "correct_steps": [shown[index - 1] for index in gold], GOLD: gold}
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record or conversation, as an object or JSON text, whose two lists hold the same steps."""
         record, wrong = super().reference(value)
         if record is not None and (fault := record_fault(record)):
             return None, fault

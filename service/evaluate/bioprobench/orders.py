@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from math import comb
 from typing import Any, NamedTuple
 
 from ..python_source import Unreadable, parse_python
@@ -35,16 +36,12 @@ __all__ = [
     "steps_in",
 ]
 
-MAX_LENGTH = 65_536
-"""Characters of an answer; ten thousand indices take less."""
+MAX_LENGTH = 65_536  # characters of an answer; ten thousand indices take less
 MAX_DEPTH = 64
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
-"""Nearly every answer: a list of short numbers, which needs no parser."""
 LISTED = re.compile(r"\[\s*+\d++\s*+(?:,\s*+\d++\s*+)*+\]")
 STEP = re.compile(r"\s*+Step\s*+\d++\s*+:", re.IGNORECASE)
 BEGINNINGS = ("[", "(", "#", "\\")
-"""Characters with which the source of a list may begin."""
-
 NOT_LITERAL = "not_literal"
 NOT_INDICES = "not_indices"
 REPEATS = "repeats"
@@ -69,29 +66,23 @@ UNREAD = {
     STEPS_DIFFER: "wrong_steps does not begin with the steps of correct_steps, or gold_indices_1based is not 1 to n: "
     "a fault of the record.",
 }
-"""Reasons; new ones of responses come last, because their position is their number."""
+"""Their order numbers them, so new reasons of responses come last."""
 
 
 class OrderComparison(NamedTuple):
-    """Comparison of an answered order with the right one."""
+    """An answered order beside the right one: unordered pairs of steps, and those in the same order in both."""
 
     exact: bool
     pairs: int
-    """Unordered pairs of steps of the right order."""
     concordant: int
-    """Pairs in the same order in both; of a step that occurs twice, the last occurrence counts."""
 
     @property
     def tau(self) -> float:
-        """Kendall's tau: (concordant - discordant) / pairs, 0 without pairs; all other pairs are discordant."""
         return share(2 * self.concordant - self.pairs, self.pairs)
 
 
 def literal(text: str) -> Any:
-    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises Unreadable.
-
-    So a tuple, a bare `0, 2, 1`, a set, the keys of a dictionary, bytes, `True` and `0x1` are answers too.
-    """
+    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises Unreadable."""
     if len(text) <= MAX_LENGTH and PLAIN_LIST.fullmatch(text):
         return [int(number) for number in text[1:-1].split(",")]
     tree = parse_python(text.lstrip(" \t"), MAX_LENGTH, MAX_DEPTH, "eval")
@@ -102,10 +93,7 @@ def literal(text: str) -> Any:
 
 
 def order_of(response: object, steps: int, once: bool = False) -> list[int] | str:
-    """Return the indices from 0 that a response gives for n steps, each at least once, else the reason for its failure.
-
-    once: a response that repeats an index has none.
-    """
+    """Return the indices from 0 that a response gives for n steps, each at least once, or the reason of its failure."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = last_block(after_thinking(response))
@@ -127,10 +115,7 @@ def order_of(response: object, steps: int, once: bool = False) -> list[int] | st
 
 
 def order_of_list(response: object, steps: int) -> list[int] | str:
-    """Return the indices from 1 that a response gives for n steps, each once, else the reason for its failure.
-
-    As the SCORE paper's authors read it: the whole response is a list, or the last list of numbers in it counts.
-    """
+    """Return the indices from 1 that a response gives for n steps, each once, else the reason for its failure."""
     if not isinstance(response, str):
         return NOT_TEXT
     values = listed(after_thinking(response.strip()).rpartition(INSTRUCTION)[2])
@@ -147,7 +132,6 @@ def order_of_list(response: object, steps: int) -> list[int] | str:
 
 
 def listed(text: str) -> list[Any] | None:
-    """Return the list that a text is, else the last list of decimal numbers in it; None without either."""
     if text.lstrip().startswith(BEGINNINGS):
         try:
             value = literal(text)
@@ -163,43 +147,32 @@ def listed(text: str) -> list[Any] | None:
 
 
 def is_range(named: AbstractSet[int], first: int, count: int) -> bool:
-    """Return whether the indices are `count` integers from `first` on."""
     return len(named) == count and named == set(range(first, first + count))
 
 
 def fault_of(indices: Sequence[int], named: AbstractSet[int], right: range) -> str:
-    """Return what is wrong with indices that are not all of `right`: an extra one, else a repeated, else a missing."""
     if not all(index in right for index in named):
         return EXTRA_STEPS
     return REPEATS if len(indices) > len(named) else MISSING_STEPS
 
 
 def compared(answer: Sequence[str], right: Sequence[str]) -> OrderComparison:
-    """Compare the texts of the steps in a given order with the same texts in the right one, equal texts as one step."""
     last = {text: pos for pos, text in enumerate(answer)}
     distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
     positions = [last[text] for text in reversed(distinct)]
-    return OrderComparison(list(answer) == list(right), pairs_of(len(positions)), increasing_pairs(positions))
+    return OrderComparison(list(answer) == list(right), comb(len(positions), 2), increasing_pairs(positions))
 
 
 def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderComparison:
-    """Compare an order of indices with the right one, pair by pair.
-
-    `right` may name an index twice, which is then never exact; a pair of equal indices is not concordant.
-    """
+    """Compare an order of indices with the right one; a pair of equal indices is not concordant."""
     position = {index: pos for pos, index in enumerate(answer)}
     counts = Counter(right)
     distinct = dict.fromkeys(reversed(right))
     positions = [position[index] for index in reversed(distinct) for _ in range(counts[index])]
-    return OrderComparison(list(answer) == list(right), pairs_of(len(right)), increasing_pairs(positions))
-
-
-def pairs_of(count: int) -> int:
-    return count * (count - 1) // 2
+    return OrderComparison(list(answer) == list(right), comb(len(right), 2), increasing_pairs(positions))
 
 
 def increasing_pairs(values: Sequence[int]) -> int:
-    """Return the number of pairs whose earlier value is the smaller one."""
     pairs = 0
     before: list[int] = []
     for value in values:
@@ -209,6 +182,5 @@ def increasing_pairs(values: Sequence[int]) -> int:
 
 
 def steps_in(question: str) -> list[str]:
-    """Return the texts of the lines `Step 1: …`, in the order of the lines, whatever their numbers."""
     lines = ((STEP.match(line), line) for line in question.splitlines())
     return [line[head.end() :].strip() for head, line in lines if head is not None and head.end() < len(line)]

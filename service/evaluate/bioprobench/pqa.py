@@ -31,7 +31,6 @@ __all__ = ["TASK", "PqaAnswer", "answer_of"]
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
 MAX_NUMBER = 4_300
-"""Digits that Python converts to an integer; more are an error there, so they are not a confidence."""
 
 UNREAD = {
     **FAILURES,
@@ -44,17 +43,12 @@ REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
 
 
 class PqaAnswer(NamedTuple):
-    """The answer in a response."""
-
     text: str
     confidence: int
-    """In percent, 0 to 100."""
     fraction: bool
-    """True if a point is followed by a digit (`0.95`): the number before it, 0, is the confidence."""
 
 
 def answer_of(response: object) -> PqaAnswer | str:
-    """Return the answer and its confidence, else the reason for its absence."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = first_block(after_thinking(response))
@@ -93,29 +87,21 @@ class PqaOptions(ProfileOptions):
     )
 
 
-class ScriptReader:
-    """Reads responses as BioProBench's script does."""
-
-    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
-        """Return whether a response is right, its confidence in percent, and whether that has a fraction."""
-        answer = answer_of(record["generated_response"])
-        return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
+def read_by_script(record: Mapping[str, Any], _: object) -> tuple[bool, int, bool] | str:
+    """Return whether a response is right, its confidence in percent, and whether that has a fraction, or a reason."""
+    answer = answer_of(record["generated_response"])
+    return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
 
 
-class LetterReader:
-    """Reads responses as the SCORE paper's authors do; each question once, which thousands of responses may share."""
-
-    def __init__(self) -> None:
-        self._questions: dict[tuple[int, ...], ChoiceQuestion] = {}
-
-    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
-        """Return the same as `ScriptReader.read`; the objects of the records must exist as long as the reader."""
-        key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
-        if key not in self._questions:
-            self._questions[key] = ChoiceQuestion.of(record)
-        question = self._questions[key]
-        choice = choice_of(record["generated_response"], question.options)
-        return choice if isinstance(choice, str) else (question.is_answered_by(choice), *choice[2:])
+def read_by_letter(
+    record: Mapping[str, Any], questions: dict[tuple[int, ...], ChoiceQuestion]
+) -> tuple[bool, int, bool] | str:
+    """Return the same as the SCORE paper's authors read it; `questions` are cached by the identity of their objects."""
+    key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
+    if key not in questions:
+        questions[key] = ChoiceQuestion.of(record)
+    choice = choice_of(record["generated_response"], questions[key].options)
+    return choice if isinstance(choice, str) else (questions[key].is_answered_by(choice), *choice[2:])
 
 
 FRACTIONS = "answers that were read have a confidence with decimals, which is read in whole percent: 0.95 as 0 or 1."
@@ -161,11 +147,11 @@ class Pqa(ConversationTask):
         return self._read(self.completed(records), options, advance)[0]
 
     def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
-        """Return the evaluation, and the confidence of each answer from 0 to 1, NaN where it could not be read."""
-        reader = LetterReader() if options.profile == "thoth" else ScriptReader()
+        read = read_by_letter if options.profile == "thoth" else read_by_script
+        questions: dict[tuple[int, ...], ChoiceQuestion] = {}
         rows, said, failed = [], [], []
         for row, record in enumerate(reporting(records, advance)):
-            answer = reader.read(record)
+            answer = read(record, questions)
             if isinstance(answer, str):
                 failed.append(Failure(row, answer, of_response=True))
             else:
@@ -189,7 +175,6 @@ class Pqa(ConversationTask):
         return evaluation, confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Accept any object with both fields, which may hold anything."""
         if isinstance(record, dict) and "answer" in record and "generated_response" in record:
             return []
         return super().validation_errors(record)
@@ -203,7 +188,6 @@ class Pqa(ConversationTask):
         return Rewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
-        """Return question and answer as they are."""
         return {"question": question, "answer": answer}
 
 

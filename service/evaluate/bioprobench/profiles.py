@@ -28,7 +28,6 @@ class ProfileOptions(Options):
 
 
 def or_conversation(schema: dict[str, Any]) -> None:
-    """Say in the JSON schema of a record that `conversations` replaces the fields of the right answer."""
     required = schema.pop("required", [])
     if required:
         response = [name for name in required if name == "generated_response"]
@@ -48,17 +47,13 @@ class ConversationRecord(Record):
 
 
 class ConversationTask(Task):
-    """A task whose records may be conversations."""
-
     answered: ClassVar[tuple[str, ...]]
-    """The fields that a conversation replaces."""
 
     @abstractmethod
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         """Return the fields of a record, else what is wrong with the conversation, without quoting it."""
 
     def complete(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the record with the fields of its conversation, if it lacks any of `answered`."""
         fields = self._fields(record)
         return {**record, **fields} if isinstance(fields, Mapping) else record
 
@@ -66,19 +61,16 @@ class ConversationTask(Task):
         return [self.complete(record) if CONVERSATIONS in record else record for record in records]
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Validate a conversation by the fields that it gives."""
         fields = self._fields(record) if isinstance(record, dict) else None
         if isinstance(fields, str):
             return [(CONVERSATIONS, "wrong_type", fields)]
         return super().validation_errors({**record, **fields} if fields else record)
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record of the benchmark or a conversation, as an object or JSON text."""
         record, wrong = super().reference(value)
         return (None if record is None else self.complete(record)), wrong
 
     def _fields(self, record: Mapping[str, Any]) -> Mapping[str, Any] | str | None:
-        """Return the fields of the record's conversation, or what is wrong with it; None if it is not used."""
         if CONVERSATIONS not in record or all(name in record for name in self.answered):
             return None
         try:

@@ -24,8 +24,7 @@ __all__ = ["TASK", "Judge"]
 JUDGED = "LLM_judge"
 
 Judge = Callable[[Mapping[str, Any], str], object]
-"""Takes a record and its response without thoughts and instructions, and returns the judgement: text with a marked True
-or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
+"""Takes a record and its response without thoughts; returns text with a marked True or False."""
 
 
 NOT_JUDGED = Notice(
@@ -56,7 +55,6 @@ Answer of the model:
 Reply with the verdict only, in one of these two forms:
 {START}True{END}
 {START}False{END}"""
-"""Asks what the judge's prompt in the benchmark's public script asks."""
 
 CONSISTENCY = (
     Metric(
@@ -145,7 +143,6 @@ class ReaErr(VerdictTask):
 
 
 def first_of_each(records: Records) -> list[int]:
-    """Return one row per id, in file order: the row of a judged record if there is one, else the first."""
     chosen: dict[Any, int] = {}
     for row, record in enumerate(records):
         name = record.get("id")
@@ -158,10 +155,7 @@ def first_of_each(records: Records) -> list[int]:
 def judgements(
     records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
 ) -> tuple[np.ndarray, np.ndarray, list[Failure]]:
-    """Return whether each judged record is consistent, whether its judgement failed, else NaN; and the judge's faults.
-
-    asks: whether records without a judgement are judged now, if they have a `corrupted_text`, as by the public script.
-    """
+    """Return whether each record is consistent, whether its judgement failed, else NaN; and the judge's faults."""
     if options.judge is not None and options.has_judge:
         raise InvalidRequest([Issue("options.judge", "invalid_option", "give a function or base_url, not both")])
     consistent, failed = np.full((2, len(records)), np.nan)
@@ -179,7 +173,6 @@ def judgements(
 def said(
     records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
 ) -> Iterator[tuple[int, object | JudgeFault]]:
-    """Yield the judgement of each record that has one or is judged now; None for a response that is not text."""
     questions = []
     for row in rows:
         record = records[row]
@@ -200,7 +193,6 @@ def said(
 
 
 def answer_in(response: str) -> str:
-    """Return what the judge sees of a response: the text after the thoughts and instructions."""
     return after_thinking(response).rpartition("[/INST]")[2].strip()
 
 

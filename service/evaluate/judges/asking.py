@@ -19,7 +19,6 @@ __all__ = ["FAULT", "JUDGE_FAULT", "JudgeQuestion", "answers"]
 
 JUDGE_FAULT = "judge_fault"
 FAULT = {JUDGE_FAULT: "The judge did not answer, or not with a chat completion."}
-"""The reason of a record that the judge did not answer, as in `Task.failures`."""
 
 
 class JudgeQuestion(NamedTuple):
@@ -32,12 +31,10 @@ class JudgeQuestion(NamedTuple):
     repeat: int = 0
 
     def occasion(self, request: int = 0) -> str:
-        """Return what distinguishes a request for this question from others with the same prompt."""
         return f"{self.run}.{self.repeat}.{request}"
 
 
 Ask = Callable[[Endpoint, JudgeQuestion], Judgement]
-"""Asks one question, with as many requests as it takes; raises JudgeFault."""
 
 
 def answers(
@@ -45,8 +42,7 @@ def answers(
 ) -> Iterator[tuple[JudgeQuestion, Judgement | JudgeFault]]:
     """Yield every question with its answer, in any order.
 
-    Until the judge has replied once, questions are asked one by one, and a fault raises InvalidRequest; afterwards,
-    `options.concurrency` at the same time, and a fault is the answer to its question only.
+    Until the judge has replied once, a fault raises InvalidRequest; afterwards it is the answer to its question only.
     """
     key = os.environ.get("ASSAY_JUDGE_KEY")
     replies = JudgeReplies(options.replies) if options.replies else None

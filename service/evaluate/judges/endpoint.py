@@ -31,11 +31,8 @@ class JudgeFault(Exception):
 class Endpoint:
     """One judge; safe to use from several threads at once.
 
-    timeout: seconds for each try, up to the last byte of the reply; only resolving the name and the TLS handshake may
-    take longer. retries: further tries after a transient fault; `Retry-After` is honoured up to
-    30 seconds. Redirects are not followed: they would send the key elsewhere. A proxy of the environment is used.
-    Compressed replies are not asked for, nor read. replies: where its replies are kept;
-    without base_url, there are no others. reached: whether it has replied to any request.
+    timeout: seconds for each try, up to the last byte of the reply. replies: where replies are kept; without base_url,
+    there are no others. Redirects are not followed: they would send the key elsewhere.
     """
 
     def __init__(
@@ -57,10 +54,7 @@ class Endpoint:
         self._opener = urllib.request.build_opener(NoRedirects, TimedHandler, TimedSecureHandler)
 
     def ask(self, prompt: str, options: Mapping[str, Any], occasion: str) -> Judgement:
-        """Return the reply to a prompt, the one that is kept if there is one; raises JudgeFault.
-
-        occasion: distinguishes requests that are otherwise the same.
-        """
+        """Return the stored or the judge's reply to a prompt; raises JudgeFault."""
         request = name_of(self.model, prompt, options, occasion)
         stored = self._replies.find(request) if self._replies else None
         if stored is not None:
@@ -78,29 +72,25 @@ class Endpoint:
     def _send(self, request: urllib.request.Request) -> Judgement:
         for attempt in range(self.retries + 1):
             try:
-                return read(self._post(request))
+                with self._opener.open(request, timeout=self.timeout) as reply:
+                    content = reply.read(MAX_REPLY + 1)
+                if len(content) > MAX_REPLY:
+                    raise ValueError("the reply is too long")
+                return read(content)
             except urllib.error.HTTPError as error:
                 fault, asked = f"HTTP status {error.code}", pause_of(error.headers)
                 error.close()
                 if error.code not in RETRIED:
                     raise JudgeFault(fault) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
-                fault, asked = type(cause_of(error)).__name__, None
+                reason = getattr(error, "reason", None)  # the exception that urllib has wrapped
+                fault, asked = type(reason if isinstance(reason, Exception) else error).__name__, None
             if attempt < self.retries:
                 time.sleep(asked if asked is not None else random.uniform(0.5, 1.0) * FIRST_PAUSE * 2**attempt)
         raise JudgeFault(f"{fault}, {self.retries + 1} {'try' if self.retries == 0 else 'tries'}")
 
-    def _post(self, request: urllib.request.Request) -> bytes:
-        with self._opener.open(request, timeout=self.timeout) as reply:
-            content: bytes = reply.read(MAX_REPLY + 1)
-        if len(content) > MAX_REPLY:
-            raise ValueError("the reply is too long")
-        return content
-
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Turns a redirect into an error."""
-
     def redirect_request(self, *_: Any) -> None:
         return None
 
@@ -115,7 +105,6 @@ class Timed(http.client.HTTPConnection):
     def response_class(  # type: ignore[override]  # a class there, which is only called
         self, sock: socket.socket, *arguments: Any, **options: Any
     ) -> http.client.HTTPResponse:
-        """Return the reply that will be read from a socket, here or in front of a tunnel through a proxy."""
         return http.client.HTTPResponse(cast("socket.socket", TimedSocket(sock, self.ends)), *arguments, **options)
 
 
@@ -124,21 +113,17 @@ class TimedSecure(Timed, http.client.HTTPSConnection):
 
 
 class TimedHandler(urllib.request.HTTPHandler):
-    """Opens http addresses within a deadline."""
-
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(Timed, request)
 
 
 class TimedSecureHandler(urllib.request.HTTPSHandler):
-    """Opens https addresses within a deadline."""
-
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(TimedSecure, request)
 
 
 class TimedSocket(io.RawIOBase):
-    """A socket that a reply reads until the deadline `ends`, in seconds of the monotonic clock."""
+    """A socket that is read until the deadline `ends`, in seconds of the monotonic clock."""
 
     def __init__(self, sock: socket.socket, ends: float) -> None:
         self._socket = sock
@@ -146,7 +131,6 @@ class TimedSocket(io.RawIOBase):
         self._ends = ends
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """Return this as a buffered stream, which is all that a reply does with a socket."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -164,14 +148,7 @@ class TimedSocket(io.RawIOBase):
         super().close()
 
 
-def cause_of(error: Exception) -> object:
-    """Return the exception that urllib has wrapped."""
-    reason = getattr(error, "reason", None)
-    return reason if isinstance(reason, Exception) else error
-
-
 def pause_of(headers: Any) -> float | None:
-    """Return the seconds of `Retry-After`, or None if it is not a number."""
     try:
         return min(MAX_PAUSE, max(0.0, float(headers["Retry-After"])))
     except (KeyError, TypeError, ValueError):
@@ -193,7 +170,6 @@ def read(content: bytes) -> Judgement:
 
 
 def first_token(choice: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return the log-probabilities of the alternatives for the first token, by their text."""
     content = (choice.get("logprobs") or {}).get("content")
     if not content:
         return None

@@ -16,8 +16,6 @@ BEGINNING = b'{"request": "'
 
 
 class Judgement(NamedTuple):
-    """A judge's reply: texts, and the log-probabilities of the first token by its text if requested."""
-
     texts: list[str]
     logprobs: dict[str, float] | None
 
@@ -25,8 +23,7 @@ class Judgement(NamedTuple):
 class JudgeReplies:
     """A file of replies by request; safe to use from several threads at once.
 
-    Each reply is appended when it arrives, so an evaluation that is interrupted loses nothing. Raises InvalidRequest
-    for a file that cannot be opened or holds anything else.
+    Each reply is appended when it arrives, so an evaluation that is interrupted loses nothing.
     """
 
     def __init__(self, path: str) -> None:
@@ -75,5 +72,4 @@ def refused(detail: str) -> InvalidRequest:
 
 
 def name_of(*parts: Any) -> str:
-    """Return a digest that identifies a request."""
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -112,14 +112,7 @@ class LlamEval(Task):
         Metric(
             "score_logprobs", "Σ s·p", "Σ s · p(s) by log-probabilities normalized over the scores.", True, 1.0, 5.0
         ),
-        Metric(
-            "score_logprobs_raw",
-            "Σ s·p raw",
-            "Σ s · p(s) by log-probabilities that are not normalized.",
-            True,
-            0.0,
-            5.0,
-        ),
+        Metric("score_logprobs_raw", "Σ s·p raw", "Σ s · p(s) by log-probabilities that are not normalized.", high=5.0),
         Metric("logprobs_mass", "Mass", "Probability that the first token is a score."),
     )
     failures = FAILURES
@@ -151,7 +144,6 @@ class LlamEval(Task):
         return evaluation
 
     def summary(self, tallies: list[CriterionTally], n_runs: int, failed: list[Failure]) -> Evaluation:
-        """Return the means over the runs, the standard deviations of single scores, and those over several runs."""
         deviated = [metric.name for metric in OF_RECORDS]
         measured = [metric.name for metric in self.metrics if metric.per_record and metric not in DEVIATIONS]
         runs = [
@@ -187,7 +179,6 @@ def incomplete(evaluation: Evaluation) -> Iterator[Notice]:
 
 
 def judged(record: Mapping[str, Any]) -> bool:
-    """Return whether the record has a judge's samples or log-probabilities."""
     return record.get("responses") is not None or record.get("score_token_logprobs") is not None
 
 

@@ -14,17 +14,13 @@ RATINGS = ("Poor", "Fair", "Good", "Very good", "Excellent")
 
 
 class Criterion(NamedTuple):
-    """One of ProtoMed-LLM's six criteria, in our words."""
+    """One of ProtoMed-LLM's six criteria: aspects to compare and to consider, and a description of each score."""
 
     meaning: str
     compared: str
-    """The aspects to compare in the two protocols."""
     questions: tuple[str, ...]
-    """The aspects to consider, as questions."""
     anchors: tuple[str, str, str, str, str]
-    """The description of a protocol with each score, from 1 to 5."""
     short: str
-    """Its reading in our prompt."""
 
 
 CRITERIA = {
@@ -145,10 +141,9 @@ ANY = Criterion(
     ("not at all", "in few places", "in part", "nearly everywhere", "everywhere"),
     "",
 )
-"""A criterion that is not among the six: without a definition."""
+"""Replaces a criterion that is not among the six."""
 
 SOURCES = {"reference": "a reference protocol", "protocol": "the original protocol"}
-"""The source that the written protocol is compared with, by the field of the record that holds it."""
 
 PAPER = """\
 You are shown a source, which is {source} and counts as the truth, and a protocol that a model has written for the \
@@ -206,7 +201,6 @@ def prompt_of(
     prompt: Literal["paper", "assay"] = "paper",
     baseline: Literal["reference", "protocol"] = "reference",
 ) -> str:
-    """Return the question to the judge about one criterion; a criterion that is not among the six has no definition."""
     chosen = CRITERIA.get(criterion, ANY)
     if prompt == "assay":
         meaning = f": {chosen.short}." if chosen.short else ""

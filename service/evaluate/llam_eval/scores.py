@@ -14,7 +14,7 @@ NUMBER = re.compile(r"^ ?([\d.]{1,400})(?![\d.])")
 
 
 def geval_score(text: str) -> float:
-    """Return the number at the beginning of the text, of any size, as G-Eval's parser reads it; 0 if missing."""
+    """Return the number at the beginning of the text, as G-Eval's parser reads it; 0 if missing."""
     match = NUMBER.match(text)
     try:
         return float(match[1]) if match else 0.0
@@ -23,7 +23,6 @@ def geval_score(text: str) -> float:
 
 
 def without_criterion(text: str, criterion: str) -> str:
-    """Remove a leading `- Criterion:`, the form that the prompt asks to fill in."""
     remainder = text.lstrip().removeprefix("-").lstrip()
     if not criterion or not remainder.lower().startswith(criterion.lower()):
         return text
@@ -32,10 +31,7 @@ def without_criterion(text: str, criterion: str) -> str:
 
 
 def stated_score(text: str, criterion: str = "") -> int | None:
-    """Return the score from 1 to 5 that a text states; None for anything else.
-
-    criterion: its name may stand before the score, as in `- Coherence: 4`; empty for G-Eval's reading.
-    """
+    """Return the score from 1 to 5 that a text states, perhaps as `- Coherence: 4`; None for anything else."""
     score = geval_score(without_criterion(text, criterion))
     return int(score) if score in SCORES else None
 
@@ -47,15 +43,11 @@ def expected_by_samples(texts: Sequence[str], criterion: str = "") -> tuple[floa
 
 
 def geval_mean(texts: Sequence[str]) -> float:
-    """Return G-Eval's mean of at least one sample: the number that each begins with, or 0."""
     return math.fsum(map(geval_score, texts)) / len(texts)
 
 
 def expected_by_logprobs(logprobs: Mapping[str, float]) -> tuple[float | None, float, float]:
-    """Return Σ s · p(s) with p normalized over the five scores, the same not normalized, and Σ p.
-
-    logprobs: by token; tokens that differ in white space count together. None if no score has a probability.
-    """
+    """Return Σ s · p(s) with p normalized over the five scores, or None, the same not normalized, and Σ p."""
     p = dict.fromkeys(SCORES, 0.0)
     for token, value in logprobs.items():
         if token.strip() in ("1", "2", "3", "4", "5"):

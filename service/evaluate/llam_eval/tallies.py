@@ -25,17 +25,11 @@ def slug(criterion: str) -> str:
 
 
 class CriterionTally:
-    """Values of the judgements of one record, by metric and run; each metric is the mean over the criteria."""
-
     def __init__(self) -> None:
         self.values: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
         self.reason: str | None = NOT_JUDGED
 
     def add(self, judgement: Judgement, criterion: str, run: int, by_logprobs: bool, form: bool) -> None:
-        """Add one judgement.
-
-        by_logprobs: whether the score is from log-probabilities. form: whether the criterion may stand before it.
-        """
         texts, logprobs = judgement
         values: dict[str, float | None] = {}
         by_samples, valid = expected_by_samples(texts, criterion if form else "")
@@ -53,25 +47,21 @@ class CriterionTally:
         self.reason = (None if self.reason == NOT_JUDGED else self.reason) if score is not None else NO_SCORE
 
     def mean(self, metric: str, run: int) -> float:
-        """Return the mean over the criteria in one run; NaN without any."""
         numbers = self.values[metric, run]
         return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """Return the mean of the means of the criteria that have values."""
     means = [mean for name in CRITERIA if (mean := mean_of(columns[slug(name)][rows])) is not None]
     return math.fsum(means) / len(means) if means else None
 
 
 def deviation(values: Iterable[float | None]) -> float | None:
-    """Return the sample standard deviation of the values that are there; None for fewer than two."""
     present = [float(value) for value in values if value is not None and not math.isnan(value)]
     return statistics.stdev(present) if len(present) > 1 else None
 
 
 def over_runs(runs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the sample standard deviation of each record over the runs in which it has a value."""
     means = [mean_of(values) for values in np.array(runs).T]
     spreads = [deviation(values.tolist()) for values in np.array(runs).T]
     return np.array(means, float), np.array(spreads, float)

@@ -11,7 +11,7 @@ from pydantic import Field
 from ...errors import InvalidRequest, Issue
 from ...extras import install_command
 from ..optional_dependencies import import_optional, not_installed
-from ..task import Options
+from ..task import LOCAL, Options
 from .embedders import loading_weights
 from .text_pairs import TextPair
 
@@ -27,9 +27,7 @@ class BertScoreOptions(Options):
     """Options of BERTScore's model."""
 
     bertscore_model: str | None = Field(
-        None,
-        description="The model for BERTScore by name (roberta-large) or folder.",
-        json_schema_extra={"local": True},
+        None, description="The model for BERTScore by name (roberta-large) or folder.", json_schema_extra=LOCAL
     )
     bertscore_layer: int | None = Field(
         None,
@@ -42,7 +40,6 @@ class BertScoreOptions(Options):
 def bertscore_model(options: Any, default_layer: int | None = None) -> BertScoreModel:
     """Load the model that the options name.
 
-    default_layer: if None, the package's choice for a model that it knows by name.
     Raises NotInstalled if none is named or the package is missing, and InvalidRequest without weights or a layer.
     """
     name, layer = options.bertscore_model, options.bertscore_layer
@@ -61,10 +58,7 @@ def bertscore_model(options: Any, default_layer: int | None = None) -> BertScore
 
 
 def scores_of(model: BertScoreModel, pairs: Sequence[TextPair]) -> np.ndarray:
-    """Return precision, recall and F1 of each pair, float64 (3, n); 0 if one of its texts is empty.
-
-    The package gives 0 there too, but fails with version 5 of Transformers.
-    """
+    """Return precision, recall and F1 of each pair, float64 (3, n); 0 if one of its texts is empty."""
     scores = np.zeros((3, len(pairs)))
     present = [row for row, pair in enumerate(pairs) if pair.reference.strip() and pair.generated.strip()]
     if present:

@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 Embedder = Callable[[Sequence[str]], Any]
-"""Takes n texts and returns n vectors of one length, as an array or as lists; called in batches."""
 EmbedderOption = Literal["hashed_words"] | SkipJsonSchema[Embedder] | None
 
 WITHOUT_WEIGHTS = "embedder = hashed_words needs no weights, but its values are not comparable with published ones"
@@ -38,10 +37,7 @@ WORD = re.compile(r"[a-z0-9]+")
 
 
 def hashed_words(texts: Sequence[str]) -> np.ndarray:
-    """Return counts of words by their CRC-32, float64 (n, 256): needs no weights and is deterministic.
-
-    It measures shared words, not shared meaning: for tests and for comparing runs, not for published values.
-    """
+    """Return counts of words by their CRC-32, float64 (n, 256): for tests and for comparing runs."""
     vectors = np.zeros((len(texts), WIDTH))
     for row, text in enumerate(texts):
         for word, count in Counter(WORD.findall(text.lower())).items():
@@ -60,10 +56,6 @@ def loading_weights(path: str) -> Iterator[None]:
 
 
 def sentence_model(name: str, path: str) -> Embedder:
-    """Load a model of Sentence Transformers by name or folder; raises NotInstalled, or InvalidRequest without weights.
-
-    path: the option that named it, for the error.
-    """
     library = import_optional("sentence_transformers", "embeddings", "An embedding model", path)
     with loading_weights(path):
         model = library.SentenceTransformer(name)
@@ -71,10 +63,7 @@ def sentence_model(name: str, path: str) -> Embedder:
 
 
 def cls_model(name: str, path: str) -> Embedder:
-    """Load a model of Transformers; a text's vector is the last hidden state of its first token, as in BioPlanner.
-
-    Raises as `sentence_model` does.
-    """
+    """Load a model of Transformers; a text's vector is the last hidden state of its first token, as in BioPlanner."""
     library = import_optional("transformers", "embeddings", "An embedding model", path)
     torch = import_optional("torch", "embeddings", "An embedding model", path)
     with loading_weights(path):
@@ -91,10 +80,6 @@ def cls_model(name: str, path: str) -> Embedder:
 def chosen_embedder(
     model: str | None, embedder: Embedder | str | None, path: str, load: Callable[[str, str], Embedder] = sentence_model
 ) -> Embedder | None:
-    """Return the embedder that two options name, `model` before `embedder`; None if they name none.
-
-    load: takes the model and `path`, the option that names it.
-    """
     if model is not None:
         return load(model, path)
     return hashed_words if isinstance(embedder, str) else embedder
@@ -103,11 +88,6 @@ def chosen_embedder(
 def embedder_of(
     options: Any, purpose: str, published: str, load: Callable[[str, str], Embedder] = sentence_model
 ) -> Embedder:
-    """Return the embedder that `embedding_model` and `embedder` of the options name.
-
-    purpose: what needs it, the beginning of the error's sentence. published: the model of published values. Raises
-    NotInstalled if the options name none, or if a package is missing.
-    """
     path = "options.embedding_model"
     embedder = chosen_embedder(options.embedding_model, options.embedder, path, load)
     if embedder is None:
@@ -118,10 +98,7 @@ def embedder_of(
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], path: str) -> dict[str, np.ndarray]:
-    """Return each distinct text's vector, float64 and of length 1, or 0 if all are zeros.
-
-    Raises InvalidRequest for vectors of other shapes.
-    """
+    """Return each distinct text's vector, float64 and of length 1, or 0 if all are zeros."""
     distinct = list(dict.fromkeys(texts))
     batches = [distinct[begin : begin + BATCH] for begin in range(0, len(distinct), BATCH)]
     vectors = [vector for batch in batches for vector in normalized(embedder(batch), len(batch), path)]

@@ -23,7 +23,6 @@ from .word_tokens import porter_stemmer
 __all__ = ["FOLDERS", "Lemma", "Synonyms", "Synset", "meteor_scorer", "synonyms_by_wordnet"]
 
 FOLDERS = (Path("/usr/share/wordnet"),)
-"""Folders of system packages of WordNet; Debian's is wordnet-base."""
 CACHED_WORDS = 1 << 16
 
 FILES_OF_NOUNS = """
@@ -47,22 +46,16 @@ LEXICOGRAPHER_FILES = (
 
 
 class Lemma(str):
-    """A word, with the method of NLTK's lemmas that its METEOR calls."""
-
     def name(self) -> str:
         return self
 
 
 class Synset(tuple[Lemma, ...]):
-    """Words, with the method of NLTK's synsets that its METEOR calls."""
-
     def lemmas(self) -> Synset:
         return self
 
 
 class KeepsNothing(dict[int, Any]):
-    """Replaces the caches of NLTK's reader."""
-
     def __setitem__(self, _offset: int, _synset: Any) -> None:
         """Forget the synset."""
 
@@ -95,21 +88,18 @@ class Synonyms:
         self.synsets = lru_cache(CACHED_WORDS)(self._read)
 
     def _read(self, word: str) -> tuple[Synset]:
-        """Return the single words of all meanings of a word or of its base forms, as one synset."""
         with self._lock:
             names = {name for synset in self._reader.synsets(word) for name in synset.lemma_names()}
         return (Synset(Lemma(name) for name in names if "_" not in name),)
 
 
 def lexnames() -> str:
-    """Return the file `lexnames`: a line for each lexicographer file, with its number, name and part of speech."""
     rows = enumerate(LEXICOGRAPHER_FILES)
     return "".join(f"{number:02}\t{name}\t{part_of_speech}\n" for number, (name, part_of_speech) in rows)
 
 
 @cache
 def synonyms_by_wordnet() -> Synonyms:
-    """Open the first complete WordNet; raises NotInstalled without one, with the files that others lack."""
     incomplete = []
     for root in roots():
         try:
@@ -125,7 +115,6 @@ def synonyms_by_wordnet() -> Synonyms:
 
 
 def roots() -> Iterator[Any]:
-    """Yield where WordNet may be, in order: NLTK's data, unpacked or not, then system packages."""
     data = import_optional("nltk.data", "lexical", "METEOR")
     for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
         try:
@@ -140,10 +129,7 @@ def roots() -> Iterator[Any]:
 
 @cache
 def meteor_scorer() -> Callable[[Sequence[str], Sequence[str]], float]:
-    """Return the function of a reference and a hypothesis, lists of lower-case words, to METEOR.
-
-    It is 0 without a match; equal texts have 1 - 0.5 / words³, not 1. Raises NotInstalled without NLTK or WordNet.
-    """
+    """Return the function of a reference and a hypothesis, lists of lower-case words, to METEOR."""
     synonyms = synonyms_by_wordnet()
     score = import_optional("nltk.translate.meteor_score", "lexical", "METEOR").single_meteor_score
     stemmer = SimpleNamespace(stem=porter_stemmer())

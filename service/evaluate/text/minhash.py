@@ -17,38 +17,27 @@ from ..optional_dependencies import not_installed
 __all__ = ["PERMUTATIONS", "MinHash", "Shingler", "jaccard", "template_shingles", "without"]
 
 SHINGLE_WORDS = 3
-
 PERMUTATIONS = 128
 MARGIN = 0.1
-"""Candidates are looked for at a similarity that is lower by this, so that pairs at the threshold are found too."""
+"""Candidates are looked for at a similarity that is lower by this."""
 
-NEIGHBORS = 8
-"""Texts that each one is compared with in each band, if as many are equal there."""
-
+NEIGHBORS = 8  # texts that each one is compared with in each band
 SAMPLE_TEXTS = 1_000
 TEMPLATE_SHARE = 0.5
 MIN_TEXTS = 10
-"""A shingle is part of a template, and ignored, if more than this share of a sample of distinct texts have it, and more
-than this number of them."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Shingler:
-    """Hashes the shingles of texts, 8 bytes each.
-
-    number: gives a word its number, below 2^64; without it, words are numbered in the order of their first occurrence.
-    """
+    """Hashes the shingles of texts, 8 bytes each; `number` gives a word its number, below 2^64."""
 
     def __init__(self, number: Callable[[str], int] | None = None) -> None:
         self._number = number
         self._numbers: dict[str, int] = {}
 
     def __call__(self, text: str) -> np.ndarray:
-        """Return the distinct shingles of SHINGLE_WORDS words, or of all words if there are fewer; uint64, sorted.
-
-        text: canonical words (docs/rules.md, Words), at least one.
-        """
+        """Return the distinct shingles of canonical words, uint64, sorted."""
         words = np.array([self._number_of(word) for word in text.split(" ")], np.uint64)
         width = min(SHINGLE_WORDS, len(words))
         hashes = np.zeros(len(words) - width + 1, np.uint64)
@@ -66,10 +55,7 @@ class Shingler:
 
 
 class MinHash:
-    """Sketches of texts, and the bands in which sketches of similar texts are equal.
-
-    instead: what to do without datasketch besides installing it. Raises NotInstalled without datasketch.
-    """
+    """Sketches of texts; raises NotInstalled without datasketch, with what to do `instead` of installing it."""
 
     def __init__(self, similarity: float, instead: str = "") -> None:
         self.similarity = similarity
@@ -81,12 +67,10 @@ class MinHash:
 
     @property
     def recall(self) -> float:
-        """The share of the pairs at the threshold that MinHash finds; of more similar pairs it finds more."""
         index = self.index()
         return float(1.0 - (1.0 - self.similarity**index.r) ** index.b)
 
     def index(self) -> Any:
-        """Return an empty index of sketches, in `b` bands of `r` rows."""
         threshold = max(self.similarity - MARGIN, 0.05)
         return self._library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, weights=(0.1, 0.9))
 
@@ -98,9 +82,8 @@ class MinHash:
     def similar(self, texts: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
         """Yield pairs of indices of texts, given by their shingles, by which all that are similar are connected.
 
-        In each band, texts are sorted by their sketches, and each is compared with the next NEIGHBORS that are equal in
-        the band: not every pair of a large cluster is yielded, and the cost grows with the number of texts, not with
-        its square (Bawa, Condie and Ganesan, LSH Forest, 2005). Texts in the same order give the same pairs.
+        Each text is compared with the next NEIGHBORS that are equal in a band, so that the cost is linear in the number
+        of texts (Bawa, Condie and Ganesan, LSH Forest, 2005).
         """
         if len(texts) < 2:
             return
@@ -122,7 +105,6 @@ class MinHash:
 
 
 def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the shingles that most distinct texts have, such as the instructions in every prompt; sorted."""
     sample = texts[:: max(1, len(texts) // SAMPLE_TEXTS)]
     if not sample:
         return np.zeros(0, np.uint64)
@@ -132,12 +114,10 @@ def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def without(shingles: np.ndarray, template: np.ndarray) -> np.ndarray:
-    """Return the shingles that are not of the template, or all of them if none is left."""
     remaining: np.ndarray = np.setdiff1d(shingles, template, assume_unique=True) if len(template) else shingles
     return remaining if len(remaining) else shingles
 
 
 def jaccard(a: np.ndarray, b: np.ndarray) -> float:
-    """Return intersection over union of two sets of shingles, each without repetitions."""
     common = len(np.intersect1d(a, b, assume_unique=True))
     return common / (len(a) + len(b) - common)

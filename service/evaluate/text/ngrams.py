@@ -1,8 +1,6 @@
 """BLEU (Papineni et al. 2002) as NLTK computes it, and ROUGE (Lin 2004) as the package rouge-score does, with stems.
 
-NLTK's `sentence_bleu` gives the same values with fractions and warnings, in the time of more than counting n-grams.
-Most of rouge-score's time goes into the longest common subsequence, which a kernel computes here for all records at
-once.
+NLTK is slower; a kernel computes the longest common subsequences of all records at once.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ __all__ = ["METHOD_1", "NO_SMOOTHING", "rouge_l", "rouge_n", "rouge_words", "sen
 NO_SMOOTHING = 0.0
 """Without a match of some order, NLTK uses the smallest positive float as its precision: about 1e-154 for BLEU-2."""
 METHOD_1 = 0.1
-"""The count that NLTK's `SmoothingFunction().method1` uses in place of 0."""
-
 WORD = re.compile(r"[a-z0-9]+")
 MAX_UNSTEMMED = 3
 
@@ -49,24 +45,20 @@ def sentence_bleu(
 
 
 def rouge_words(text: str, stem: Callable[[str], str]) -> list[str]:
-    """Return the runs of ASCII letters and digits of the lower-cased text, those over three characters stemmed."""
     return [stem(word) if len(word) > MAX_UNSTEMMED else word for word in WORD.findall(text.lower())]
 
 
 def f_measure(common: int, predicted: int, true: int) -> float:
-    """Return the harmonic mean of common / predicted and common / true; 0 if either is 0."""
     precision, recall = common / max(predicted, 1), common / max(true, 1)
     return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 def rouge_n(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> float:
-    """Return the F-measure of the n-grams, each counted at most as often as in the other text."""
     ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
     return f_measure((ours & theirs).total(), ours.total(), theirs.total())
 
 
 def rouge_l(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[float]:
-    """Return the F-measure of the longest common subsequence of each pair (reference, hypothesis)."""
     lengths = compare_sequences(lcs_lengths, pairs).tolist()
     return [
         f_measure(common, len(hypothesis), len(reference))

@@ -12,7 +12,6 @@ from ....kernels.warmup import warmup
 __all__ = ["compare_sequences", "pieces"]
 
 NAMES_AT_ONCE = 1 << 18
-"""Names that are numbered for one call of a kernel."""
 
 
 def compare_sequences(kernel: Callable[..., None], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
@@ -26,10 +25,9 @@ def compare_sequences(kernel: Callable[..., None], pairs: Sequence[tuple[Sequenc
 
 
 def numbered_columns(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> tuple[list[np.ndarray], int]:
-    """Assign numbers to the names of n pairs.
+    """Return values and offsets of both sides, int64 and read-only, and an upper bound of the numbers.
 
-    Names are numbered pair by pair, so that the kernels' tables stay small. Return values and offsets of the first
-    sides and of the second, int64 and read-only, and an upper bound of the numbers.
+    Names are numbered pair by pair, so that the kernels' tables stay small.
     """
     sides: tuple[list[int], list[int]] = ([], [])
     offsets: tuple[list[int], list[int]] = ([0], [0])

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...extras import install_command
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Failure, Metric, Notice, Options
+from ..task import LOCAL, Advance, Failure, Metric, Notice, Options
 from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded
 from .meteor import meteor_scorer
 from .ngrams import rouge_l, rouge_n, rouge_words, sentence_bleu
@@ -38,18 +38,14 @@ __all__ = [
 ]
 
 MAX_LENGTH = 262_144
-"""Characters of a text that is compared."""
 TOO_LONG = "too_long"
 KEYWORDS_NEED_MODEL = "keywords_need_model"
 ROUGE = ("rouge_1", "rouge_2", "rouge_l")
 KEYWORD = ("keyword_precision", "keyword_recall", "keyword_f1")
 ADVANCE_EVERY = 64
 MAX_CACHED_REFERENCES = 32
-"""References whose words are cached: responses to one are mostly adjacent, and words take ten times the memory of
-their text."""
-MAX_CHARACTERS = 1 << 20
-"""Characters of the pairs in one call of the kernel of subsequences: words take ten times as much memory."""
-
+"""Responses to one reference are mostly adjacent; words take ten times the memory of their text."""
+MAX_CHARACTERS = 1 << 20  # of the pairs in one call of the kernel: words take ten times as much memory
 MAX_KEYWORDS = 64
 WORD = re.compile(r"\b\w\w+\b")
 EPSILON = 1e-8
@@ -60,7 +56,6 @@ FAILURES = {
     KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them "
     "(option keyword_model).",
 }
-"""Why pairs lack metrics, for `Task.failures`."""
 METEOR_METRIC = Metric("meteor", "METEOR", "METEOR with Porter's stems and WordNet's synonyms.", percent=True)
 ROUGE_METRICS = (
     Metric("rouge_1", "R-1", "F-measure of stemmed words.", percent=True),
@@ -73,7 +68,6 @@ LIBRARIES = {
     **dict.fromkeys((*ROUGE, "meteor"), ("nltk",)),
     **dict.fromkeys(("keyword_model", "embedding_model"), ("sentence-transformers",)),
 }
-"""Distributions that compute a metric, or are used with an option, for `Task.libraries`."""
 
 
 class KeywordOptions(Options):
@@ -88,13 +82,11 @@ class KeywordOptions(Options):
         None,
         description="For the same: a model of Sentence Transformers by name or folder; the public scripts': "
         "all-MiniLM-L6-v2.",
-        json_schema_extra={"local": True},
+        json_schema_extra=LOCAL,
     )
 
 
 class TextPair(NamedTuple):
-    """One generated text with its row and its reference."""
-
     row: int
     reference: str
     generated: str
@@ -103,7 +95,6 @@ class TextPair(NamedTuple):
 def comparable(
     texts: Iterable[tuple[str | None, str | None]], reason_of_none: str
 ) -> tuple[list[TextPair], list[Failure]]:
-    """Return the pairs (reference, response) that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, (reference, response) in enumerate(texts):
         if reference is None or response is None:
@@ -117,15 +108,12 @@ def comparable(
 
 @dataclass
 class TextPairs:
-    """Pairs whose metrics are filled into columns: those that are wanted and whose dependencies are installed."""
-
     pairs: Sequence[TextPair]
     columns: Mapping[str, np.ndarray]
     dependencies: OptionalDependencies
     advance: Advance
 
     def __iter__(self) -> Iterator[TextPair]:
-        """Yield the pairs and report the progress."""
         for done, pair in enumerate(self.pairs, start=1):
             yield pair
             if done % ADVANCE_EVERY == 0:
@@ -160,7 +148,6 @@ class TextPairs:
             self.advance(piece.stop)
 
     def fill_keywords(self, options: KeywordOptions) -> list[Failure]:
-        """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
         if not self.dependencies.wants(*KEYWORD):
             return []
         load = partial(chosen_embedder, options.keyword_model, options.keyword_embedder, "options.keyword_model")
@@ -180,7 +167,6 @@ class TextPairs:
 
 
 def keyword_warnings(failed: Sequence[Failure], count: int) -> list[Notice]:
-    """Return a warning if some of the records have no metrics of keywords because no model is named."""
     lacking = sum(failure.reason == KEYWORDS_NEED_MODEL for failure in failed)
     if not lacking:
         return []
@@ -190,16 +176,11 @@ def keyword_warnings(failed: Sequence[Failure], count: int) -> list[Notice]:
 
 
 def candidates(text: str) -> list[str]:
-    """Return the distinct words of two or more characters that are not stop words, lower case, sorted."""
     return sorted(set(WORD.findall(text.lower())) - STOP_WORDS)
 
 
 def keywords(text: str, embedder: Embedder | None) -> set[str] | None:
-    """Return the words of a text that KeyBERT ranks highest; None if it has more than 64 candidates and no embedder.
-
-    KeyBERT's candidates are all words except stop words, and it ranks them by the cosine of their vectors with the
-    text's. A text with 64 candidates or fewer keeps them all, so it needs no model.
-    """
+    """Return the words of a text that KeyBERT ranks highest; None if it has more than 64 candidates and no embedder."""
     words = candidates(text)
     if len(words) <= MAX_KEYWORDS:
         return set(words)
@@ -211,7 +192,6 @@ def keywords(text: str, embedder: Embedder | None) -> set[str] | None:
 
 
 def overlap(reference: set[str], generated: set[str]) -> tuple[float, float, float]:
-    """Return precision, recall and F1 of the generated keywords as BioProBench has them, all 0 if a side is empty."""
     if not reference or not generated:
         return 0.0, 0.0, 0.0
     common = len(reference & generated)

@@ -29,16 +29,11 @@ NltkRules = Annotated[
 EXTRA = "lexical"
 CACHED_STEMS = 1 << 16
 MAX_CONTEXT = 100
-"""Characters of a possible end of a sentence whose decision is cached."""
 MAX_STEMMED = 60
-"""Characters of a word whose stem is cached."""
-
 SPACES = re.compile(r"\s+")
 
 
 class Rule(NamedTuple):
-    """One substitution, skipped if the sentence has none of the characters that it is about."""
-
     about: frozenset[str]
     pattern: re.Pattern[str]
     replacement: str
@@ -123,7 +118,6 @@ def substituted(stage: Iterable[Rule], text: str, present: set[str]) -> str:
 
 @cache
 def word_tokenizer(rules: NltkRules) -> Callable[[str], list[str]]:
-    """Return the function of a text to its words; raises NotInstalled without NLTK or its English model."""
     split = sentence_splitter(rules)
     return lambda text: [word for sentence in split(text) for word in treebank_words(sentence, rules)]
 
@@ -153,7 +147,6 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
 
 
 def english_model(punkt: ModuleType) -> Any:
-    """Return Punkt's parameters for English with a table that does not grow: NLTK's keeps each word looked up."""
     find = import_optional("nltk.data", EXTRA, "Splitting text into words").find
     try:
         parameters = punkt.load_punkt_params(find("tokenizers/punkt_tab/english/"))
@@ -168,15 +161,12 @@ def english_model(punkt: ModuleType) -> Any:
 
 
 class Contexts(dict[str, int]):
-    """The contexts in which a word was seen; 0 if it is not listed."""
-
     def __missing__(self, word: str) -> int:
         return 0
 
 
 @cache
 def porter_stemmer() -> Callable[[str], str]:
-    """Return the function of a word to its stem by Porter's rules with NLTK's extensions; raises NotInstalled."""
     stem: Callable[[str], str] = import_optional("nltk.stem.porter", EXTRA, "Stemming").PorterStemmer().stem
     cached = lru_cache(CACHED_STEMS)(stem)
 

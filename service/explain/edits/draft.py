@@ -10,8 +10,6 @@ __all__ = ["Draft", "DraftStep", "StepPool", "one_line"]
 
 
 class DraftStep(NamedTuple):
-    """A key step's object as JSON, and its prose."""
-
     body: bytes
     prose: bytes
 
@@ -28,7 +26,6 @@ class Draft(NamedTuple):
     steps: list[DraftStep]
 
     def render(self, steps: Sequence[DraftStep] | None = None) -> bytes:
-        """Render the response with its steps, or with others, numbered from 1."""
         numbered = list(enumerate(self.steps if steps is None else steps, 1))
         key = b"\n".join(b"Step %d: %b" % (k, step.body) for k, step in numbered)
         orc = b"\n".join(b"Step %d: %b" % (k, step.prose) for k, step in numbered)
@@ -46,7 +43,6 @@ class StepPool:
         self._headings: list[bytes] = []
 
     def number(self, step: DraftStep) -> int:
-        """Return the step's number, a new one for a step that is not in the pool."""
         number = self._numbers.setdefault(step, len(self._steps))
         if number == len(self._steps):
             self._steps.append(step)

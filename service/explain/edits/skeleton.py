@@ -5,32 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from .draft import one_line
 
-__all__ = ["Skeleton", "skeleton_of"]
+__all__ = ["skeleton_of"]
 
 MAX_LINES = 64
-"""Lines of prose up to which a text is made into steps."""
-
 MARKER = re.compile(r"^(?:step\s+\d+\s*[:.)-]?|\d+\s*[.):]|[-*•#>]+)\s*", re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-ZÄÖÜ])")
 VERB = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
-class Skeleton(NamedTuple):
-    """A response with all four sections, and the number of its steps."""
+def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | None]]) -> tuple[bytes, int] | None:
+    """Write the four sections around a text without tags, and count its steps; None if no line or too many are steps.
 
-    response: bytes
-    steps: int
-
-
-def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | None]]) -> Skeleton | None:
-    """Write the four sections around a text without tags; None for a text without words, or with too many lines.
-
-    `prose_of` returns for each line the prose of its words if it is a valid step, else None. If no line is one, each
-    line of prose (of a single line, each sentence) becomes a step whose action is its first word.
+    `prose_of` returns for each line the prose of its words if it is a valid step. If no line is one, each line or
+    sentence becomes a step whose action is its first word.
     """
     lines = [stripped for line in text.splitlines() if (stripped := line.strip())]
     if not 0 < len(lines) <= MAX_LINES:
@@ -42,11 +32,10 @@ def skeleton_of(text: str, prose_of: Callable[[Sequence[str]], Sequence[str | No
     key = b"\n".join(b"Step %d: %b" % (k, body.encode()) for k, (body, _) in enumerate(steps, 1))
     orc = b"\n".join(b"Step %d: %b" % (k, one_line(prose)) for k, (_, prose) in enumerate(steps, 1))
     sections = b"<think></think>\n<key>\n%b\n</key>\n<orc>\n%b\n</orc>\n<note></note>" % (key, orc)
-    return Skeleton(sections, len(steps))
+    return sections, len(steps)
 
 
 def _steps(sentences: Sequence[str]) -> list[tuple[str, str]]:
-    """Return a key step's object and its prose for each sentence that has a word."""
     steps = []
     for sentence in sentences:
         prose = MARKER.sub("", sentence.strip(), count=1)

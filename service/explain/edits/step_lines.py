@@ -1,7 +1,4 @@
-"""Repairs of one line of <key> that is not a valid step: its frame, its JSON, or its fields.
-
-Repairs are guesses: the caller checks which of them are valid.
-"""
+"""Repairs of one line of <key> that is not a valid step: guesses, of which the caller checks which are valid."""
 
 from __future__ import annotations
 
@@ -14,11 +11,8 @@ from typing import Any, NamedTuple
 __all__ = ["FIELDS", "FRAMED", "MAX_LINE", "LineRepair", "line_repairs"]
 
 FIELDS = ("action", "objects", "parameters")
-
-MAX_LINE = 4096
-MAX_REPAIR_CHARACTERS = 1 << 18
-"""Length of a line up to which it is repaired, and of all its repairs that are tried."""
-
+MAX_LINE = 4096  # characters of a line that is repaired
+MAX_REPAIR_CHARACTERS = 1 << 18  # of all repairs of a line that are tried
 FRAMED = re.compile(r"step[ \t]+[0-9]+[ \t]*:[ \t]*", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")
 WORD = re.compile(r"[^\W_]")
@@ -26,8 +20,7 @@ QUOTES = str.maketrans("“”„‟″«»", '"' * 7)
 INSERTED = ("]", '"', '"]', "}", ",", ":", "[", "{", "\\")
 ENDINGS = ("}", "]}", '"]}', '"}')
 STRUCTURE = frozenset('"[]{},: \t')
-CONTEXT = 12
-"""Characters before an insertion that name its position."""
+CONTEXT = 12  # characters before an insertion that name its position
 
 
 class Number(str):
@@ -65,7 +58,6 @@ def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
 
 
 def _body_repairs(body: str) -> Iterator[LineRepair]:
-    """Yield repairs of a JSON object: of its fields if it is one, else of its punctuation."""
     try:
         fields = json.loads(body, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
@@ -94,7 +86,6 @@ def _quoted(body: str) -> Iterator[LineRepair]:
 
 
 def _inserted(body: str) -> Iterator[LineRepair]:
-    """Insert one character next to punctuation or a space."""
     places = [k for k in range(1, len(body)) if body[k - 1] in STRUCTURE or body[k] in STRUCTURE]
     beside_words = sorted(places, key=lambda k: not (body[k - 1].isalnum() or body[k].isalnum()))
     for character in INSERTED:
@@ -104,7 +95,6 @@ def _inserted(body: str) -> Iterator[LineRepair]:
 
 
 def _deleted(body: str) -> Iterator[LineRepair]:
-    """Delete one character of punctuation."""
     for k in range(1, len(body)):
         if body[k] in STRUCTURE and not body[k].isspace():
             text = f"delete “{body[k]}” after “{_short(body[:k], end=True)}”"
@@ -142,13 +132,11 @@ def _is_strings(value: Any) -> bool:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return a value as a list of strings: numbers as they are written, one string as a list, other types dropped."""
     values = value if isinstance(value, list) else [value]
     return [str(element) for element in values if isinstance(element, str)]
 
 
 def _short(text: str, end: bool = False) -> str:
-    """Return the beginning of a text, or its end."""
     text = text.rstrip()
     if len(text) <= CONTEXT:
         return text
