@@ -58,7 +58,6 @@ class BaseClient:
         self._start()
 
     def _start(self) -> None:
-        """Create the state that is private to this process."""
         self._endpoints = Endpoints(self.settings.addresses)
         self._local: LocalService | None = None
         self._local_lock = threading.Lock()
@@ -148,8 +147,6 @@ class BaseClient:
         return self.settings.merged(settings, MIXED), timeout, True
 
     async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        """Settle every entry of a batch, whose deadlines differ by the window at most."""
-
         async def score(batch: list[Entry]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
             config, _, is_mixed = key

@@ -31,8 +31,6 @@ GRACE_SECONDS = 0.25
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One single call in a batch."""
-
     response: str
     reference: str | bytes
     """Text, or JSON of anything else."""
@@ -42,7 +40,6 @@ class Entry:
     task: str = SCORE
 
     def settle(self, outcome: Score | AssayError) -> None:
-        """Give the caller its score or its error, unless the call has ended."""
         if self.future.done():
             return
         with suppress(InvalidStateError):  # cancelled in another thread meanwhile

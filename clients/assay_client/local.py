@@ -115,7 +115,6 @@ class LocalService:
             raise LocalServiceError(f"the local service could not be started{self._log_tail()}")
 
     def _status(self, end: float) -> str:
-        """Return `HTTP` and the status of `/readyz`, or why it did not answer."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
             reply = completed(SyncTransport(1.0).exchange(HttpExchange(self.address, head, b"", STATUS_SECONDS, end)))
@@ -162,7 +161,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def find_command() -> tuple[str, ...]:
-    """Return the `assay` command on PATH, or next to this Python."""
     command = shutil.which("assay") or shutil.which("assay", path=os.path.dirname(sys.executable))
     if command is None:
         hint = "install Assay into a separate environment and set ASSAY_CLIENT_COMMAND to its command"

@@ -30,7 +30,6 @@ WARNING_SECONDS = 10.0
 logger = logging.getLogger("assay_client")
 
 _warned_at = float("-inf")
-"""Time of the last such warning, on the monotonic clock."""
 
 
 class Endpoints:
@@ -42,7 +41,6 @@ class Endpoints:
         self._last_until: dict[Address, float] = {}
 
     def in_order(self, now: float) -> list[Address]:
-        """Return all addresses in the order to try them."""
         first = next(self._turns) % len(self.addresses)
         rotated = self.addresses[first:] + self.addresses[:first]
         return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))

@@ -78,7 +78,6 @@ class RequestMiddleware:
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
-        """Reply with an error, unless the client has disconnected or a reply has begun."""
         if isinstance(error, ClientGone):
             self.count_gone(exchange)
             return
@@ -135,5 +134,4 @@ class RequestMiddleware:
 
 
 def route_of(exchange: Exchange) -> str:
-    """Return the path of the request's route, as the metrics name it."""
     return getattr(exchange.scope.get("route"), "path", "unmatched")

@@ -58,7 +58,6 @@ SCORING_KINDS = (
     "not-ready",
     "deadline",
 )
-"""Errors of all routes that take a body."""
 
 
 class RouteTable:

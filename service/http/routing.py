@@ -63,10 +63,8 @@ class DirectRoute(APIRoute):
 
 
 def is_below(path: str, base: str) -> bool:
-    """Return True for `base` itself and the paths below it."""
     return path == base or path.startswith(f"{base}/")
 
 
 def is_guarded(path: str) -> bool:
-    """Return True for a path that needs a key once keys are configured."""
     return path.startswith(GUARDED) and path not in PROBES

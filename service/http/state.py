@@ -80,7 +80,6 @@ class ServiceState:
         gc.freeze()  # exempt existing objects from collection
 
     def close(self) -> None:
-        """Stop the threads and processes, and flush the traces."""
         self.workers.close()
         if self.tracing is not None:
             self.tracing.close()

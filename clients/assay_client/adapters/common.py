@@ -205,7 +205,6 @@ def completion_text(completion: Any) -> str:
 
 
 def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
-    """Return the reference column of a row or a batch; raise InvalidReference if missing."""
     chosen = name or os.environ.get("ASSAY_CLIENT_REFERENCE")
     names: Iterable[str] = (chosen,) if chosen else REFERENCE_COLUMNS
     for candidate in names:

@@ -182,7 +182,6 @@ async def outcome_of(
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:
-    """Return the rows with a reference that could be scored, and their scores, or None without any."""
     texts, references, records, tasks = batch
     rows = [k for k, reference in enumerate(references) if reference is not None]
     while rows:
@@ -205,8 +204,6 @@ async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> 
 
 
 class Log:
-    """Log of the reasons why rewards are None: each is logged once per process or outage, not in every step."""
-
     def __init__(self) -> None:
         self._unanswered = False
         self._logged_references: set[Hashable] = set()

@@ -193,7 +193,6 @@ def score_of_verl(
 
 
 def default_compute_score() -> Callable[..., Any]:
-    """Return verl's own function; raise InvalidSetting if it cannot be imported."""
     try:
         from verl.utils import reward_score
 

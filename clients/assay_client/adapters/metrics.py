@@ -47,8 +47,6 @@ MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name
 """Names of the metrics in a run whose rows name their task, the same for every task."""
 
 MEANINGFUL = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
-"""Names of the metrics whose means have a meaning."""
-
 MIN_SPREAD = 1e-9
 """Rewards of a group that differ by no more than this are equal: the rest is rounding."""
 
@@ -156,6 +154,5 @@ def spread_means(rewards: Sequence[float], groups: Sequence[Hashable]) -> dict[s
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation of two values or more, with n − 1."""
     mean = fsum(values) / len(values)
     return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

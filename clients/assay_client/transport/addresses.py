@@ -88,7 +88,6 @@ def check_is_base(address: Address) -> Address:
 
 
 def unix_address(path: str) -> Address:
-    """Return the address of a Unix socket; raise InvalidSetting if the path is empty."""
     if not path:
         raise invalid_url("the path of the Unix socket is missing")
     return Address("", 0, False, path, "")

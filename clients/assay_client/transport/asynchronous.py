@@ -78,8 +78,6 @@ async def closing(pool: Pool, loop: asyncio.AbstractEventLoop) -> AsyncGenerator
 
 
 class StreamConnection(Connection):
-    """A connection of one event loop."""
-
     def __init__(self, sock: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(sock)
         self._reader = reader

@@ -95,7 +95,6 @@ class Connection:
             return False
 
     def close(self) -> None:
-        """Close it; safe in any thread."""
         self.sock.close()
 
     async def read_reply(self) -> tuple[HttpReply, bool]:
@@ -176,7 +175,6 @@ class Connection:
         return self._take(length)
 
     async def _fill(self, length: int) -> None:
-        """Receive until there are `length` bytes."""
         while len(self._received) < length:
             if not await self._receive_more():
                 missing = "in the middle of" if self.started else "without"

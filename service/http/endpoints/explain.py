@@ -44,7 +44,6 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
 
 
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
     limits = call.limits
     document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
@@ -65,7 +64,6 @@ def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 @lru_cache(MAX_SCORERS)
 def scorer_of(settings: str) -> Scorer:
-    """Return the scorer with these settings, as JSON, for one thread."""
     return Scorer(ScoreSettings.model_validate_json(settings), threads=1)
 
 

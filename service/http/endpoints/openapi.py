@@ -28,8 +28,6 @@ REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
 ANY_KIND = ("cross-site", "wrong-host", "method-not-allowed", "internal", "out-of-memory", "too-slow", "head-too-large")
-"""Errors that every route can return."""
-
 REPLY_HEADERS: dict[str, Any] = {
     "X-Request-ID": {"description": "The request's id, or a generated one.", "schema": {"type": "string"}}
 }
@@ -40,7 +38,6 @@ STAGE_HEADERS: dict[str, Any] = {
         "example": "decode;dur=0.041, score;dur=0.093, encode;dur=0.012",
     }
 }
-"""Headers of replies to requests with a body."""
 STATUS_HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
     405: {"Allow": {"description": "Methods of this address.", "schema": {"type": "string"}}},

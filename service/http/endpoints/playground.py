@@ -16,8 +16,6 @@ __all__ = ["Playground", "StaticFile", "prefers_html", "quality_values"]
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"
 ADDRESS = "/playground/"
-"""Prefix of the paths of the files that the page loads."""
-
 MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
@@ -68,10 +66,7 @@ class StaticFile:
 
 
 class Playground:
-    """The page, and the files that it loads by their paths."""
-
     def __init__(self, index_reply: bytes, folder: Path = FOLDER) -> None:
-        """Serve `index_reply` in place of the page to clients other than browsers."""
         self._index_reply = index_reply
         self.page = StaticFile(folder / PAGE, vary=b"accept, accept-encoding")
         paths = (path for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES and path.name != PAGE)

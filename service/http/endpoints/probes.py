@@ -50,7 +50,6 @@ class Probes:
 
 
 def asks_for_openmetrics(accept: bytes) -> bool:
-    """Return True if an Accept header names OpenMetrics, in its version 1.0.0 or in any."""
     for entry in accept.lower().split(b","):
         media_type, *parameters = (part.strip() for part in entry.split(b";"))
         pairs = (parameter.partition(b"=") for parameter in parameters)

@@ -28,7 +28,6 @@ class ScoreEndpoint:
     """Scores batches and single responses, as JSON or Arrow streams."""
 
     def __init__(self, paths: Paths, processes: Processes, metrics: Metrics) -> None:
-        """Compute the rewards of other tasks in `processes`."""
         self._paths = paths
         self._processes = processes
         self._metrics = metrics

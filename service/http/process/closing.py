@@ -19,10 +19,8 @@ from .uvicorn_protocol import UvicornProtocol
 __all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
 
 SHUTDOWN_LINGER_SECONDS = 2.0
-"""Remaining time of a lingering connection once the server has stopped listening."""
 
 IDLE, HEAD, BODY = range(3)
-"""The part of a request that a connection is receiving."""
 
 
 class ClosingProtocol(UvicornProtocol):
@@ -34,17 +32,14 @@ class ClosingProtocol(UvicornProtocol):
     """Requests started on this connection."""
     on_disconnect: Callable[[], None] | None = None
     unsent_since = 0.0
-    """When the last reply did not fit into the kernel's buffers."""
     unsent_bytes = 0
     discarding = False
-    """True while input is dropped: after a refusal, and after the last reply."""
     discarded = 0
     last_reply: bytes | None = None
     """Sent before the connection is closed, once all earlier requests are answered."""
     lingering = False
     linger_deadline = 0.0
     reply_lost = False
-    """True if the connection ended before the last reply was sent."""
     probed = False
     last_state = (-1, IDLE, False)
     last_change = 0.0
@@ -53,7 +48,6 @@ class ClosingProtocol(UvicornProtocol):
     # Transport callbacks
 
     def pause_writing(self) -> None:
-        """Record when written data could not be sent at once."""
         super().pause_writing()
         self.unsent_since = time.monotonic()
         self.unsent_bytes = self.transport.get_write_buffer_size()
@@ -78,7 +72,6 @@ class ClosingProtocol(UvicornProtocol):
             self.guard.lingering -= 1
 
     def discard(self, nbytes: int) -> None:
-        """Drop received bytes; abort the connection above the limit."""
         self.discarded += nbytes
         if self.discarded > self.guard.linger_bytes:
             self.transport.abort()
@@ -115,7 +108,6 @@ class ClosingProtocol(UvicornProtocol):
             self.finish()
 
     def send_last_reply(self) -> None:
-        """Send the last reply, if any, and close the connection."""
         reply, self.last_reply = self.last_reply, None
         if reply and not self.transport.is_closing():
             self.transport.write(reply)
@@ -198,7 +190,6 @@ class ClosingProtocol(UvicornProtocol):
             self.transport.close()  # send nothing: the client could take it for the reply to its next request
 
     def has_disconnected(self) -> bool:
-        """Return whether the client has disconnected, not only closed its sending side."""
         events = self.events()
         if events & select.POLLRDHUP and not self.probed:
             self.probe()

@@ -12,8 +12,6 @@ from typing import NoReturn
 __all__ = ["ENDING", "REPEAT_SECONDS", "end_process", "handle_early"]
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
-"""Signals that ask the service to end."""
-
 REPEAT_SECONDS = 0.5
 """Time in which a second signal is the first one once more: `timeout` and job schedulers signal a process and then its
 group."""

@@ -17,8 +17,6 @@ from ...config import ServerSettings
 __all__ = ["Listener", "address", "bind_shared", "events_of", "listen"]
 
 CONNECT_SECONDS = 1.0
-"""Time for another server to accept a connection on its Unix socket."""
-
 SO_ATTACH_FILTER = 26
 """Linux only; missing from the module `socket`."""
 

@@ -73,7 +73,6 @@ class Keys:
             log.info("keys reloaded from %s: now %d", self._path, len(self._digests))
 
     def check(self, exchange: Exchange) -> None:
-        """Raise Problem `unauthorized` unless the request has one of the keys."""
         if self._digests and not self._accepts(presented_key(exchange.header(b"authorization"))):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
@@ -99,7 +98,6 @@ def file_signature(path: str) -> tuple[int, int, int]:
 
 
 def presented_key(authorization: bytes) -> bytes:
-    """Return the key in the value of an Authorization header; empty if missing."""
     scheme, _, credentials = authorization.strip().partition(b" ")
     credentials = credentials.strip()
     if scheme.lower() == b"bearer":

@@ -21,14 +21,12 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; 0 afterwards."""
         return max(0.0, self._moment - perf_counter())
 
     def earlier(self, seconds: float) -> Deadline:
         return Deadline(self._moment - seconds)
 
     def check(self) -> None:
-        """Raise Problem `deadline` if it has passed."""
         if perf_counter() >= self._moment:
             raise deadline_exceeded()
 

@@ -25,8 +25,6 @@ from .trace_context import continue_trace, format_traceparent
 __all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
 EXCHANGE = "assay.exchange"
-"""Key of the exchange in the scope of a request."""
-
 CONNECTION = "assay.connection"
 """Key of the connection in the scope of a request, if `process/connection.py` serves it."""
 
@@ -48,8 +46,6 @@ class ClientGone(Exception):
 
 
 class HeldBytes(Protocol):
-    """Bytes of a budget that a request holds (see `admission.py`)."""
-
     nbytes: int
     timer: Timeout | None
     too_slow: bool
@@ -60,8 +56,6 @@ class HeldBytes(Protocol):
 
 
 class ReplyBytes(Protocol):
-    """Accounting of replies that clients have not read yet (see `admission.py`)."""
-
     @property
     def replies_full(self) -> bool: ...
     def over_capacity(self) -> Problem: ...
@@ -87,7 +81,6 @@ class Exchange(Request):
     """The service's span, if the client's request is part of a trace or the service exports traces."""
 
     run = ""
-    """Name of the training run, on routes that score; empty if the request has none."""
 
     deadline: Deadline
     """Set by the intake of routes that take a body."""
@@ -108,7 +101,6 @@ class Exchange(Request):
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
-        """Status of the reply once it has begun; 0 before."""
 
     def header(self, name: bytes) -> bytes:
         """Return the value of a header by its lower-case name; empty if missing."""

@@ -32,7 +32,6 @@ that expand more: a thread decompresses one body at a time."""
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
-    """Raise Problem `invalid-request` if a JSON request has a query."""
     query = exchange.scope["query_string"]
     if query and media_type == JSON and query.strip(b"&"):
         issue = Issue("query", "unknown_field", "settings of a JSON request belong in its body")
@@ -41,8 +40,6 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
 
 @dataclass
 class Intake:
-    """Reads the bodies of one route."""
-
     settings: ServerSettings
     readiness: Readiness
     admission: Admission
@@ -157,5 +154,4 @@ async def receive(exchange: Exchange, seconds: float) -> Message:
 
 
 def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
-    """Return the problem of a slow body; the connection is closed after this reply."""
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])

@@ -45,8 +45,6 @@ BYTES_PER_BODY_BYTE = 6
 """Additional memory for each admitted byte of the body, as documented for `max_work_bytes`."""
 
 MAX_KEPT_BYTES = 256 << 20
-"""Maximum memory of a process that is kept for the next job."""
-
 POLL_SECONDS = 0.05
 
 START_SECONDS = 60.0
@@ -64,8 +62,6 @@ MAX_RESERVE_SECONDS = 1.0
 the end of that wait and the deadline."""
 
 JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
-"""The module of the fork server, with everything that a job needs."""
-
 INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
 INHERITED_PREFIXES = ("LC_", "MALLOC_", "NUMBA_")
 """Variables that the fork server gets from the service's environment."""
@@ -90,7 +86,6 @@ class ForkServer:
     """The fork server of this process, which the first job starts: a separate interpreter with the modules of jobs."""
 
     def __init__(self, module: str = JOB_SERVER) -> None:
-        """Run `main` of this module in the fork server, with the number of a descriptor."""
         self._module = module
         self._lock = Lock()
         self._control: socket.socket | None = None
@@ -154,8 +149,6 @@ class ForkServer:
 
 
 class JobProcess:
-    """A process for jobs, at the service's end."""
-
     def __init__(self, channel: socket.socket) -> None:
         """Wait for the process; raise NotTaken if there will be none."""
         self.channel = channel
@@ -173,7 +166,6 @@ class JobProcess:
         self._poller.register(channel, select.POLLIN)
         self._poller.register(self._process, select.POLLIN)
         self.exit_code: int | None = None
-        """None if the process has not ended, or its exit code is unknown."""
 
     def begin(self, request: BinaryIO, reply: BinaryIO) -> None:
         """Give it a job; raise NotTaken if it has ended."""
@@ -368,7 +360,6 @@ class Processes:
         return self._server.fork()
 
     def close(self) -> None:
-        """Kill running jobs, drop queued ones, and stop the processes."""
         self._closing.set()
         self._threads.close()
         with suppress(IndexError):
@@ -413,7 +404,6 @@ def joined(reply: Reply) -> bytes:
 
 
 def memory_of(pid: int) -> int:
-    """Return the private memory of a process in bytes; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared, *_ = map(int, file.read().split())

@@ -24,12 +24,9 @@ STATM = "/proc/self/statm"
 
 
 class ResidentGuard:
-    """Reports when the process is close to its memory ceiling; never without /proc."""
-
     def __init__(self, max_work_bytes: int) -> None:
         self._allowance = HEADROOM_BYTES + BYTES_PER_WORK_BYTE * max_work_bytes
         self.limit = 0
-        """Resident bytes above which new batches are refused; 0 until the service is ready."""
         self._resident = 0
         self._measured = -FRESH_SECONDS
 

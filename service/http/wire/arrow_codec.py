@@ -39,7 +39,6 @@ REQUIRED = ("response", "reference")
 OPTIONAL = ("task", "group")
 
 REASON_NAMES = pa.array(REASONS)
-"""Indexed by reason code."""
 
 
 class NotArrowError(ValueError):
@@ -180,7 +179,6 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
 
 
 def _schema_issues(schema: pa.Schema) -> list[Issue]:
-    """Return the issues of the columns' names and types."""
     issues = []
     for name in (*REQUIRED, *OPTIONAL):
         found = schema.get_all_field_indices(name)

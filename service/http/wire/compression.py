@@ -32,7 +32,6 @@ MIN_RATIO_BYTES = 1 << 20
 
 ENCODING_NAMES = {b"identity": b"", b"x-gzip": b"gzip"}
 DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {b"gzip": lambda: zlib.decompressobj(wbits=31)}
-"""A function for each supported encoding that begins a stream."""
 ERRORS: tuple[type[Exception], ...] = (zlib.error,)
 
 try:

@@ -55,11 +55,9 @@ class Envelope:
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
-    """Columns whose field is not an array."""
     values: dict[str, Any] = field(default_factory=dict)
     """Values of the other known fields, as Python objects."""
     unknown: list[str] = field(default_factory=list)
-    """Names of unknown fields, the first `MAX_UNKNOWN` of them."""
 
 
 def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_reference_bytes: int) -> Envelope:

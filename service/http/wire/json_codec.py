@@ -69,7 +69,6 @@ def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
 
 
 def not_json(body: bytes | bytearray) -> Problem:
-    """Return the problem of a body that is not JSON."""
     return Problem("not-json", "The body is not JSON in UTF-8.", [Issue("body", "not_json", first_error(body))])
 
 
@@ -204,7 +203,6 @@ def encode(
 
 
 def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[str, Any]:
-    """Return the columns of a reply in types that orjson encodes."""
     as_lists = len(scores) <= MAX_LIST_ROWS
     names = REASONS if scores.is_score else None
     reasons = scores.reasons.tolist() if names is None else [names[code] for code in scores.reason_codes.tolist()]

@@ -115,7 +115,6 @@ def begin(
 
 
 def is_quick(parts: Iterable[Batch]) -> bool:
-    """Return whether the rewards of parts may be computed on the event loop."""
     columns = [texts for part in parts for texts in (part.responses, part.references)]
     nbytes = sum(int(texts.offsets[-1] - texts.offsets[0]) for texts in columns if isinstance(texts, TextColumn))
     return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
@@ -162,7 +161,6 @@ class Piece(NamedTuple):
     """What was computed for some rows of a part: their rewards, or an error with its issues."""
 
     part: int
-    """The number of the part."""
     rows: np.ndarray
     """int64, numbers of rows of the part."""
     result: Columns | UnlistedError

@@ -93,7 +93,6 @@ class RouteOptions(BaseModel):
 
     @property
     def names_tasks(self) -> bool:
-        """Whether replies have the numbers of all tasks."""
         return self.task is not None or self.task_field is not None
 
 
@@ -149,7 +148,6 @@ def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: Limits)
 
 
 def column_issues(columns: Envelope, name: str, path: str) -> list[Issue]:
-    """Return the issues of a column and of its elements."""
     not_array = [Issue(name, "wrong_type", "must be an array")] if name in columns.not_arrays else []
     return rename_paths(not_array + element_issues(columns, name), name, path)
 
@@ -163,11 +161,8 @@ def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:
 
 
 class Dialect(ABC):
-    """The format of one trainer's requests and replies."""
-
     options: type[RouteOptions]
     fields: tuple[str, ...]
-    """The required members of a request."""
     missing_reference: str | None = None
     """What an error says about a missing reference, if it is not one of `fields`."""
 

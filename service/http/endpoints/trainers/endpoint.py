@@ -28,10 +28,7 @@ from .rows import ABSENT, JsonObject, follow, read_tasks
 __all__ = ["TrainerEndpoint"]
 
 MAX_CACHED = 64
-"""Queries that one route caches; a trainer uses one or a few."""
-
 MAX_CACHED_BYTES = 2048
-"""Maximum bytes of a cached query."""
 
 
 class Masked(Exception):
@@ -39,12 +36,9 @@ class Masked(Exception):
 
 
 class TrainerEndpoint:
-    """One dialect at one path."""
-
     def __init__(
         self, dialect: Dialect, paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog
     ) -> None:
-        """Compute the rewards of other tasks in `processes`."""
         self._dialect = dialect
         self._paths = paths
         self._processes = processes
@@ -53,7 +47,6 @@ class TrainerEndpoint:
         self._cached = lru_cache(MAX_CACHED)(self._parse)
 
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
-        """Raise Problem unless the query names settings and options of this route."""
         self._parsed(exchange)
 
     def _parsed(self, exchange: Exchange) -> Query:

@@ -117,7 +117,6 @@ class NemoGym(Dialect):
 
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
-    """Return the reply: the echoed fields, then the members of this JSON object."""
     fields = dict(islice(fields_of_row(request), MAX_FIELDS))
     others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
     echo = b'{"responses_create_params":%b,"response":%b' % (request[PARAMETERS], request[RESPONSE])
@@ -156,7 +155,6 @@ class OutputReader:
     """
 
     def __init__(self, issues: list[Issue]) -> None:
-        """Append every issue to `issues`."""
         self._issues = issues
         self._elements = 0
 
@@ -234,8 +232,6 @@ TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
 
 MAX_RECORDS = 1 << 20
-"""Maximum rollouts of one run."""
-
 MAX_RECORD_BYTES = 1 << 20
 """Maximum bytes of a record, of which only numbers and the token usage are read."""
 
@@ -274,7 +270,6 @@ class Run:
         self.records: list[dict[str, float]] = []
         self.masked_tasks: list[float] = []
         self.names: dict[str, int] = {}
-        """The number of each name."""
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")
         """The rollout, the number of the name, and the value of each number."""
 
@@ -390,7 +385,6 @@ def absent_numbers(task: int) -> frozenset[str]:
 
 
 def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Return the bytes of the reply with the statistics of a run; raise Problem."""
     times.start()
     run = read_run(decompress(body, call.encoding.encode(), call.limits.max_body_bytes), call.deadline.check)
     times.decoded()

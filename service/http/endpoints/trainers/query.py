@@ -26,16 +26,12 @@ OTHERS = REWARD_TASKS[1:]
 
 
 class Query(NamedTuple):
-    """What a query selects."""
-
     scorer: Scorer
     """With the settings of SCORE."""
     fast_path: FastPath
     """For the event loop's thread."""
     options: Any
-    """Options of the route."""
     task_options: dict[str, Any]
-    """Options of tasks by name, checked."""
 
 
 def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
@@ -71,7 +67,6 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
 
 
 def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
-    """Return the issues of the parameters about tasks."""
     issues = []
     if "task" in of_route and of_route["task"] not in REWARD_TASKS:
         issues.append(Issue("query.task", "unknown_task", one_of(of_route["task"], REWARD_TASKS)))
@@ -126,12 +121,10 @@ def read_strings(
 
 
 def in_query(issues: Iterable[Issue]) -> list[Issue]:
-    """Return issues of settings with paths of the query."""
     return [issue._replace(path=issue.path.replace("config.", "query.", 1)) for issue in issues]
 
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
-    """Return the query parameters of a route for OpenAPI."""
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
     parameters = [
         {

@@ -102,14 +102,12 @@ def elements(value: Any, path: str, before: int = 0, limit: int = MAX_ELEMENTS) 
 
 
 def follow(value: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of members; `ABSENT` without one."""
     for name in path:
         (value,) = members(value, name) or (ABSENT,)
     return value
 
 
 def text(value: Any) -> str | None:
-    """Return a string; None if the value is not a string."""
     if type(value) is bytes:
         return orjson.loads(value) if value[:1] == b'"' else None
     return value if type(value) is str else None
@@ -127,7 +125,6 @@ def parsed(value: bytes) -> Any:
 
 
 def array_of(value: bytes) -> bytes:
-    """Return the JSON array of one value; `ABSENT` if it is missing."""
     return value and b"[%b]" % value
 
 

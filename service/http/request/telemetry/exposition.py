@@ -28,8 +28,6 @@ number_text: Callable[[float], str] = floatToGoString
 
 
 class Exposition(NamedTuple):
-    """All series in both formats."""
-
     text: bytes
     openmetrics: bytes
 
@@ -44,7 +42,6 @@ class Renderer:
         self._lines: dict[str, list[str]] = {}
         """Names and values in turns, by family."""
         self._places: list[tuple[list[str], int]] = []
-        """The list of lines of each series, and the position of its value there."""
         self._values = np.zeros(0)
 
     def render(self, families: Sequence[Family], series: Sequence[Series], values: np.ndarray) -> Exposition:
@@ -77,7 +74,6 @@ class Renderer:
 
 
 def label_text(labels: Labels) -> str:
-    """Return labels as both formats write them, the values escaped."""
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{escape(value, quotes=True)}"' for name, value in labels) + "}"
