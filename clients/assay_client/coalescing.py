@@ -19,11 +19,7 @@ from .transport.sync import completed
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
 BatchKey = tuple[str, "float | None", bool]
-"""In which the calls of a batch agree: settings of the reward, timeout, and whether they name their task.
-
-Those that do share a request with a list of tasks, whose configuration and components do not depend on the tasks in it;
-the others are scored as SCORE, with its own.
-"""
+"""What the calls of a batch share: settings of the reward, timeout, and whether they name their task."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""

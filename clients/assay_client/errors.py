@@ -141,10 +141,7 @@ class BadReply(AssayError):
 def invalid(
     issues: Sequence[Issue], *, record: object = None, status: int | None = None, request_id: str | None = None
 ) -> InvalidRequest:
-    """Return the most specific error for these issues; its message lists the first ones.
-
-    `record`, if given, is the record of all of them.
-    """
+    """Return the most specific error, which lists the first issues; `record`, if given, belongs to all of them."""
     listed = [issue if record is None else issue._replace(record=record) for issue in issues]
     shown = "; ".join(map(str, listed[:MAX_SHOWN]))
     more = f"; and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""

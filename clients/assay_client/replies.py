@@ -51,10 +51,7 @@ class ScoreReplies:
         self._receive = receive
 
     def add(self, reply: HttpReply) -> str | None:
-        """Read the reply to `request`; return why another request is needed, or None if every response has a reward.
-
-        Raise as `read_scores`.
-        """
+        """Read a reply; return why another request is needed, else None; raise as `read_scores`."""
         scores = read_scores(reply, self.request)
         rows = self.request.rows or range(self.request.responses)
         if self.scores is None:

@@ -27,10 +27,7 @@ its run."""
 
 
 class DirectRoute(APIRoute):
-    """A route that FastAPI describes, but whose endpoint is called directly.
-
-    FastAPI's dependency solving and response models cost more than scoring one response.
-    """
+    """A route that FastAPI describes but does not call: its dependency solving costs more than scoring one response."""
 
     intake: Intake | None = None
     """Reads the bodies of requests; None for routes that take no body."""

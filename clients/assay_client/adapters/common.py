@@ -46,10 +46,7 @@ _clients: dict[Hashable, BaseClient] = {}
 
 
 def sync_client(run: Any = None, **settings: Any) -> Client:
-    """Return this process's client for the current environment, with these settings.
-
-    `run` is the trainer's own name of the run, if it passes one: ASSAY_CLIENT_RUN and a logger's active run precede it.
-    """
+    """Return this process's client; `run` is the trainer's name of the run, after ASSAY_CLIENT_RUN and a logger's."""
     return shared_client(Client, run, settings)
 
 
@@ -89,10 +86,7 @@ def task_of(*rows: Any, record: object = None) -> str | None:
 
 
 def tasks_of(columns: Mapping[str, Any], references: Sequence[Any], records: Sequence[object] | None) -> Any:
-    """Return the tasks of the rows of a batch as `task_of` does, None if there is no such column.
-
-    A row without a reference, which is not scored, may name any task.
-    """
+    """Return the tasks of rows as `task_of` does, or None without a column; rows without a reference may name any."""
     name, is_named = task_field()
     head = name if name in columns else name.partition(".")[0]
     column = to_builtin(columns.get(head))
@@ -187,10 +181,7 @@ def to_builtin(value: Any) -> Any:
 
 
 def completion_text(completion: Any) -> str:
-    """Return the text of a completion; of chat messages, the text of the last assistant message.
-
-    Reasoning that a parser has separated from the text is put back between <think> and </think>.
-    """
+    """Return a completion's text, of chat the last assistant's, with separated reasoning between <think> tags."""
     if isinstance(completion, str):
         return completion
     messages = [completion] if isinstance(completion, Mapping) else list(completion)

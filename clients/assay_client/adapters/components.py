@@ -53,13 +53,7 @@ class ComponentScores(NamedTuple):
     scores: Scores | None
 
     def rewards(self, name: str) -> list[float | None]:
-        """Return the reward, a component or `passed` of each response; None where it has no score or none of its task.
-
-        Parameters
-        ----------
-        name : str
-            REWARD, PASSED or one of REWARD_COMPONENTS.
-        """
+        """Return REWARD, PASSED or a component of each response; None where it has no score or none of its task."""
         rewards: list[float | None] = [None] * self.n
         if self.scores is None:
             return rewards

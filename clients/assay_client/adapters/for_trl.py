@@ -162,10 +162,7 @@ async def outcome_of(
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
 ) -> ComponentScores:
-    """Return the scores of all rows that have one, and log their means and their reasons.
-
-    Raise every error that is not tolerated.
-    """
+    """Return the scores of all rows that have one, and log their means; raise every error that is not tolerated."""
     n = len(batch[0])
     rows, scores = await score_tolerantly(client, batch, tolerant)
     if scores is not None:

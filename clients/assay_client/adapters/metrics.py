@@ -52,10 +52,7 @@ MIN_SPREAD = 1e-9
 
 
 def metrics_of(score: Score) -> dict[str, float]:
-    """Return the metrics besides the reward: METRICS, or MIXED_METRICS if the call has named its task.
-
-    Trainers fail if samples differ in the names.
-    """
+    """Return METRICS, or MIXED_METRICS if the call has named its task: trainers fail if samples differ in the names."""
     metrics = reason_metrics(score.task, score.reason).copy()
     metrics["score_passed"] = score.passed
     for name in TASK_COMPONENTS if TASK_COMPONENTS[-1] in score.components else COMPONENTS:

@@ -66,10 +66,7 @@ class AsyncTransport(Transport):
 
 
 async def closing(pool: Pool, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-    """Close the idle connections when the loop shuts down its asynchronous generators: this is one.
-
-    Trainers that call `asyncio.run` once per step thereby leak no connections.
-    """
+    """Close idle connections when the loop ends its asynchronous generators: `asyncio.run` per step leaks none."""
     try:
         yield
     finally:

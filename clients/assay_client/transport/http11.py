@@ -34,10 +34,7 @@ CHUNK_BYTES = 1 << 18
 
 
 class TransportFault(Exception):
-    """An exchange without a complete, well-formed response; it may be retried.
-
-    `stale` means that a pooled connection was closed before any byte of the response arrived.
-    """
+    """A failed exchange, which may be retried; `stale` if a pooled connection was closed before any byte arrived."""
 
     def __init__(self, detail: str, stale: bool = False) -> None:
         super().__init__(detail)

@@ -197,11 +197,8 @@ class ClosingProtocol(UvicornProtocol):
         return bool(events & (select.POLLHUP | select.POLLERR))
 
     def probe(self) -> None:
-        """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection.
-
-        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none: a client that has gone is
-        noticed only when it is answered.
-        """
+        """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection."""
+        # HTTP/1.1 clients ignore it (RFC 9110 section 15.2); HTTP/1.0 has none.
         self.probed = True
         if self.http_version == "1.1" and not self.write_paused:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -264,10 +264,7 @@ def uvicorn_config(
     rejected: Callable[[str], None] = lambda _kind: None,
     replies_full: Callable[[], bool] = lambda: False,
 ) -> uvicorn.Config:
-    """Return the uvicorn configuration for `app`.
-
-    `rejected` counts refusals before there is a request; while `replies_full` returns True, clients must read quickly.
-    """
+    """Return the uvicorn configuration; `rejected` counts refusals, and clients must read fast while `replies_full`."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),

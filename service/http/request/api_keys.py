@@ -40,10 +40,7 @@ class Keys:
         self._due = Event()
 
     def follow(self, force: bool = False) -> None:
-        """Read the file again in a thread, if it has changed or with `force`.
-
-        Return at once: a file system that hangs blocks only that thread, and the keys stay unchanged.
-        """
+        """Read the file again if it has changed, or with `force`, in a thread: a file system may hang."""
         if self._path is None:
             return
         if force:

@@ -63,10 +63,7 @@ class ReplyBytes(Protocol):
 
 
 class Exchange(Request):
-    """A request with its id, times and reply.
-
-    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint.
-    """
+    """A request with its id, times and reply; a Starlette request only so that FastAPI recognizes the parameter."""
 
     permit: HeldBytes | None = None
     """The request's share of the byte budget; the middleware releases it."""

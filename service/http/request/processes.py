@@ -324,10 +324,7 @@ class Processes:
     def _run_once(
         self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
     ) -> Problem | None:
-        """Run the job in a process, which is dead before this returns or waits for the next job; return its error.
-
-        Raise NotTaken, OSError, and ClientGone if the job was abandoned.
-        """
+        """Run the job in a process, and return its error; raise NotTaken, OSError, and ClientGone if it was abandoned."""
         process = self._acquire()
         keep = False
         try:

@@ -221,10 +221,7 @@ def text_column_of(array: Any) -> TextColumn:
 
 
 def write_stream(scores: Scores, components: bool, advantages: bool, identity: Mapping[str, str]) -> bytes:
-    """Encode `reward`, `reason` and, if requested, one column per component and `advantage`.
-
-    `identity` becomes the schema's metadata. Raise ArithmeticError if a number is not finite.
-    """
+    """Encode the columns, with `identity` as the schema's metadata; raise ArithmeticError if a number is not finite."""
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
         "reason": REASON_NAMES.take(pa.array(scores.reason_codes)) if scores.is_score else pa.array(scores.reasons),

@@ -102,10 +102,7 @@ def check_containers(text: bytes | bytearray) -> None:
 
 
 def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
-    """Return a request as a batch.
-
-    Raise Problem `too-large` if `configs` multiplies the responses beyond their limit.
-    """
+    """Return a request as a batch; raise Problem `too-large` if it is too much for its `configs`."""
     values, issues = envelope.values, envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
     batch = Batch(
@@ -173,10 +170,7 @@ def encode_reply(batch: Batch, scores: Scores, include: Collection[str]) -> byte
 
 
 class Answer(NamedTuple):
-    """The bytes of a reply, and the scores that the metrics count.
-
-    The scores of one response that took the fast path are valid until the next request.
-    """
+    """The bytes of a reply, and the scores to count; after the fast path, these are valid until the next request."""
 
     body: bytes
     scores: Scores

@@ -83,10 +83,7 @@ def begin(
     times: StageTimes,
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
 ) -> Rest | Answer:
-    """Score the rows that kernels score; return the rest of the request, or its answer if there are no other rows.
-
-    encode: returns the bytes of the reply. refuse: returns the error of an invalid batch.
-    """
+    """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
     parts = split(batch)
     here = [part for part in parts if reward_of(part.task).in_kernels]
     left = [part for part in parts if not reward_of(part.task).in_kernels]

@@ -62,10 +62,7 @@ KINDS = {
 
 
 class Problem(Exception):
-    """An error reply; `detail` and `issues` never quote the request's texts.
-
-    headers: by default `Retry-After: 1` for kinds that pass by themselves.
-    """
+    """An error reply that quotes no text, by default with `Retry-After: 1` for kinds that pass by themselves."""
 
     def __init__(
         self,
@@ -96,10 +93,7 @@ class Problem(Exception):
         return KINDS[self.kind].status
 
     def document(self, request_id: str) -> bytes:
-        """Return the document as bytes; `errors` lists the first `MAX_ERRORS` issues.
-
-        Its `instance` must be a URI reference, but a request's id may have any visible character.
-        """
+        """Return the document as bytes, with the id as a URI reference and the first `MAX_ERRORS` issues."""
         return orjson.dumps(
             {
                 "type": f"/docs#problem-{self.kind}",

@@ -149,10 +149,7 @@ def entry_limit_issue(name: str) -> Issue:
 
 
 def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
-    """Return the names and values of a query, and its issues.
-
-    Empty parts between `&` are ignored.
-    """
+    """Return the names and values of a query, and its issues; empty parts between `&` are ignored."""
     query = b"&".join(filter(None, query.split(b"&")))
     try:
         pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")

@@ -112,10 +112,7 @@ class Rollouts(NamedTuple):
         return None if responses is None else b'{"references":%b,"responses":%b}' % (self.references, responses)
 
     def read(self, reference_path: str, limits: Limits, issues: list[Issue]) -> Envelope:
-        """Return the columns of any request, and append every issue but those of references to `issues`.
-
-        Raise Problem `too-large`.
-        """
+        """Return the columns, and append every issue but those of references to `issues`; raise Problem `too-large`."""
         paths = {"responses": self.response_path, "references": reference_path}
         columns = open_arrays({"responses": self.responses, "references": self.references}, paths, limits)
         issues += column_issues(columns, "responses", self.response_path)
@@ -179,10 +176,7 @@ class Dialect(ABC):
         """Return the bytes of the reply; raise ArithmeticError for a number that is not finite."""
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: Any) -> bytes | None:
-        """Return the reply that excludes a rollout from training because of these issues of its reference.
-
-        None if the query does not ask for such replies or the trainer has none: then the issues are an error.
-        """
+        """Return the reply that excludes a rollout with these issues from training; None if there is none."""
         return None
 
 
@@ -226,10 +220,7 @@ class SlimeOptions(RouteOptions):
 
 
 class Slime(Dialect):
-    """POST /compat/slime: slime's `--rm-type remote_rm --rm-url …`.
-
-    One rollout; its prompt (text or chat messages) is ignored.
-    """
+    """POST /compat/slime: slime's `--rm-type remote_rm --rm-url …`; one rollout, whose prompt is ignored."""
 
     options = SlimeOptions
     fields = ("response", "label")

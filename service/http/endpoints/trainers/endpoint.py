@@ -50,10 +50,7 @@ class TrainerEndpoint:
         self._parsed(exchange)
 
     def _parsed(self, exchange: Exchange) -> Query:
-        """Parse the query, or return it from the cache; raise Problem `invalid-request` with every error.
-
-        For the event loop's thread, once the service is ready.
-        """
+        """Parse the query on the event loop, or return it from the cache; raise Problem with every error."""
         query = exchange.scope["query_string"]
         return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
 

@@ -124,10 +124,7 @@ def echoed(request: JsonObject, reply: bytes) -> bytes:
 
 
 def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field that is echoed: texts, numbers and truth values, such as id and task.
-
-    A row with a number that no double can represent has none.
-    """
+    """Yield each echoed text, number and truth value; none if the row has a number that no double can represent."""
     body, parts, end = request.body, [], 0
     for start, stop in sorted((start, stop) for start, stop in request.spans.values() if stop):
         parts.append(body[end:start])
@@ -335,10 +332,7 @@ class Run:
             }
 
     def statistics_by_task(self) -> dict[str, float]:
-        """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty for one task.
-
-        Without the numbers that identify the task and its reasons.
-        """
+        """Return statistics by `TASK/mean/NAME`, without numbers that identify task and reason; empty for one task."""
         codes = np.array([task_of(record) for record in self.records], np.int64)
         present, groups = np.unique(codes, return_inverse=True)
         if len(present) < 2:
@@ -352,10 +346,7 @@ class Run:
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the top-level numbers of a record and the numbers of its token usage.
-
-    Without Gym's own names (_…), and without the numbers that are 0 because the row's task does not have them.
-    """
+    """Return the numbers of a record and its token usage, without Gym's (_…) and what its task does not have."""
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     fields = {**record, **(usage if isinstance(usage, dict) else {})}

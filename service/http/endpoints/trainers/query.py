@@ -35,10 +35,7 @@ class Query(NamedTuple):
 
 
 def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
-    """Return what a query selects; raise Problem `invalid-request` with every error.
-
-    scorer, fast_path: with the default settings.
-    """
+    """Return what a query selects, from the defaults `scorer` and `fast_path`; raise Problem with every error."""
     strings, issues = parse_query(query)
     fields = dialect.options.model_fields
     of_route = {name: strings.pop(name) for name in list(strings) if name in fields}
@@ -77,10 +74,7 @@ def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
 
 
 def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[dict[str, Any], list[Issue]]:
-    """Return the options of tasks, checked, and every issue.
-
-    Names are `TASK.NAME`, or names of options if all rows have one `fixed` task.
-    """
+    """Return the options of tasks, named `TASK.NAME` or, with a `fixed` task, `NAME`, and every issue."""
     by_task: dict[str, dict[str, str]] = {fixed: {}} if fixed else {}
     for name, value in strings.items():
         task, _, option = ("", "", name) if fixed else name.rpartition(".")
@@ -96,10 +90,7 @@ def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[di
 
 
 def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
-    """Return the options of a task with the types of its model, and an issue for each without one.
-
-    Options that do not apply to a reward keep their text: `set_options` reports them.
-    """
+    """Return a task's options with the types of its model, as text if they do not apply, and the issues."""
     named = {name: value for name, value in strings.items() if name not in Options.model_fields}
     model, issues = read_strings(task_named(task).options, named)
     if model is None:
@@ -110,10 +101,7 @@ def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any]
 def read_strings(
     model: type[BaseModel], strings: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> tuple[Any, list[Issue]]:
-    """Validate strings as fields of `model`; return the instance or None, and every issue.
-
-    other_names: further fields, which may have been meant by an unknown one.
-    """
+    """Return the instance of `model` or None, and every issue; unknown names may mean fields or `other_names`."""
     try:
         return model.model_validate_strings(dict(strings)), []
     except ValidationError as error:

@@ -54,10 +54,7 @@ def spans_of(body: Body, names: tuple[str, ...]) -> list[list[int]] | None:
 
 
 class JsonObject:
-    """A body that is one JSON object, of which some members are read.
-
-    Raises Problem `not-json`, and `invalid-request` if the JSON is not an object.
-    """
+    """Some members of a body that is one JSON object; raises Problem `not-json` and `invalid-request`."""
 
     def __init__(self, body: Body, names: tuple[str, ...]) -> None:
         spans = spans_of(body, names)
@@ -81,10 +78,7 @@ def members(value: Any, *names: str) -> Sequence[Any] | None:
 
 
 def elements(value: Any, path: str, before: int = 0, limit: int = MAX_ELEMENTS) -> Sequence[Any] | None:
-    """Return the elements of an array; None if the value is not an array.
-
-    Raise Problem `too-large` if there are more than `limit`, including the `before` elements of other arrays.
-    """
+    """Return the elements of an array, else None; raise Problem `too-large` if with `before` they exceed `limit`."""
     if type(value) is not bytes or not value:
         return value if type(value) is list else None
     data, scratch = np.frombuffer(value, np.uint8), np.empty(len(value) + 64, np.uint8)
@@ -114,10 +108,7 @@ def text(value: Any) -> str | None:
 
 
 def parsed(value: bytes) -> Any:
-    """Return the object of a value; the value itself if it has a number that no double can represent.
-
-    Not for large values: objects take many times the memory of their text.
-    """
+    """Return the object of a small value; the value itself if it has a number that no double can represent."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -182,10 +173,7 @@ def opened(label: bytes) -> bytes:
 
 
 def reference_in(label: Body, task: int) -> bytes:
-    """Return the reference in a label that is an object: its `reference`, SCORE's steps, or else the label itself.
-
-    Members that are null count as missing: columns of structures have all members in every row.
-    """
+    """Return the `reference` of a label, SCORE's steps, or else the label; members that are null count as missing."""
     reference, steps = (ABSENT if value == NULL else value for value in members(label, "reference", "steps") or ())
     if reference:
         return reference

@@ -99,10 +99,7 @@ def openmetrics_head(family: Family) -> bytes:
 
 
 class Paced(Generic[Result]):
-    """Calls `run` for all who wait, and not again before `seconds` have passed and it has returned.
-
-    Each caller gets the result of a run that began after the call. For one event loop.
-    """
+    """Calls `run` for all who wait, at most every `seconds`; each caller gets the result of a run that began later."""
 
     def __init__(self, run: Callable[[], Awaitable[Result]], seconds: float) -> None:
         self._run = run
