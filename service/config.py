@@ -31,12 +31,10 @@ FOREIGN_VARIABLES = frozenset(
 environments."""
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
-
 SECRETS = frozenset({"api_keys"})
 """Settings whose values are never shown."""
 
 MAX_QUOTED = 60
-
 WORK_BYTES_PER_CORE = 32 << 20
 """Two batches of typical size for each thread: one is read while the other is scored."""
 
@@ -295,7 +293,6 @@ def open_nonblocking(path: str, flags: int) -> int:
 
 
 def quoted(value: Any) -> str:
-    """Return the beginning of a value in one line: text in quotation marks."""
     return repr(value) if len(repr(value)) <= MAX_QUOTED else f"{repr(value)[:MAX_QUOTED]}…"
 
 

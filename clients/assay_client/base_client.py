@@ -233,7 +233,6 @@ def checked_reply(reply: HttpReply, request_id: str, route: str, address: Addres
 
 
 def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
-    """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
     arguments = {name: value for name, value in arguments.items() if value is not None or name not in SETTINGS}
     if isinstance(first, ClientSettings):
         if arguments:

@@ -138,7 +138,6 @@ class AsyncCoalescer(Coalescer):
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def add(self, entry: Entry, key: BatchKey) -> None:
-        """Join the batch of these settings in the running loop."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:

@@ -42,7 +42,6 @@ MAX_SHOWN = 10
 """Issues that a message lists; `issues` has all of them."""
 
 ELEMENT = re.compile(r"(references|responses|reference_index|groups|task)\[([0-9]+)\](.*)", re.DOTALL)
-
 SINGULAR = {"references": "reference", "task": "task"}
 """Names of columns in errors of a single response, which names the others `response`."""
 

@@ -44,9 +44,7 @@ folder that only this user can access."""
 
 POLL_SECONDS = 0.05
 STATUS_SECONDS = 5.0
-
 LOG_TAIL = 2000
-
 SPAWN = "import subprocess, sys; subprocess.Popen(sys.argv[1:], close_fds=False)"
 """Starts the service and ends, so that init reaps the service and not the process that happened to need it first."""
 

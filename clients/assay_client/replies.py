@@ -20,7 +20,6 @@ REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of reasons, also of reasons that only a newer service has."""
 
 MAX_FLOAT = sys.float_info.max
-
 MAX_DETAIL = 500
 
 

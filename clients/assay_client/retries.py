@@ -23,7 +23,6 @@ MAX_STALE = 3
 """Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
-
 WARNING_SECONDS = 10.0
 """Time between two warnings of this process about calls that are retried."""
 
@@ -145,7 +144,6 @@ def retry_after(reply: HttpReply) -> float:
 
 
 def timestamp(date: str) -> float | None:
-    """Return the time of an HTTP date, or None if the text is not a date."""
     try:
         return parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):

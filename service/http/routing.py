@@ -31,13 +31,10 @@ class DirectRoute(APIRoute):
 
     intake: Intake | None = None
     """Reads the bodies of requests; None for routes that take no body."""
-
     keys: Keys | None = None
     """The accepted keys; None for routes that need no key."""
-
     traced = True
     """False for probes and metrics, which are called every few seconds: most spans would come from them."""
-
     models: tuple[Any, ...] = ()
     """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
 

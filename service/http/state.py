@@ -43,8 +43,6 @@ class Fleet(Protocol):
 
 
 class ServiceState:
-    """The settings, threads and metrics of one application."""
-
     def __init__(self, config: Config, warm_up: Callable[[], Any] = warmup) -> None:
         self.config = config
         server = config.server

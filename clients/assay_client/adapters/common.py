@@ -34,14 +34,11 @@ __all__ = [
 ]
 
 C = TypeVar("C", bound=BaseClient)
-
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
-
 MISSING = object()
-
 _clients: dict[Hashable, BaseClient] = {}
 
 
@@ -143,7 +140,6 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
 
 
 def object_of(label: Any) -> Mapping[str, Any] | None:
-    """Return an object, also from its JSON text; None if the label is anything else."""
     if isinstance(label, str) and label.lstrip()[:1] == "{":
         try:
             label = json.loads(label)
@@ -233,7 +229,6 @@ def pairs_of(
 
 
 def record_of(row: Any) -> object:
-    """Return the name or number of a row in its data set, or None."""
     names = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
     return next((to_builtin(name) for name in names if name is not None), None)
 

@@ -68,12 +68,10 @@ __all__ = [
 ]
 
 MAX_LOGGED = 100
-
 logger = logging.getLogger("assay_client")
 
 Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
 """Responses, references, records and tasks of all rows."""
-
 
 batches = SharedBatches()
 

@@ -47,7 +47,6 @@ from assay_client.transport.sync import completed
 __all__ = ["compute_score", "compute_score_batch", "compute_score_sync", "recipe_config"]
 
 DATA_SOURCES = "ASSAY_CLIENT_DATA_SOURCES"
-
 Sources = dict[str, str]
 """The task of each data source that Assay scores."""
 
@@ -128,7 +127,6 @@ def compute_score_batch(
 
 
 def result_of(score: Score, sources: Sources | None) -> dict[str, float]:
-    """Return the result of a sample, with the additional names of samples that verl scores if there can be any."""
     result = {"score": score.reward} | metrics_of(score)
     return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 

@@ -13,7 +13,6 @@ from ..errors import invalid_setting
 __all__ = ["Address", "address_of", "unix_address"]
 
 invalid_url = partial(invalid_setting, "base_url")
-
 PORTS = {"http": 80, "https": 443}
 
 ROUTES = re.compile(
@@ -79,7 +78,6 @@ def address_of(url: str) -> Address:
 
 
 def check_is_base(address: Address) -> Address:
-    """Return the address; raise InvalidSetting if it ends with a route of the service."""
     route = ROUTES.search(address.prefix)
     if route is None:
         return address

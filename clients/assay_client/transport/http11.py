@@ -23,7 +23,6 @@ HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)
 CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 LENGTH = re.compile(r"[0-9]{1,18}")
 TLS_ALERT = b"\x15\x03"
-
 MAX_HEAD = 65_536
 """Bytes of a response's head, and of a chunk-size line."""
 

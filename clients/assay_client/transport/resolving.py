@@ -150,7 +150,6 @@ def current_lookup(name: Name) -> Lookup:
 
 
 def waiting_time(lookup: Lookup, name: Name, seconds: float) -> float:
-    """Return the seconds to wait for a resolution, less if the name has been resolved before."""
     if name not in _last_targets:
         return max(seconds, 0.0)
     return max(lookup.started + min(STALE_SECONDS, seconds / 4) - monotonic(), 0.0)

@@ -30,7 +30,6 @@ MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
 MAX_SCORERS = 4
-
 OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
 

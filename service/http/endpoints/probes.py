@@ -15,9 +15,7 @@ __all__ = ["Probes"]
 
 LIVE = b'{"status":"live"}'
 READY = b'{"status":"ready"}'
-
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-
 OPENMETRICS_TEXT = CONTENT_TYPE_LATEST.encode("ascii")
 
 

@@ -61,7 +61,6 @@ class ScoreEndpoint:
 
 
 def fast_answer(body: Body, path: FastPath, times: StageTimes, query: bytes = b"") -> Answer | None:
-    """Answer a request that the fast path handles; return None for any other."""
     times.start()
     if query or not path.read(bytes(body.data)):
         return None

@@ -19,7 +19,6 @@ from .uvicorn_protocol import UvicornProtocol
 __all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
 
 SHUTDOWN_LINGER_SECONDS = 2.0
-
 IDLE, HEAD, BODY = range(3)
 
 

@@ -17,10 +17,7 @@ __all__ = ["Guard", "Refused", "head_too_large", "no_descriptors", "not_http", "
 log = logging.getLogger("assay")
 
 LOG_SECONDS = 10.0
-
-
 MAX_LINGERING = 1024
-
 CONGESTED_SECONDS = 2.0
 CONGESTED_RATE = 4 << 20
 """Seconds and minimum bytes per second in which a client must read its reply while too many replies are unread."""

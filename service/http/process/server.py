@@ -40,7 +40,6 @@ log = logging.getLogger("assay")
 
 DONE = 0
 FAILED = 1
-
 TICKS_A_SECOND = 10
 ABORT_GRACE_SECONDS = 0.2
 SPARE_DESCRIPTORS = 64

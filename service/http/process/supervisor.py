@@ -48,7 +48,6 @@ START_SECONDS = 120.0
 """Time before the first heartbeat of a worker, which imports its modules on a possibly busy machine."""
 
 WATCH_SECONDS = 0.5
-
 ASK_SECONDS = 1.0
 LAST_SECONDS = 1.0
 EXTRA_SECONDS = 5.0

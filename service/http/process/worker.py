@@ -41,7 +41,6 @@ __all__ = ["BLOCKED_SIGNALS", "MAX_LINE", "WorkerChannel", "encode_message", "ma
 log = logging.getLogger("assay")
 
 LENGTH = struct.Struct("!I")
-
 BLOCKED_SIGNALS = (*ENDING, signal.SIGHUP)
 MAX_LINE = 2 << 20
 """Longest message in bytes, but for an exposition, whose length is announced."""

@@ -33,7 +33,6 @@ MESSAGE_BYTES = 1 << 18
 
 TICK_SECONDS = 0.05
 TICKS_A_SECOND = 20
-
 FAST_BYTES = 1 << 18
 """Bodies from which fewer bytes are expected within a second do not delay others."""
 

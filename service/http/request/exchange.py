@@ -29,14 +29,11 @@ CONNECTION = "assay.connection"
 """Key of the connection in the scope of a request, if `process/connection.py` serves it."""
 
 JSON = b"application/json"
-
 OK = 200
-
 LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
 
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
-
 _process = secrets.token_hex(8)
 _numbers = count(1)
 
@@ -67,21 +64,15 @@ class Exchange(Request):
 
     permit: HeldBytes | None = None
     """The request's share of the byte budget; the middleware releases it."""
-
     max_queue_seconds: float | None = None
     """Seconds that requests to this route may queue; None for routes that refuse at once."""
-
     short = True
     """True for a short body, which batches must not delay."""
-
     span: SpanContext | None = None
     """The service's span, if the client's request is part of a trace or the service exports traces."""
-
     run = ""
-
     deadline: Deadline
     """Set by the intake of routes that take a body."""
-
     request_body: Body
     """Set by routes that take a body (see `routing.py`)."""
 

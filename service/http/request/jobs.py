@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 MESSAGE_BYTES = 16
-
 NEW, JOB, TAKEN, DONE, ENDED = b"n", b"j", b"t", b"d", b"e"
 """The first byte of a message: a new process, a job, its body was taken, it is done, its process has ended."""
 

@@ -37,7 +37,6 @@ __all__ = ["JOB_SERVER", "ForkServer", "Processes", "Reply", "joined", "memory_o
 log = logging.getLogger("assay")
 
 T = TypeVar("T")
-
 BASE_BYTES = 384 << 20
 """Maximum private memory of a process without a body; about 100 MiB of it are code and tables."""
 
@@ -46,7 +45,6 @@ BYTES_PER_BODY_BYTE = 6
 
 MAX_KEPT_BYTES = 256 << 20
 POLL_SECONDS = 0.05
-
 START_SECONDS = 60.0
 """Maximum time until a new process reports: the fork server may still be loading."""
 
@@ -324,7 +322,7 @@ class Processes:
     def _run_once(
         self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
     ) -> Problem | None:
-        """Run the job in a process, and return its error; raise NotTaken, OSError, and ClientGone if it was abandoned."""
+        """Run the job in a process; return its error; raise NotTaken, OSError, and ClientGone if it was abandoned."""
         process = self._acquire()
         keep = False
         try:
@@ -394,7 +392,6 @@ def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[R
 
 
 def joined(reply: Reply) -> bytes:
-    """Return the frames of a job's result as one; raise its error."""
     if reply.error is not None:
         raise reply.error
     return reply.frames[0] if len(reply.frames) == 1 else b"".join(reply.frames)

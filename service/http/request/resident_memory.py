@@ -19,7 +19,6 @@ BYTES_PER_WORK_BYTE = 5
 """Bytes of memory per byte in work at which new batches are refused: one less than the ceiling's six."""
 
 FRESH_SECONDS = 0.1
-
 STATM = "/proc/self/statm"
 
 

@@ -16,9 +16,7 @@ log = logging.getLogger("assay")
 UNNAMED = "unnamed"
 OTHER = "other"
 MAX_LENGTH = 100
-
 VALID = re.compile(f"[ -~]{{1,{MAX_LENGTH}}}")
-
 DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
 
 
@@ -63,7 +61,6 @@ class RunNames:
         self._warned = False
 
     def label(self, name: str) -> str:
-        """Return the label of a run by its name; `unnamed` if the name is empty."""
         return self._labels.get(name) or self._admit(name)
 
     def _admit(self, name: str) -> str:

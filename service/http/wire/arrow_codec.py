@@ -37,7 +37,6 @@ __all__ = [
 
 REQUIRED = ("response", "reference")
 OPTIONAL = ("task", "group")
-
 REASON_NAMES = pa.array(REASONS)
 
 

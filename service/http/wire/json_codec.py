@@ -144,7 +144,6 @@ def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[
 
 
 def check_results(responses: int, configs: int, max_responses: int) -> None:
-    """Raise Problem `too-large` if there are too many responses for as many `configs`."""
     if responses * configs > max_responses:
         issue = Issue("configs", "too_many", f"{responses} responses by {configs} configurations")
         detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
@@ -152,7 +151,6 @@ def check_results(responses: int, configs: int, max_responses: int) -> None:
 
 
 def check_readings(batch: Batch, max_bytes: int) -> None:
-    """Raise Problem `too-large` if the texts are too long to be read as often as the configurations require."""
     readings = len(by_reading([scorer.settings for scorer in batch.configurations.values()]))
     columns = batch.references, batch.responses
     nbytes = sum(int(column.lengths.sum()) for column in columns if isinstance(column, TextColumn))

@@ -73,7 +73,6 @@ class UnlistedError(ScoringError):
 
 
 def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
-    """Return the error of a request with these issues, and the number of those that are not listed."""
     return invalid_request(issues, len(issues) + unlisted)
 
 
@@ -132,7 +131,6 @@ def pack_parts(parts: Iterable[Batch]) -> list[Buffer]:
 
 
 def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
-    """Return the parts that `pack_parts` has packed."""
     head, columns = unpack(body)
     parts = []
     for number, task in enumerate(head["parts"]):
@@ -213,7 +211,6 @@ def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
 
 
 def is_unscored(part: Batch, outcome: Outcome) -> bool:
-    """Return whether rows of a part are `out_of_time`."""
     number = reward_of(part.task).out_of_time
     return isinstance(outcome, Columns) and bool((outcome.reason_codes == number).any())
 

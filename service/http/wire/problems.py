@@ -20,8 +20,6 @@ MAX_PATH = 128
 """Maximum characters of a path, which may contain a name of any length from the request."""
 
 MEDIA_TYPE = b"application/problem+json"
-
-
 TRANSIENT = (429, 503)
 RETRY_SOON = ((b"retry-after", b"1"),)
 
@@ -85,7 +83,6 @@ class Problem(Exception):
 
     @property
     def listed(self) -> list[Issue]:
-        """The issues that the document lists."""
         return [issue._replace(path=truncate(issue.path)) for issue in self.issues[:MAX_ERRORS]]
 
     @property
@@ -120,7 +117,6 @@ class Refusal(BaseModel):
 
     @classmethod
     def of(cls, problem: Problem) -> Refusal:
-        """Return the refusal of a problem, with the issues that its document lists."""
         return cls(
             kind=problem.kind,
             detail=problem.detail,

@@ -32,7 +32,6 @@ VALUES: dict[str, type[Any]] = {
 }
 """Types of the other fields; a task may also be an array."""
 INCLUDES = ("components", "advantages")
-
 JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
 
 ROW_DETAILS = {

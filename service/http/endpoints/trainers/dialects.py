@@ -252,13 +252,11 @@ def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:
 
 
 def numbers_of_one(scores: Scores, every_task: bool) -> dict[str, float]:
-    """Return `reward` and the numbers of a batch of one: TASK_NUMBERS for `every_task`, else NUMBERS."""
     numbers = numbers_of(scores, every_task)
     return {"reward": scores.rewards.item(), **{name: value for name, (value,) in numbers.items()}}
 
 
 def finite_json(reply: Any) -> bytes:
-    """Encode numbers as JSON; raise ArithmeticError if one is not finite."""
     body = orjson.dumps(reply)
     if b"null" in body:  # orjson encodes NaN and infinities as null
         raise ArithmeticError("a result is not a finite number")
@@ -269,7 +267,6 @@ ANCHOR = 64
 """Characters of a query to search for in its prompt; if they do not decide, the kernel does."""
 
 REPLACEMENT = "\ufffd"
-
 MAX_RESPELLED = 1 << 16
 """Maximum bytes of a prompt that is also tried in NFC."""
 

@@ -76,7 +76,6 @@ class TrainerEndpoint:
         count()
 
     def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | Rest:
-        """Answer a request, on the fast path if possible; raise Problem, and Masked."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
         field, *members = dialect.label(options)

@@ -42,7 +42,6 @@ __all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
-
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
 
@@ -219,7 +218,6 @@ class Sessions:
 
 
 def named_session(body: Body, limits: Limits) -> bytes:
-    """Return the reply with the session's name if it is a string; raise Problem."""
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
     return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
@@ -227,7 +225,6 @@ def named_session(body: Body, limits: Limits) -> bytes:
 FIELD = "verify_responses"
 TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
-
 MAX_RECORDS = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
 """Maximum bytes of a record, of which only numbers and the token usage are read."""
@@ -236,7 +233,6 @@ MAX_NAMES = 1_024
 """Maximum distinct names of numbers in a run: each has five statistics per group."""
 
 RECORDS_PER_CHECK = 1_024
-
 TASK_NUMBER = IDENTIFIERS[0]
 NO_TASK = -1
 OF_EVERY_TASK = (*IDENTIFIERS, "score_readable")
@@ -246,8 +242,6 @@ STATISTICS = ("mean", "max", "min", "median", "std")
 
 
 def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint for the statistics of a run, which computes them in separate processes."""
-
     async def aggregate(exchange: Exchange) -> None:
         """Return the mean, maximum, minimum, median and standard deviation of every number.
 
@@ -271,7 +265,6 @@ class Run:
         """The rollout, the number of the name, and the value of each number."""
 
     def add(self, record: dict[str, Any]) -> None:
-        """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
         masked = record.pop(MASK[0], False)
         numbers = {TASK: 0, ROLLOUT: 0} | numbers_of(record)
         if masked:  # its reward is meaningless: only the coverage counts it
@@ -359,7 +352,6 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def task_of(record: Mapping[str, Any]) -> int:
-    """Return the number of the task that scored a record; -1 for a record that is no reply of /verify."""
     number: Any = record.get(TASK_NUMBER)
     return int(number) if number in range(len(REWARD_TASKS)) else NO_TASK
 

@@ -24,10 +24,8 @@ from ...wire.problems import Problem, invalid_request
 __all__ = ["ABSENT", "JsonObject", "array_of", "elements", "follow", "members", "parsed", "read_tasks", "text"]
 
 Body = bytes | bytearray
-
 ABSENT = b""
 NULL, BRACE = b"null", b"{"
-
 MAX_ELEMENTS = 65_536
 """Default maximum of array elements that are read one by one: each costs a kernel call."""
 
@@ -161,7 +159,6 @@ def task_of(value: bytes) -> tuple[int, str]:
 
 
 def opened(label: bytes) -> bytes:
-    """Return the object whose JSON text is this label, or else the label."""
     inner = (text(label) or "").strip(" \t\n\r").encode()
     if inner[:1] != BRACE:
         return label

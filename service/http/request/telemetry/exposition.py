@@ -15,7 +15,6 @@ from .series import Family, Labels, Series, SeriesTable
 __all__ = ["RENDER_SECONDS", "Exposition", "Paced", "Renderer", "paced_rendering"]
 
 RENDER_SECONDS = 1.0
-
 CHUNK = 256
 """Lines that are rendered before other threads get a turn; about 0.2 ms."""
 
@@ -23,7 +22,6 @@ PAUSE_SECONDS = 0.0002
 """Time for which the thread that renders releases the GIL: the event loop would otherwise wait 5 ms to get it."""
 
 Result = TypeVar("Result")
-
 number_text: Callable[[float], str] = floatToGoString
 
 

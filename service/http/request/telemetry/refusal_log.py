@@ -25,18 +25,13 @@ MAX_KINDS = 512
 """Maximum kinds of refusals to distinguish. There are fewer: routes, problems and reasons are the service's own."""
 
 MAX_ISSUES = 3
-
 MAX_DETAIL = 200
-
 MAX_PATH = 100
-
 LOGGED_PATH = re.compile(r"[\w-]{1,40}(\[\d+\])*(\.[\w-]{1,40}(\[\d+\])*)*", re.ASCII)
 """Paths that may be logged: names in the form of settings and fields. Any other name may be a text of the request."""
 
 HIDDEN = "(a name that is not shown)"
-
 UNPRINTABLE = re.compile("[^ -~]")
-
 QUOTING = frozenset({"bad_reference"})
 """Reasons whose detail quotes names of fields of the reference."""
 
@@ -86,7 +81,6 @@ class RefusalLog:
 
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
-    """Return the ids of a request, and its run, for the log."""
     ids = {"request_id": exchange.request_id.decode("ascii")}
     if exchange.run:
         ids["run"] = exchange.run
@@ -101,7 +95,6 @@ def request_of(exchange: Exchange) -> str:
 
 
 def summary_of(problem: Problem) -> str:
-    """Return the first issues of a problem, or its detail if it has none."""
     if not problem.issues:
         return printable(problem.detail)
     issues = "; ".join(format_issue(issue) for issue in problem.issues[:MAX_ISSUES])

@@ -20,7 +20,6 @@ from ..trace_context import parent_context
 __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemetry"]
 
 SERVER_ERROR = 500
-
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 """The methods that the semantic conventions name; the method of other spans is `_OTHER`."""
 
@@ -68,7 +67,6 @@ class Tracing:
         return span
 
     def end(self, span: Span, exchange: Exchange) -> None:
-        """Set the attributes that the reply decides, and end the span."""
         status, times = exchange.status, exchange.times
         span.set_attribute("assay.request_id", exchange.request_id.decode("ascii"))
         if exchange.run:
