@@ -157,7 +157,6 @@ class SettingSource(NamedTuple):
     """The path of an issue with the value, e.g. `ASSAY_PORT`."""
     origin: str
     text: bool
-    """True for text that has to be parsed."""
 
 
 TABLES: dict[str, type[BaseModel]] = {"server": ServerSettings, "score": ScoreSettings}

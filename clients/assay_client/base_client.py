@@ -39,8 +39,6 @@ _request_numbers = count(1)
 
 
 class ClientCall(NamedTuple):
-    """A request, whichever service replies to it."""
-
     method: str
     route: str
     body: bytes
@@ -49,8 +47,6 @@ class ClientCall(NamedTuple):
 
 
 class BaseClient:
-    """Settings, the services in use, and the lease on a local service."""
-
     _transport: Transport
 
     def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -88,16 +84,8 @@ class BaseClient:
         task: str | Sequence[str] | None = None,
     ) -> Scores:
         task = SCORE if task is None else task
-        request = score_request(
-            responses,
-            references,
-            reference_index,
-            self.settings.merged(config, task if isinstance(task, str) else MIXED),
-            include,
-            records,
-            groups,
-            task,
-        )
+        merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
+        request = score_request(responses, references, reference_index, merged, include, records, groups, task)
         return await self._scores(request, await self._deadline(timeout))
 
     async def _scores(

@@ -130,8 +130,6 @@ class SyncCoalescer(Coalescer):
 
 @dataclass(eq=False)
 class AsyncCoalescer(Coalescer):
-    """Coalesces the calls of each event loop."""
-
     _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]] = field(
         default_factory=dict
     )

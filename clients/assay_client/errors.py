@@ -85,12 +85,7 @@ class InvalidRequest(AssayError, ValueError):
     """The request cannot be scored. `issues` lists the values to fix (the service lists at most 100)."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        issues: Sequence[Issue] = (),
-        status: int | None = None,
-        request_id: str | None = None,
+        self, message: str, *, issues: Sequence[Issue] = (), status: int | None = None, request_id: str | None = None
     ) -> None:
         super().__init__(message, status=status, request_id=request_id)
         self.issues = tuple(issues)

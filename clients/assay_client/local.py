@@ -175,7 +175,6 @@ def service_environment() -> dict[str, str]:
 
 
 def service_folder(settings: ClientSettings, command: tuple[str, ...]) -> Path:
-    """Return the folder of the service with this command and the ASSAY_ variables of the environment."""
     variables = {name: value for name, value in service_environment().items() if name.startswith("ASSAY_")}
     digest = hashlib.sha256(json.dumps([command, sorted(variables.items())]).encode()).hexdigest()[:16]
     parent = Path(settings.runtime_dir) if settings.runtime_dir else Path("/tmp") / f"assay-{os.getuid()}"

@@ -104,7 +104,6 @@ async def reply_with_retries(
 
 
 def warn(message: str) -> None:
-    """Log that a call is retried, unless another one has been logged in the last seconds."""
     global _warned_at
     now = time.monotonic()
     if now - _warned_at >= WARNING_SECONDS:

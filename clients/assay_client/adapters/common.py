@@ -104,7 +104,6 @@ def task_field() -> tuple[str, bool]:
 
 
 def field_of(row: Any, path: str) -> Any:
-    """Return a field of a row, or of an object in it; MISSING without it."""
     if not isinstance(row, Mapping):
         return MISSING
     if path in row:
@@ -234,7 +233,6 @@ def record_of(row: Any) -> object:
 
 
 def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
-    """Return the names of n rows from the first column that has them, or None."""
     for name in RECORD_COLUMNS:
         names = to_builtin(columns.get(name))
         if isinstance(names, list) and len(names) == n:
@@ -266,7 +264,6 @@ async def score_rows(
 
 
 def required(reference: Any, record: object = None, task: str | None = None) -> Any:
-    """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
         raise invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
     return reference_of(reference, task)

@@ -46,8 +46,6 @@ MAX_BATCHES = 64
 
 
 class ComponentScores(NamedTuple):
-    """Scores of a batch of n responses."""
-
     n: int
     rows: list[int]
     scores: Scores | None
@@ -79,8 +77,6 @@ class SharedBatch:
 
 
 class SharedBatches:
-    """Scores a batch once for all reward functions of a trainer."""
-
     def __init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):

@@ -34,14 +34,7 @@ from assay_client.adapters.common import (
 from assay_client.adapters.components import PASSED, REWARD, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.base_client import BaseClient
-from assay_client.errors import (
-    AssayError,
-    InvalidReference,
-    Issue,
-    LocalServiceError,
-    Unavailable,
-    issues_by_position,
-)
+from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.sync import completed
@@ -224,7 +217,6 @@ log = Log()
 
 
 def scatter(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:
-    """Return a list of n with the values at their rows and None elsewhere."""
     column: list[Any] = [None] * n
     for row, value in zip(rows, values, strict=True):
         column[row] = value

@@ -28,14 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from assay_client.adapters.common import (
-    async_client,
-    pairs_of,
-    record_of,
-    required,
-    score_rows,
-    sync_client,
-)
+from assay_client.adapters.common import async_client, pairs_of, record_of, required, score_rows, sync_client
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS, batch_means, groups_of, metrics_of
 from assay_client.errors import InvalidSetting, Issue, invalid_setting
 from assay_client.results import Score

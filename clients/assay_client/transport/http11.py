@@ -66,9 +66,7 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.reused = False
-        """True if it has carried an exchange before the present one."""
         self.started = False
-        """True if a byte of the reply has arrived."""
         self._received = bytearray()
 
     async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:

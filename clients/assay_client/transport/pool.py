@@ -43,7 +43,6 @@ class Pool:
         self._lock = threading.Lock()
 
     def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> Connection | None:
-        """Return a connection that still appears open, or None."""
         while True:
             with self._lock:
                 idle = self._idle.get((loop, address))

@@ -32,8 +32,6 @@ Name = tuple[str, int]
 
 
 class Lookup:
-    """A resolution in progress, or its result."""
-
     def __init__(self) -> None:
         self.started = monotonic()
         self.ended = threading.Event()
@@ -63,7 +61,6 @@ class Lookup:
                 future.get_loop().call_soon_threadsafe(wake, future)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it has ended, for some seconds at most, without blocking the event loop."""
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             if self.ended.is_set():
@@ -89,7 +86,6 @@ class Lookup:
 
 _lookups: dict[Name, Lookup] = {}
 _last_targets: dict[Name, list[Target]] = {}
-"""The addresses of the last success."""
 _lock = threading.Lock()
 
 

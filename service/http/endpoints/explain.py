@@ -67,7 +67,6 @@ def scorer_of(settings: str) -> Scorer:
 
 
 def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Scorer:
-    """Return the scorer with the request's settings; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
     if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task

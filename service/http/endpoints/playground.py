@@ -39,8 +39,6 @@ JSON_NAMES = (b"application/json", b"application/*", b"*/*")
 
 
 class StaticFile:
-    """One file, plain and compressed, with the headers of its replies."""
-
     def __init__(self, path: Path, vary: bytes = b"accept-encoding") -> None:
         self.plain = path.read_bytes()
         self.compressed = gzip.compress(self.plain, mtime=0)
@@ -49,7 +47,6 @@ class StaticFile:
         self.headers = (*HEADERS, (b"etag", b"W/" + self.tag), (b"vary", vary))
 
     async def reply(self, exchange: Exchange) -> None:
-        """Return the file, or 304 if the browser has it already."""
         if self.tag in exchange.header(b"if-none-match"):
             await self.reply_not_modified(exchange)
         elif quality_values(exchange.header(b"accept-encoding")).get(b"gzip", 0.0) > 0:

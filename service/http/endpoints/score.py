@@ -25,8 +25,6 @@ __all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
 
 
 class ScoreEndpoint:
-    """Scores batches and single responses, as JSON or Arrow streams."""
-
     def __init__(self, paths: Paths, processes: Processes, metrics: Metrics) -> None:
         self._paths = paths
         self._processes = processes

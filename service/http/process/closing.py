@@ -28,7 +28,6 @@ class ClosingProtocol(UvicornProtocol):
     guard: Guard
     receiving = IDLE
     messages = 0
-    """Requests started on this connection."""
     on_disconnect: Callable[[], None] | None = None
     unsent_since = 0.0
     unsent_bytes = 0
@@ -88,7 +87,6 @@ class ClosingProtocol(UvicornProtocol):
     # Closing connections
 
     def refuse(self, refusal: Refused) -> None:
-        """Stop reading, answer earlier requests, send the refusal and close the connection."""
         self.guard.count_refusal(refusal)
         self.discarding = True
         self.last_reply = refusal.reply

@@ -214,7 +214,6 @@ class DrainingServer(uvicorn.Server):
 
 
 def serve(config: Config) -> int:
-    """Run the service in this process until a signal ends it; return the exit code."""
     if not raise_descriptor_limit():
         return FAILED
 

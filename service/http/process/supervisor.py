@@ -309,7 +309,6 @@ def worker_config(config: Config) -> Config:
 
 
 def supervise(config: Config) -> int:
-    """Run the service in several processes until a signal ends it; return the exit code."""
     settings = config.server
     if not raise_descriptor_limit():
         return FAILED

@@ -91,7 +91,6 @@ class Exchange(Request):
         self.status = 0
 
     def header(self, name: bytes) -> bytes:
-        """Return the value of a header by its lower-case name; empty if missing."""
         return self.raw_headers.get(name, b"")
 
     async def reply(

@@ -112,9 +112,13 @@ class Intake:
                 started = perf_counter()
                 message = await receive(exchange, left)
                 left -= perf_counter() - started
-            part = self._part(message, len(body))
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part: bytes = message.get("body", b"")
             more = message.get("more_body", False)
             total = len(body) + len(part)
+            if total > self.max_bytes:
+                raise too_large(self.max_bytes)
             if more or body or total >= admission.short:  # not one message that is scored at once
                 await admission.charge(exchange, len(part), total, declared or self.max_bytes, more, weight)
             if not more:
@@ -126,14 +130,6 @@ class Intake:
             return part
         body += part
         return body
-
-    def _part(self, message: Message, before: int) -> bytes:
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part: bytes = message.get("body", b"")
-        if before + len(part) > self.max_bytes:
-            raise too_large(self.max_bytes)
-        return part
 
 
 async def receive(exchange: Exchange, seconds: float) -> Message:

@@ -19,7 +19,6 @@ BYTES_PER_WORK_BYTE = 5
 """Bytes of memory per byte in work at which new batches are refused: one less than the ceiling's six."""
 
 FRESH_SECONDS = 0.1
-STATM = "/proc/self/statm"
 
 
 class ResidentGuard:
@@ -42,7 +41,9 @@ class ResidentGuard:
             self._measured = now
             self._resident = resident_bytes()
             if self._resident > self.limit:
-                return_free_memory()
+                malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+                if malloc_trim is not None:
+                    malloc_trim(0)
                 self._resident = resident_bytes()
         return self._resident > self.limit > 0
 
@@ -50,13 +51,7 @@ class ResidentGuard:
 def resident_bytes() -> int:
     """Return the resident size of this process in bytes; 0 if unknown."""
     try:
-        with open(STATM, "rb") as file:
+        with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def return_free_memory() -> None:
-    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if malloc_trim is not None:
-        malloc_trim(0)

@@ -12,14 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from .envelope import MAX_UNKNOWN, Envelope
 
-__all__ = [
-    "INCLUDES",
-    "element_issues",
-    "envelope_issues",
-    "field_issues",
-    "issues_of",
-    "parse_query",
-]
+__all__ = ["INCLUDES", "element_issues", "envelope_issues", "field_issues", "issues_of", "parse_query"]
 
 COLUMNS = ("references", "responses")
 VALUES: dict[str, type[Any]] = {

@@ -66,7 +66,6 @@ OF_REASON = [
     (0.0, float(number), *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS)))
     for number, name in enumerate(REASONS)
 ]
-"""The REASON_NUMBERS of each of SCORE's reasons."""
 
 NO_FREQUENT_REASON = (0.0,) * len(FREQUENT_REASONS)
 
@@ -104,7 +103,6 @@ class Rollouts(NamedTuple):
     """What replaces `responses` in paths of errors, ending in `[]` for an array."""
     references: bytes
     prompts: bytes = ABSENT
-    """The prompts that the responses begin with."""
 
     def native(self) -> bytes | None:
         """Return the native form of a common request of one rollout; None for any other, which `read` reads."""

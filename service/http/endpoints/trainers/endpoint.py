@@ -126,12 +126,7 @@ class TrainerEndpoint:
         return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
-        self,
-        issues: list[Issue],
-        request: JsonObject,
-        query: Query,
-        batch_issues: Sequence[Issue],
-        unlisted: int = 0,
+        self, issues: list[Issue], request: JsonObject, query: Query, batch_issues: Sequence[Issue], unlisted: int = 0
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 

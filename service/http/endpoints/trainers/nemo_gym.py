@@ -46,7 +46,6 @@ BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
 
 MASK = ("mask_sample", "failure_kind", "failure_reason", "instance_config")
-"""Members of a masked rollout's reply."""
 
 RESERVED = frozenset({"reward", *MASK})
 RESERVED_PREFIXES = ("score_", "_")

@@ -58,12 +58,13 @@ class RefusalLog:
         if suppressed is None:
             return
         method, status = exchange.scope["method"], 200 if masked else problem.status
+        request = exchange.request_id.decode("ascii") + (f" of run {exchange.run!r}" if exchange.run else "")
         more = f"; {suppressed} more since the last such line" if suppressed else ""
         kind = problem.kind if masked else f"{status} {problem.kind}"
         extra = {"method": method, "route": route, "status": status, "problem": problem.kind, "suppressed": suppressed}
         log.warning(
             "%s %s %s: %s, request %s: %s%s (at most one such line in %.0f s)",
-            *(method, route, done, kind, request_of(exchange), summary_of(problem), more, LINE_SECONDS),
+            *(method, route, done, kind, request, summary_of(problem), more, LINE_SECONDS),
             extra=log_ids(exchange) | extra,
         )
 
@@ -87,11 +88,6 @@ def log_ids(exchange: Exchange) -> dict[str, Any]:
     if exchange.span is not None:
         ids["trace_id"] = format_trace_id(exchange.span.trace_id)
     return ids
-
-
-def request_of(exchange: Exchange) -> str:
-    request_id = exchange.request_id.decode("ascii")
-    return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
 
 
 def summary_of(problem: Problem) -> str:
