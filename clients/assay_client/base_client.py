@@ -91,10 +91,7 @@ class BaseClient:
     async def _scores(
         self, request: EncodedRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
     ) -> Scores:
-        """Return the scores of a request. Send responses for which a service had no time left again, as its retries.
-
-        receive: is given position and score of the other responses then.
-        """
+        """Return the scores; `receive` gets position and score of the others while some responses are sent again."""
         replies = ScoreReplies(request, receive)
         request_id = new_request_id()
 
@@ -162,10 +159,7 @@ class BaseClient:
             raise
 
     def _headers(self, request_id: str, address: Address, seconds: float) -> dict[str, str]:
-        """Return the headers of a request to this service, which is asked to reply within `seconds`.
-
-        Credentials in a URL are sent to its service only; the key is for services whose URL has none.
-        """
+        """Return the headers of a request, with the key only for a service whose URL has no credentials."""
         headers = {"X-Request-ID": request_id, "X-Request-Timeout": f"{max(seconds, 0.001):.3f}"}
         if self.settings.run is not None:
             headers["X-Assay-Run"] = self.settings.run

@@ -232,11 +232,7 @@ def checked_sequence(argument: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:
-    """Return text unchanged and steps or a record as JSON; return None for anything else.
-
-    A boolean is a reference of tasks other than SCORE. Text is encoded later, after duplicates have been removed:
-    single calls have many.
-    """
+    """Return text unchanged, and steps, a record or another task's boolean as JSON; None for anything else."""
     if isinstance(reference, str):
         return reference
     if isinstance(reference, bool) and task != SCORE:

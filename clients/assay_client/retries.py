@@ -128,10 +128,7 @@ def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailabl
 
 
 def retry_after(reply: HttpReply) -> float:
-    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid.
-
-    A date is compared with the service's own clock, or with this machine's if the reply has no date.
-    """
+    """Return the seconds of `Retry-After`, whose date is compared with the reply's; 0 if missing or invalid."""
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])

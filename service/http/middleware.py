@@ -27,11 +27,7 @@ CLIENT_GONE = 499
 
 
 class RequestMiddleware:
-    """Pure ASGI middleware that neither copies bodies nor wraps `receive` and `send`.
-
-    No path has a variable part, so routing is one dictionary lookup; the wrapped application is called only for
-    unknown paths.
-    """
+    """Pure ASGI middleware that neither copies bodies nor wraps `receive` and `send`; routing is one lookup."""
 
     def __init__(self, app: ASGIApp, state: ServiceState, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
         self.app = app

@@ -50,10 +50,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """Parse `http://…`, `https://…`, `http+unix://%2Frun%2Fassay.sock` or `unix:/run/assay.sock`.
-
-    Raise InvalidSetting, whose message never contains credentials.
-    """
+    """Parse `http://…`, `https://…`, `http+unix://%2F…` or `unix:/…`; raise InvalidSetting, without credentials."""
     if url.startswith("unix:"):
         return unix_address(url.removeprefix("unix:").removeprefix("//"))
     try:

@@ -84,10 +84,7 @@ class ByteBudget:
         self.in_use = 0
 
     def charge(self, nbytes: int, *, before: int = 0, patient: bool = False) -> None:
-        """Charge bytes of a body that has been charged `before`; raise Problem `over-capacity` if they do not fit.
-
-        A `patient` request may exceed the budget, and so may the only body in work.
-        """
+        """Charge more of a body charged `before`; raise `over-capacity` unless it fits, is `patient`, or is alone."""
         if not patient and self.in_use > before and self.in_use + nbytes > self.capacity:
             raise self.over_capacity()
         self.in_use += nbytes

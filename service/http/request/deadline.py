@@ -32,10 +32,7 @@ class Deadline:
 
 
 def deadline_of(started: float, timeout: bytes | None, max_seconds: float) -> Deadline:
-    """Return the deadline `max_seconds` after `started`, or earlier if the header `X-Request-Timeout` says so.
-
-    Raise Problem `invalid-request` unless the header is a finite number above 0; an empty header is not a number.
-    """
+    """Return the deadline, earlier if the header `X-Request-Timeout` says so; raise Problem if that is invalid."""
     if timeout is None:
         return Deadline(started + max_seconds)
     try:

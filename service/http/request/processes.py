@@ -201,10 +201,7 @@ class JobProcess:
 
 
 class Processes:
-    """One process for long bodies and one for short ones, with the queue and interface of `WorkerThreads`.
-
-    They are started on demand. A job is a call, which names a function in the table of the fork server, with a body.
-    """
+    """A process for long bodies and one for short ones, started on demand, with the queue of `WorkerThreads`."""
 
     def __init__(self, max_queued: int, server: ForkServer) -> None:
         self._threads = WorkerThreads(1, max_queued)  # each thread waits for one process

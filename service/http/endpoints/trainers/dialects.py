@@ -190,10 +190,7 @@ class OpenRlhfOptions(RouteOptions):
 
 
 class OpenRlhf(Dialect):
-    """POST /compat/openrlhf: OpenRLHF's `--reward.remote_url` (older: `--remote_rm_url`).
-
-    Arrays of queries (prompt and response in one text), prompts and labels; OpenRLHF sends one of each.
-    """
+    """POST /compat/openrlhf: OpenRLHF's `--reward.remote_url` (older: `--remote_rm_url`); arrays of rollouts."""
 
     options = OpenRlhfOptions
     fields = ("query", "prompts", "labels")

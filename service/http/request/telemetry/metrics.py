@@ -85,10 +85,7 @@ class Metrics:
             counter.inc()
 
     def counting(self, scores: Scores, times: StageTimes, run: str = "") -> Callable[[], None]:
-        """Return a function that counts one scored request, to be called once the reply is sent.
-
-        run: name of its training run; empty if it has none. The scores of a single request may have changed by then.
-        """
+        """Return a function that counts one scored request later, when its scores may have changed."""
         label = self.runs.label(run)
         if scores.is_score and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue

@@ -48,10 +48,7 @@ class RefusalLog:
         """Time of the last line about each kind, and the number of refusals that were not logged since."""
 
     def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
-        """Log this refusal, unless a refusal of its kind was logged within the last `LINE_SECONDS`.
-
-        `route` is a path of the service; `masked` means that the request was answered with a mask instead of a reward.
-        """
+        """Log this refusal, unless one of its kind was logged lately; `masked`: it was answered with a mask."""
         done = "masked" if masked else "refused"
         first_reason = problem.issues[0].reason if problem.issues else ""
         suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason))

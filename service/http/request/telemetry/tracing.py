@@ -43,10 +43,7 @@ class Tracing:
         self._tracer = provider.get_tracer("assay", VERSION)
 
     def begin(self, exchange: Exchange, route: str, *, has_path: bool) -> Span:
-        """Start the span of a request to `route`, empty for none, and set its ids for the reply and the log.
-
-        has_path: False if the service has no route with the path of the request, for any method.
-        """
+        """Start the span of a request to `route`, empty for none; `has_path`: some method has a route of its path."""
         scope = exchange.scope
         method, server = scope["method"], scope.get("server") or (None, None)
         attributes = {
