@@ -31,12 +31,10 @@ FOREIGN_VARIABLES = frozenset(
 environments."""
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
-
 SECRETS = frozenset({"api_keys"})
 """Settings whose values are never shown."""
 
 MAX_QUOTED = 60
-
 WORK_BYTES_PER_CORE = 32 << 20
 """Two batches of typical size for each thread: one is read while the other is scored."""
 
@@ -159,7 +157,6 @@ class SettingSource(NamedTuple):
     """The path of an issue with the value, e.g. `ASSAY_PORT`."""
     origin: str
     text: bool
-    """True for text that has to be parsed."""
 
 
 TABLES: dict[str, type[BaseModel]] = {"server": ServerSettings, "score": ScoreSettings}
@@ -295,7 +292,6 @@ def open_nonblocking(path: str, flags: int) -> int:
 
 
 def quoted(value: Any) -> str:
-    """Return the beginning of a value in one line: text in quotation marks."""
     return repr(value) if len(repr(value)) <= MAX_QUOTED else f"{repr(value)[:MAX_QUOTED]}…"
 
 

@@ -42,7 +42,6 @@ EXAMPLE_COMPONENTS = {
     "anchors": 2.0,
     "score": 2.5,
 }
-"""Components of the example response."""
 
 
 class Contract(BaseModel):
@@ -66,7 +65,6 @@ class Steps(Contract):
 
 
 KeyLines = Annotated[StrictStr, Field(pattern=r"\{", description="Text with at least one key step: `Step 1: {…}`.")]
-"""A reference of SCORE as text."""
 
 Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]
 """A request's settings, which `ScoreSettings.overridden` validates."""

@@ -33,7 +33,6 @@ __all__ = [
     "with_remedy",
 ]
 
-
 MAX_MISSPELLED = 40
 """Characters of a name for which a similar name is searched: the time grows with their square."""
 
@@ -51,7 +50,6 @@ Offence = Issue
 
 
 def with_remedy(text: str, remedy: str) -> str:
-    """Return a sentence followed by its remedy, if it has one."""
     return f"{text}: {remedy}" if remedy else text
 
 
@@ -65,7 +63,6 @@ def did_you_mean(name: object, valid: Iterable[str]) -> str:
 
 
 def one_of(name: object, valid: Iterable[str]) -> str:
-    """Return a sentence about a name that is not valid."""
     valid = list(valid)
     return f"must be one of: {', '.join(valid)}{did_you_mean(name, valid)}"
 

@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 MAX_NAME = 100
-
 MAX_SUGGESTIONS = 16
 """Unknown names of one request for which a similar name is searched, which takes 0.1 ms each."""
 
@@ -44,7 +43,6 @@ IN_EVERY_SIGNATURE = {
 
 RULES_VERSION = "2"
 """Version of the scoring rules; every change that may change a reward changes it."""
-
 
 DETAILS = {
     "greater_than": "must be more than {gt}",

@@ -39,8 +39,6 @@ _request_numbers = count(1)
 
 
 class ClientCall(NamedTuple):
-    """A request, whichever service replies to it."""
-
     method: str
     route: str
     body: bytes
@@ -49,8 +47,6 @@ class ClientCall(NamedTuple):
 
 
 class BaseClient:
-    """Settings, the services in use, and the lease on a local service."""
-
     _transport: Transport
 
     def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -58,7 +54,6 @@ class BaseClient:
         self._start()
 
     def _start(self) -> None:
-        """Create the state that is private to this process."""
         self._endpoints = Endpoints(self.settings.addresses)
         self._local: LocalService | None = None
         self._local_lock = threading.Lock()
@@ -89,25 +84,14 @@ class BaseClient:
         task: str | Sequence[str] | None = None,
     ) -> Scores:
         task = SCORE if task is None else task
-        request = score_request(
-            responses,
-            references,
-            reference_index,
-            self.settings.merged(config, task if isinstance(task, str) else MIXED),
-            include,
-            records,
-            groups,
-            task,
-        )
+        merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
+        request = score_request(responses, references, reference_index, merged, include, records, groups, task)
         return await self._scores(request, await self._deadline(timeout))
 
     async def _scores(
         self, request: EncodedRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
     ) -> Scores:
-        """Return the scores of a request. Send responses for which a service had no time left again, as its retries.
-
-        receive: is given position and score of the other responses then.
-        """
+        """Return the scores; `receive` gets position and score of the others while some responses are sent again."""
         replies = ScoreReplies(request, receive)
         request_id = new_request_id()
 
@@ -148,8 +132,6 @@ class BaseClient:
         return self.settings.merged(settings, MIXED), timeout, True
 
     async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        """Settle every entry of a batch, whose deadlines differ by the window at most."""
-
         async def score(batch: list[Entry]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
             config, _, is_mixed = key
@@ -177,10 +159,7 @@ class BaseClient:
             raise
 
     def _headers(self, request_id: str, address: Address, seconds: float) -> dict[str, str]:
-        """Return the headers of a request to this service, which is asked to reply within `seconds`.
-
-        Credentials in a URL are sent to its service only; the key is for services whose URL has none.
-        """
+        """Return the headers of a request, with the key only for a service whose URL has no credentials."""
         headers = {"X-Request-ID": request_id, "X-Request-Timeout": f"{max(seconds, 0.001):.3f}"}
         if self.settings.run is not None:
             headers["X-Assay-Run"] = self.settings.run
@@ -236,7 +215,6 @@ def checked_reply(reply: HttpReply, request_id: str, route: str, address: Addres
 
 
 def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
-    """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
     arguments = {name: value for name, value in arguments.items() if value is not None or name not in SETTINGS}
     if isinstance(first, ClientSettings):
         if arguments:

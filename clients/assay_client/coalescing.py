@@ -19,11 +19,7 @@ from .transport.sync import completed
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
 BatchKey = tuple[str, "float | None", bool]
-"""In which the calls of a batch agree: settings of the reward, timeout, and whether they name their task.
-
-Those that do share a request with a list of tasks, whose configuration and components do not depend on the tasks in it;
-the others are scored as SCORE, with its own.
-"""
+"""What the calls of a batch share: settings of the reward, timeout, and whether they name their task."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
@@ -31,8 +27,6 @@ GRACE_SECONDS = 0.25
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One single call in a batch."""
-
     response: str
     reference: str | bytes
     """Text, or JSON of anything else."""
@@ -42,7 +36,6 @@ class Entry:
     task: str = SCORE
 
     def settle(self, outcome: Score | AssayError) -> None:
-        """Give the caller its score or its error, unless the call has ended."""
         if self.future.done():
             return
         with suppress(InvalidStateError):  # cancelled in another thread meanwhile
@@ -137,15 +130,12 @@ class SyncCoalescer(Coalescer):
 
 @dataclass(eq=False)
 class AsyncCoalescer(Coalescer):
-    """Coalesces the calls of each event loop."""
-
     _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]] = field(
         default_factory=dict
     )
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def add(self, entry: Entry, key: BatchKey) -> None:
-        """Join the batch of these settings in the running loop."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:

@@ -42,7 +42,6 @@ MAX_SHOWN = 10
 """Issues that a message lists; `issues` has all of them."""
 
 ELEMENT = re.compile(r"(references|responses|reference_index|groups|task)\[([0-9]+)\](.*)", re.DOTALL)
-
 SINGULAR = {"references": "reference", "task": "task"}
 """Names of columns in errors of a single response, which names the others `response`."""
 
@@ -86,12 +85,7 @@ class InvalidRequest(AssayError, ValueError):
     """The request cannot be scored. `issues` lists the values to fix (the service lists at most 100)."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        issues: Sequence[Issue] = (),
-        status: int | None = None,
-        request_id: str | None = None,
+        self, message: str, *, issues: Sequence[Issue] = (), status: int | None = None, request_id: str | None = None
     ) -> None:
         super().__init__(message, status=status, request_id=request_id)
         self.issues = tuple(issues)
@@ -141,10 +135,7 @@ class BadReply(AssayError):
 def invalid(
     issues: Sequence[Issue], *, record: object = None, status: int | None = None, request_id: str | None = None
 ) -> InvalidRequest:
-    """Return the most specific error for these issues; its message lists the first ones.
-
-    `record`, if given, is the record of all of them.
-    """
+    """Return the most specific error, which lists the first issues; `record`, if given, belongs to all of them."""
     listed = [issue if record is None else issue._replace(record=record) for issue in issues]
     shown = "; ".join(map(str, listed[:MAX_SHOWN]))
     more = f"; and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""

@@ -17,10 +17,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def dumps(value: Any) -> bytes:
-    """Return JSON in UTF-8, with each lone surrogate replaced by U+FFFD.
-
-    Raise TypeError or ValueError if the value has no JSON form.
-    """
+    """Return JSON in UTF-8, with lone surrogates replaced by U+FFFD; raise TypeError or ValueError."""
     if orjson is not None:
         try:
             return orjson.dumps(value)

@@ -44,9 +44,7 @@ folder that only this user can access."""
 
 POLL_SECONDS = 0.05
 STATUS_SECONDS = 5.0
-
 LOG_TAIL = 2000
-
 SPAWN = "import subprocess, sys; subprocess.Popen(sys.argv[1:], close_fds=False)"
 """Starts the service and ends, so that init reaps the service and not the process that happened to need it first."""
 
@@ -115,7 +113,6 @@ class LocalService:
             raise LocalServiceError(f"the local service could not be started{self._log_tail()}")
 
     def _status(self, end: float) -> str:
-        """Return `HTTP` and the status of `/readyz`, or why it did not answer."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
             reply = completed(SyncTransport(1.0).exchange(HttpExchange(self.address, head, b"", STATUS_SECONDS, end)))
@@ -162,7 +159,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def find_command() -> tuple[str, ...]:
-    """Return the `assay` command on PATH, or next to this Python."""
     command = shutil.which("assay") or shutil.which("assay", path=os.path.dirname(sys.executable))
     if command is None:
         hint = "install Assay into a separate environment and set ASSAY_CLIENT_COMMAND to its command"
@@ -179,7 +175,6 @@ def service_environment() -> dict[str, str]:
 
 
 def service_folder(settings: ClientSettings, command: tuple[str, ...]) -> Path:
-    """Return the folder of the service with this command and the ASSAY_ variables of the environment."""
     variables = {name: value for name, value in service_environment().items() if name.startswith("ASSAY_")}
     digest = hashlib.sha256(json.dumps([command, sorted(variables.items())]).encode()).hexdigest()[:16]
     parent = Path(settings.runtime_dir) if settings.runtime_dir else Path("/tmp") / f"assay-{os.getuid()}"

@@ -20,7 +20,6 @@ REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of reasons, also of reasons that only a newer service has."""
 
 MAX_FLOAT = sys.float_info.max
-
 MAX_DETAIL = 500
 
 
@@ -51,10 +50,7 @@ class ScoreReplies:
         self._receive = receive
 
     def add(self, reply: HttpReply) -> str | None:
-        """Read the reply to `request`; return why another request is needed, or None if every response has a reward.
-
-        Raise as `read_scores`.
-        """
+        """Read a reply; return why another request is needed, else None; raise as `read_scores`."""
         scores = read_scores(reply, self.request)
         rows = self.request.rows or range(self.request.responses)
         if self.scores is None:

@@ -175,7 +175,6 @@ def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> l
 
 
 def checked_reference(response: Any, reference: Any, task: str | None, record: object) -> str | bytes:
-    """Return the encoded reference of a single call; raise InvalidRequest for an invalid argument."""
     kind = SCORE if task is None else task
     content = reference_content(reference, kind)
     if content is not None and isinstance(response, str) and kind in REWARD_TASKS:
@@ -196,7 +195,6 @@ def assemble_request(
     groups: list[str | int] | None = None,
     task: str | tuple[str, ...] = SCORE,
 ) -> EncodedRequest:
-    """Encode a request with checked arguments, and with references as text or as JSON."""
     caller_positions = None
     grouped_by_index = "advantages" in columns and groups is None
     if index is None and len(references) == len(responses) and not grouped_by_index:
@@ -234,11 +232,7 @@ def checked_sequence(argument: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:
-    """Return text unchanged and steps or a record as JSON; return None for anything else.
-
-    A boolean is a reference of tasks other than SCORE. Text is encoded later, after duplicates have been removed:
-    single calls have many.
-    """
+    """Return text unchanged, and steps, a record or another task's boolean as JSON; None for anything else."""
     if isinstance(reference, str):
         return reference
     if isinstance(reference, bool) and task != SCORE:

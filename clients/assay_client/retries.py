@@ -23,14 +23,12 @@ MAX_STALE = 3
 """Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
-
 WARNING_SECONDS = 10.0
 """Time between two warnings of this process about calls that are retried."""
 
 logger = logging.getLogger("assay_client")
 
 _warned_at = float("-inf")
-"""Time of the last such warning, on the monotonic clock."""
 
 
 class Endpoints:
@@ -42,7 +40,6 @@ class Endpoints:
         self._last_until: dict[Address, float] = {}
 
     def in_order(self, now: float) -> list[Address]:
-        """Return all addresses in the order to try them."""
         first = next(self._turns) % len(self.addresses)
         rotated = self.addresses[first:] + self.addresses[:first]
         return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
@@ -107,7 +104,6 @@ async def reply_with_retries(
 
 
 def warn(message: str) -> None:
-    """Log that a call is retried, unless another one has been logged in the last seconds."""
     global _warned_at
     now = time.monotonic()
     if now - _warned_at >= WARNING_SECONDS:
@@ -132,10 +128,7 @@ def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailabl
 
 
 def retry_after(reply: HttpReply) -> float:
-    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid.
-
-    A date is compared with the service's own clock, or with this machine's if the reply has no date.
-    """
+    """Return the seconds of `Retry-After`, whose date is compared with the reply's; 0 if missing or invalid."""
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
@@ -147,7 +140,6 @@ def retry_after(reply: HttpReply) -> float:
 
 
 def timestamp(date: str) -> float | None:
-    """Return the time of an HTTP date, or None if the text is not a date."""
     try:
         return parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):

@@ -22,7 +22,6 @@ from .transport.addresses import Address, address_of
 __all__ = ["DEFAULT_URL", "MAX_RUN", "MIXED", "VARIABLES", "ClientSettings"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-
 MODES = ("remote", "local")
 MAX_RUN = 100
 MIXED: tuple[str, ...] = ()
@@ -270,8 +269,6 @@ def parse_count(value: Any) -> int:
 
 
 class Setting(NamedTuple):
-    """The parser and the types of an argument of a client."""
-
     parse: Callable[[Any], Any]
     types: tuple[type, ...]
     expected: str

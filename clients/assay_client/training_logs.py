@@ -44,7 +44,6 @@ EVENTS = "score/reason_", "score/readable_"
 """Shares that are logged once something has happened: a reason, or an unreadable response of a task."""
 
 Log = Callable[[Mapping[str, float], int], None]
-
 _batches = count(1)
 _axes: set[str] = set()
 """Runs of Weights & Biases in which the axis is defined."""
@@ -95,7 +94,6 @@ def chosen_means(means: Mapping[str, float]) -> dict[str, float]:
 
 
 def active_loggers(tensorboard: bool) -> dict[str, Log]:
-    """Return what logs here, by name; TensorBoard only on the first rank."""
     loggers: dict[str, Log] = {}
     run, mlflow = wandb_run(), sys.modules.get("mlflow")
     if run is not None:

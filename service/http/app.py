@@ -49,10 +49,7 @@ class Application(FastAPI):
 def create_app(
     config: Config | None = None, warmup: Callable[[], Any] = compile_kernels, state: ServiceState | None = None
 ) -> Application:
-    """Create an application, which becomes ready once its lifespan has run `warmup`.
-
-    A worker process passes the `state` that has its channel to the supervisor.
-    """
+    """Create an application, ready once its lifespan has run `warmup`; a worker passes the `state` with its channel."""
     config = config or Config()
     state = state or ServiceState(config, warmup)
     about = About(config)

@@ -27,11 +27,7 @@ CLIENT_GONE = 499
 
 
 class RequestMiddleware:
-    """Pure ASGI middleware that neither copies bodies nor wraps `receive` and `send`.
-
-    No path has a variable part, so routing is one dictionary lookup; the wrapped application is called only for
-    unknown paths.
-    """
+    """Pure ASGI middleware that neither copies bodies nor wraps `receive` and `send`; routing is one lookup."""
 
     def __init__(self, app: ASGIApp, state: ServiceState, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
         self.app = app
@@ -78,7 +74,6 @@ class RequestMiddleware:
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
-        """Reply with an error, unless the client has disconnected or a reply has begun."""
         if isinstance(error, ClientGone):
             self.count_gone(exchange)
             return
@@ -135,5 +130,4 @@ class RequestMiddleware:
 
 
 def route_of(exchange: Exchange) -> str:
-    """Return the path of the request's route, as the metrics name it."""
     return getattr(exchange.scope.get("route"), "path", "unmatched")

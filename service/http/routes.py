@@ -58,7 +58,6 @@ SCORING_KINDS = (
     "not-ready",
     "deadline",
 )
-"""Errors of all routes that take a body."""
 
 
 class RouteTable:
@@ -115,10 +114,7 @@ class RouteTable:
         content: Mapping[str, Any] = MappingProxyType({}),
         **description: Any,
     ) -> None:
-        """Register a route whose body is one of `models`; `example` is a request and its reply, which may be None.
-
-        content: other media types that requests and replies may have.
-        """
+        """Register a route by the models of its body, an example of request and reply, and further media types."""
         request, reply = example
         extra = body_of(*models, example=request)
         extra["parameters"] = [*parameters, *extra["parameters"]]

@@ -27,20 +27,14 @@ its run."""
 
 
 class DirectRoute(APIRoute):
-    """A route that FastAPI describes, but whose endpoint is called directly.
-
-    FastAPI's dependency solving and response models cost more than scoring one response.
-    """
+    """A route that FastAPI describes but does not call: its dependency solving costs more than scoring one response."""
 
     intake: Intake | None = None
     """Reads the bodies of requests; None for routes that take no body."""
-
     keys: Keys | None = None
     """The accepted keys; None for routes that need no key."""
-
     traced = True
     """False for probes and metrics, which are called every few seconds: most spans would come from them."""
-
     models: tuple[Any, ...] = ()
     """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
 
@@ -63,10 +57,8 @@ class DirectRoute(APIRoute):
 
 
 def is_below(path: str, base: str) -> bool:
-    """Return True for `base` itself and the paths below it."""
     return path == base or path.startswith(f"{base}/")
 
 
 def is_guarded(path: str) -> bool:
-    """Return True for a path that needs a key once keys are configured."""
     return path.startswith(GUARDED) and path not in PROBES

@@ -14,7 +14,6 @@ __all__ = ["drop_rights"]
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
 SECCOMP_MODE_FILTER = 2
-
 LOAD, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
 """Instructions of a classic BPF program."""
 

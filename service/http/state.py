@@ -43,8 +43,6 @@ class Fleet(Protocol):
 
 
 class ServiceState:
-    """The settings, threads and metrics of one application."""
-
     def __init__(self, config: Config, warm_up: Callable[[], Any] = warmup) -> None:
         self.config = config
         server = config.server
@@ -80,7 +78,6 @@ class ServiceState:
         gc.freeze()  # exempt existing objects from collection
 
     def close(self) -> None:
-        """Stop the threads and processes, and flush the traces."""
         self.workers.close()
         if self.tracing is not None:
             self.tracing.close()

@@ -34,22 +34,16 @@ __all__ = [
 ]
 
 C = TypeVar("C", bound=BaseClient)
-
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
-
 MISSING = object()
-
 _clients: dict[Hashable, BaseClient] = {}
 
 
 def sync_client(run: Any = None, **settings: Any) -> Client:
-    """Return this process's client for the current environment, with these settings.
-
-    `run` is the trainer's own name of the run, if it passes one: ASSAY_CLIENT_RUN and a logger's active run precede it.
-    """
+    """Return this process's client; `run` is the trainer's name of the run, after ASSAY_CLIENT_RUN and a logger's."""
     return shared_client(Client, run, settings)
 
 
@@ -89,10 +83,7 @@ def task_of(*rows: Any, record: object = None) -> str | None:
 
 
 def tasks_of(columns: Mapping[str, Any], references: Sequence[Any], records: Sequence[object] | None) -> Any:
-    """Return the tasks of the rows of a batch as `task_of` does, None if there is no such column.
-
-    A row without a reference, which is not scored, may name any task.
-    """
+    """Return the tasks of rows as `task_of` does, or None without a column; rows without a reference may name any."""
     name, is_named = task_field()
     head = name if name in columns else name.partition(".")[0]
     column = to_builtin(columns.get(head))
@@ -113,7 +104,6 @@ def task_field() -> tuple[str, bool]:
 
 
 def field_of(row: Any, path: str) -> Any:
-    """Return a field of a row, or of an object in it; MISSING without it."""
     if not isinstance(row, Mapping):
         return MISSING
     if path in row:
@@ -149,7 +139,6 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
 
 
 def object_of(label: Any) -> Mapping[str, Any] | None:
-    """Return an object, also from its JSON text; None if the label is anything else."""
     if isinstance(label, str) and label.lstrip()[:1] == "{":
         try:
             label = json.loads(label)
@@ -187,10 +176,7 @@ def to_builtin(value: Any) -> Any:
 
 
 def completion_text(completion: Any) -> str:
-    """Return the text of a completion; of chat messages, the text of the last assistant message.
-
-    Reasoning that a parser has separated from the text is put back between <think> and </think>.
-    """
+    """Return a completion's text, of chat the last assistant's, with separated reasoning between <think> tags."""
     if isinstance(completion, str):
         return completion
     messages = [completion] if isinstance(completion, Mapping) else list(completion)
@@ -205,7 +191,6 @@ def completion_text(completion: Any) -> str:
 
 
 def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
-    """Return the reference column of a row or a batch; raise InvalidReference if missing."""
     chosen = name or os.environ.get("ASSAY_CLIENT_REFERENCE")
     names: Iterable[str] = (chosen,) if chosen else REFERENCE_COLUMNS
     for candidate in names:
@@ -243,13 +228,11 @@ def pairs_of(
 
 
 def record_of(row: Any) -> object:
-    """Return the name or number of a row in its data set, or None."""
     names = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
     return next((to_builtin(name) for name in names if name is not None), None)
 
 
 def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
-    """Return the names of n rows from the first column that has them, or None."""
     for name in RECORD_COLUMNS:
         names = to_builtin(columns.get(name))
         if isinstance(names, list) and len(names) == n:
@@ -281,7 +264,6 @@ async def score_rows(
 
 
 def required(reference: Any, record: object = None, task: str | None = None) -> Any:
-    """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
         raise invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
     return reference_of(reference, task)

@@ -46,20 +46,12 @@ MAX_BATCHES = 64
 
 
 class ComponentScores(NamedTuple):
-    """Scores of a batch of n responses."""
-
     n: int
     rows: list[int]
     scores: Scores | None
 
     def rewards(self, name: str) -> list[float | None]:
-        """Return the reward, a component or `passed` of each response; None where it has no score or none of its task.
-
-        Parameters
-        ----------
-        name : str
-            REWARD, PASSED or one of REWARD_COMPONENTS.
-        """
+        """Return REWARD, PASSED or a component of each response; None where it has no score or none of its task."""
         rewards: list[float | None] = [None] * self.n
         if self.scores is None:
             return rewards
@@ -85,8 +77,6 @@ class SharedBatch:
 
 
 class SharedBatches:
-    """Scores a batch once for all reward functions of a trainer."""
-
     def __init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):

@@ -34,14 +34,7 @@ from assay_client.adapters.common import (
 from assay_client.adapters.components import PASSED, REWARD, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.base_client import BaseClient
-from assay_client.errors import (
-    AssayError,
-    InvalidReference,
-    Issue,
-    LocalServiceError,
-    Unavailable,
-    issues_by_position,
-)
+from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.sync import completed
@@ -68,12 +61,10 @@ __all__ = [
 ]
 
 MAX_LOGGED = 100
-
 logger = logging.getLogger("assay_client")
 
 Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
 """Responses, references, records and tasks of all rows."""
-
 
 batches = SharedBatches()
 
@@ -162,10 +153,7 @@ async def outcome_of(
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
 ) -> ComponentScores:
-    """Return the scores of all rows that have one, and log their means and their reasons.
-
-    Raise every error that is not tolerated.
-    """
+    """Return the scores of all rows that have one, and log their means; raise every error that is not tolerated."""
     n = len(batch[0])
     rows, scores = await score_tolerantly(client, batch, tolerant)
     if scores is not None:
@@ -182,7 +170,6 @@ async def outcome_of(
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:
-    """Return the rows with a reference that could be scored, and their scores, or None without any."""
     texts, references, records, tasks = batch
     rows = [k for k, reference in enumerate(references) if reference is not None]
     while rows:
@@ -205,8 +192,6 @@ async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> 
 
 
 class Log:
-    """Log of the reasons why rewards are None: each is logged once per process or outage, not in every step."""
-
     def __init__(self) -> None:
         self._unanswered = False
         self._logged_references: set[Hashable] = set()
@@ -232,7 +217,6 @@ log = Log()
 
 
 def scatter(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:
-    """Return a list of n with the values at their rows and None elsewhere."""
     column: list[Any] = [None] * n
     for row, value in zip(rows, values, strict=True):
         column[row] = value

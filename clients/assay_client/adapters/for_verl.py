@@ -28,14 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from assay_client.adapters.common import (
-    async_client,
-    pairs_of,
-    record_of,
-    required,
-    score_rows,
-    sync_client,
-)
+from assay_client.adapters.common import async_client, pairs_of, record_of, required, score_rows, sync_client
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS, batch_means, groups_of, metrics_of
 from assay_client.errors import InvalidSetting, Issue, invalid_setting
 from assay_client.results import Score
@@ -47,7 +40,6 @@ from assay_client.transport.sync import completed
 __all__ = ["compute_score", "compute_score_batch", "compute_score_sync", "recipe_config"]
 
 DATA_SOURCES = "ASSAY_CLIENT_DATA_SOURCES"
-
 Sources = dict[str, str]
 """The task of each data source that Assay scores."""
 
@@ -128,7 +120,6 @@ def compute_score_batch(
 
 
 def result_of(score: Score, sources: Sources | None) -> dict[str, float]:
-    """Return the result of a sample, with the additional names of samples that verl scores if there can be any."""
     result = {"score": score.reward} | metrics_of(score)
     return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 
@@ -193,7 +184,6 @@ def score_of_verl(
 
 
 def default_compute_score() -> Callable[..., Any]:
-    """Return verl's own function; raise InvalidSetting if it cannot be imported."""
     try:
         from verl.utils import reward_score
 

@@ -47,17 +47,12 @@ MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name
 """Names of the metrics in a run whose rows name their task, the same for every task."""
 
 MEANINGFUL = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
-"""Names of the metrics whose means have a meaning."""
-
 MIN_SPREAD = 1e-9
 """Rewards of a group that differ by no more than this are equal: the rest is rounding."""
 
 
 def metrics_of(score: Score) -> dict[str, float]:
-    """Return the metrics besides the reward: METRICS, or MIXED_METRICS if the call has named its task.
-
-    Trainers fail if samples differ in the names.
-    """
+    """Return METRICS, or MIXED_METRICS if the call has named its task: trainers fail if samples differ in the names."""
     metrics = reason_metrics(score.task, score.reason).copy()
     metrics["score_passed"] = score.passed
     for name in TASK_COMPONENTS if TASK_COMPONENTS[-1] in score.components else COMPONENTS:
@@ -156,6 +151,5 @@ def spread_means(rewards: Sequence[float], groups: Sequence[Hashable]) -> dict[s
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation of two values or more, with n − 1."""
     mean = fsum(values) / len(values)
     return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

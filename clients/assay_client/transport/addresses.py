@@ -13,7 +13,6 @@ from ..errors import invalid_setting
 __all__ = ["Address", "address_of", "unix_address"]
 
 invalid_url = partial(invalid_setting, "base_url")
-
 PORTS = {"http": 80, "https": 443}
 
 ROUTES = re.compile(
@@ -51,10 +50,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """Parse `http://…`, `https://…`, `http+unix://%2Frun%2Fassay.sock` or `unix:/run/assay.sock`.
-
-    Raise InvalidSetting, whose message never contains credentials.
-    """
+    """Parse `http://…`, `https://…`, `http+unix://%2F…` or `unix:/…`; raise InvalidSetting, without credentials."""
     if url.startswith("unix:"):
         return unix_address(url.removeprefix("unix:").removeprefix("//"))
     try:
@@ -79,7 +75,6 @@ def address_of(url: str) -> Address:
 
 
 def check_is_base(address: Address) -> Address:
-    """Return the address; raise InvalidSetting if it ends with a route of the service."""
     route = ROUTES.search(address.prefix)
     if route is None:
         return address
@@ -88,7 +83,6 @@ def check_is_base(address: Address) -> Address:
 
 
 def unix_address(path: str) -> Address:
-    """Return the address of a Unix socket; raise InvalidSetting if the path is empty."""
     if not path:
         raise invalid_url("the path of the Unix socket is missing")
     return Address("", 0, False, path, "")

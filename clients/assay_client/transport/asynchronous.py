@@ -66,10 +66,7 @@ class AsyncTransport(Transport):
 
 
 async def closing(pool: Pool, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-    """Close the idle connections when the loop shuts down its asynchronous generators: this is one.
-
-    Trainers that call `asyncio.run` once per step thereby leak no connections.
-    """
+    """Close idle connections when the loop ends its asynchronous generators: `asyncio.run` per step leaks none."""
     try:
         yield
     finally:
@@ -78,8 +75,6 @@ async def closing(pool: Pool, loop: asyncio.AbstractEventLoop) -> AsyncGenerator
 
 
 class StreamConnection(Connection):
-    """A connection of one event loop."""
-
     def __init__(self, sock: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(sock)
         self._reader = reader

@@ -57,7 +57,6 @@ def connected_socket(targets: Sequence[Target], seconds: float) -> socket.socket
 
 
 def start_connecting(target: Target) -> socket.socket:
-    """Start connecting to this address without blocking; raise OSError."""
     family, sockaddr = target
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

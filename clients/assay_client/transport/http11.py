@@ -23,7 +23,6 @@ HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)
 CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 LENGTH = re.compile(r"[0-9]{1,18}")
 TLS_ALERT = b"\x15\x03"
-
 MAX_HEAD = 65_536
 """Bytes of a response's head, and of a chunk-size line."""
 
@@ -34,10 +33,7 @@ CHUNK_BYTES = 1 << 18
 
 
 class TransportFault(Exception):
-    """An exchange without a complete, well-formed response; it may be retried.
-
-    `stale` means that a pooled connection was closed before any byte of the response arrived.
-    """
+    """A failed exchange, which may be retried; `stale` if a pooled connection was closed before any byte arrived."""
 
     def __init__(self, detail: str, stale: bool = False) -> None:
         super().__init__(detail)
@@ -70,9 +66,7 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.reused = False
-        """True if it has carried an exchange before the present one."""
         self.started = False
-        """True if a byte of the reply has arrived."""
         self._received = bytearray()
 
     async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:
@@ -95,7 +89,6 @@ class Connection:
             return False
 
     def close(self) -> None:
-        """Close it; safe in any thread."""
         self.sock.close()
 
     async def read_reply(self) -> tuple[HttpReply, bool]:
@@ -176,7 +169,6 @@ class Connection:
         return self._take(length)
 
     async def _fill(self, length: int) -> None:
-        """Receive until there are `length` bytes."""
         while len(self._received) < length:
             if not await self._receive_more():
                 missing = "in the middle of" if self.started else "without"

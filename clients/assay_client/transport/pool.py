@@ -31,11 +31,7 @@ CLOSED_IN_HANDSHAKE = "the connection was closed during the TLS handshake: the p
 
 
 class Pool:
-    """Idle connections of one client in one process. Thread-safe.
-
-    They are kept by event loop (None: connections that block), because a loop's are of use to it only and end with it,
-    and by service, the most recently used first.
-    """
+    """Idle connections of one client in one process, by event loop (None: they block) and service. Thread-safe."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, Connection]]] = {}
@@ -43,7 +39,6 @@ class Pool:
         self._lock = threading.Lock()
 
     def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> Connection | None:
-        """Return a connection that still appears open, or None."""
         while True:
             with self._lock:
                 idle = self._idle.get((loop, address))
@@ -91,10 +86,7 @@ class Pool:
 
 
 class Transport:
-    """Connections of one client in one process.
-
-    The transport that blocks shares its coroutines and its connections' coroutines: there, none suspends.
-    """
+    """Connections of one client in one process; the coroutines of the transport that blocks never suspend."""
 
     def __init__(self, connect_timeout: float) -> None:
         self._connect_timeout = connect_timeout

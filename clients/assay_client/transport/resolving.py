@@ -32,8 +32,6 @@ Name = tuple[str, int]
 
 
 class Lookup:
-    """A resolution in progress, or its result."""
-
     def __init__(self) -> None:
         self.started = monotonic()
         self.ended = threading.Event()
@@ -63,7 +61,6 @@ class Lookup:
                 future.get_loop().call_soon_threadsafe(wake, future)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it has ended, for some seconds at most, without blocking the event loop."""
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             if self.ended.is_set():
@@ -89,7 +86,6 @@ class Lookup:
 
 _lookups: dict[Name, Lookup] = {}
 _last_targets: dict[Name, list[Target]] = {}
-"""The addresses of the last success."""
 _lock = threading.Lock()
 
 
@@ -150,7 +146,6 @@ def current_lookup(name: Name) -> Lookup:
 
 
 def waiting_time(lookup: Lookup, name: Name, seconds: float) -> float:
-    """Return the seconds to wait for a resolution, less if the name has been resolved before."""
     if name not in _last_targets:
         return max(seconds, 0.0)
     return max(lookup.started + min(STALE_SECONDS, seconds / 4) - monotonic(), 0.0)

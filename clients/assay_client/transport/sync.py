@@ -16,7 +16,6 @@ from .resolving import resolved
 __all__ = ["SyncTransport", "completed"]
 
 T = TypeVar("T")
-
 RECEIVED_BYTES = 1 << 16
 
 

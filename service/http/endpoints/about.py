@@ -90,7 +90,6 @@ def task_of(task: Task) -> dict[str, Any]:
 
 
 def description_of(reward: Reward) -> dict[str, Any]:
-    """Return the description of a reward."""
     return {
         "number": reward.number,
         "description": reward.description,

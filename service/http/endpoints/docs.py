@@ -25,7 +25,6 @@ SCRIPT, STYLE, ICON = FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favico
 
 
 def marked_up(text: str) -> str:
-    """Return the text as HTML, with code for text in backticks."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
@@ -67,7 +66,6 @@ async def page(exchange: Exchange) -> None:
 
 
 def render(title: str, folder: str) -> str:
-    """Render the page; `folder` is the relative address of its files."""
     response = get_swagger_ui_html(
         openapi_url=f"{folder}openapi.json",
         title=title,
@@ -83,7 +81,6 @@ def render(title: str, folder: str) -> str:
 
 
 def file_endpoint(name: str) -> Callable[[Exchange], Awaitable[None]]:
-    """Return an endpoint for one of FILES, which is read for the first request."""
     loaded: list[StaticFile] = []
 
     async def reply(exchange: Exchange) -> None:

@@ -32,7 +32,6 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
 
 
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
     limits, deadline = call.limits, call.deadline
     document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))

@@ -30,7 +30,6 @@ MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
 MAX_SCORERS = 4
-
 OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
 
@@ -44,7 +43,6 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
 
 
 def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
     limits = call.limits
     document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
@@ -65,12 +63,10 @@ def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 @lru_cache(MAX_SCORERS)
 def scorer_of(settings: str) -> Scorer:
-    """Return the scorer with these settings, as JSON, for one thread."""
     return Scorer(ScoreSettings.model_validate_json(settings), threads=1)
 
 
 def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Scorer:
-    """Return the scorer with the request's settings; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
     if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task

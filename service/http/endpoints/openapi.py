@@ -26,10 +26,7 @@ def parameter(name: str, place: str, description: str, schema: dict[str, Any], *
 
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
-
 ANY_KIND = ("cross-site", "wrong-host", "method-not-allowed", "internal", "out-of-memory", "too-slow", "head-too-large")
-"""Errors that every route can return."""
-
 REPLY_HEADERS: dict[str, Any] = {
     "X-Request-ID": {"description": "The request's id, or a generated one.", "schema": {"type": "string"}}
 }
@@ -40,7 +37,6 @@ STAGE_HEADERS: dict[str, Any] = {
         "example": "decode;dur=0.041, score;dur=0.093, encode;dur=0.012",
     }
 }
-"""Headers of replies to requests with a body."""
 STATUS_HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
     405: {"Allow": {"description": "Methods of this address.", "schema": {"type": "string"}}},
@@ -111,7 +107,6 @@ EXAMPLE_REPLY = {
     "config_id": "0123456789abcdef",
     "signature": "SCORE|rules:2|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0.dev0",
 }
-
 
 EXAMPLE_ISSUES = (
     Issue("references[3]", "bad_step_json", "the braces of line 2 do not hold one valid JSON object"),

@@ -16,8 +16,6 @@ __all__ = ["Playground", "StaticFile", "prefers_html", "quality_values"]
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"
 ADDRESS = "/playground/"
-"""Prefix of the paths of the files that the page loads."""
-
 MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
@@ -41,8 +39,6 @@ JSON_NAMES = (b"application/json", b"application/*", b"*/*")
 
 
 class StaticFile:
-    """One file, plain and compressed, with the headers of its replies."""
-
     def __init__(self, path: Path, vary: bytes = b"accept-encoding") -> None:
         self.plain = path.read_bytes()
         self.compressed = gzip.compress(self.plain, mtime=0)
@@ -51,7 +47,6 @@ class StaticFile:
         self.headers = (*HEADERS, (b"etag", b"W/" + self.tag), (b"vary", vary))
 
     async def reply(self, exchange: Exchange) -> None:
-        """Return the file, or 304 if the browser has it already."""
         if self.tag in exchange.header(b"if-none-match"):
             await self.reply_not_modified(exchange)
         elif quality_values(exchange.header(b"accept-encoding")).get(b"gzip", 0.0) > 0:
@@ -68,10 +63,7 @@ class StaticFile:
 
 
 class Playground:
-    """The page, and the files that it loads by their paths."""
-
     def __init__(self, index_reply: bytes, folder: Path = FOLDER) -> None:
-        """Serve `index_reply` in place of the page to clients other than browsers."""
         self._index_reply = index_reply
         self.page = StaticFile(folder / PAGE, vary=b"accept, accept-encoding")
         paths = (path for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES and path.name != PAGE)

@@ -15,9 +15,7 @@ __all__ = ["Probes"]
 
 LIVE = b'{"status":"live"}'
 READY = b'{"status":"ready"}'
-
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-
 OPENMETRICS_TEXT = CONTENT_TYPE_LATEST.encode("ascii")
 
 
@@ -50,7 +48,6 @@ class Probes:
 
 
 def asks_for_openmetrics(accept: bytes) -> bool:
-    """Return True if an Accept header names OpenMetrics, in its version 1.0.0 or in any."""
     for entry in accept.lower().split(b","):
         media_type, *parameters = (part.strip() for part in entry.split(b";"))
         pairs = (parameter.partition(b"=") for parameter in parameters)

@@ -25,10 +25,7 @@ __all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
 
 
 class ScoreEndpoint:
-    """Scores batches and single responses, as JSON or Arrow streams."""
-
     def __init__(self, paths: Paths, processes: Processes, metrics: Metrics) -> None:
-        """Compute the rewards of other tasks in `processes`."""
         self._paths = paths
         self._processes = processes
         self._metrics = metrics
@@ -62,7 +59,6 @@ class ScoreEndpoint:
 
 
 def fast_answer(body: Body, path: FastPath, times: StageTimes, query: bytes = b"") -> Answer | None:
-    """Answer a request that the fast path handles; return None for any other."""
     times.start()
     if query or not path.read(bytes(body.data)):
         return None

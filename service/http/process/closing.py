@@ -19,10 +19,7 @@ from .uvicorn_protocol import UvicornProtocol
 __all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
 
 SHUTDOWN_LINGER_SECONDS = 2.0
-"""Remaining time of a lingering connection once the server has stopped listening."""
-
 IDLE, HEAD, BODY = range(3)
-"""The part of a request that a connection is receiving."""
 
 
 class ClosingProtocol(UvicornProtocol):
@@ -31,20 +28,16 @@ class ClosingProtocol(UvicornProtocol):
     guard: Guard
     receiving = IDLE
     messages = 0
-    """Requests started on this connection."""
     on_disconnect: Callable[[], None] | None = None
     unsent_since = 0.0
-    """When the last reply did not fit into the kernel's buffers."""
     unsent_bytes = 0
     discarding = False
-    """True while input is dropped: after a refusal, and after the last reply."""
     discarded = 0
     last_reply: bytes | None = None
     """Sent before the connection is closed, once all earlier requests are answered."""
     lingering = False
     linger_deadline = 0.0
     reply_lost = False
-    """True if the connection ended before the last reply was sent."""
     probed = False
     last_state = (-1, IDLE, False)
     last_change = 0.0
@@ -53,7 +46,6 @@ class ClosingProtocol(UvicornProtocol):
     # Transport callbacks
 
     def pause_writing(self) -> None:
-        """Record when written data could not be sent at once."""
         super().pause_writing()
         self.unsent_since = time.monotonic()
         self.unsent_bytes = self.transport.get_write_buffer_size()
@@ -78,7 +70,6 @@ class ClosingProtocol(UvicornProtocol):
             self.guard.lingering -= 1
 
     def discard(self, nbytes: int) -> None:
-        """Drop received bytes; abort the connection above the limit."""
         self.discarded += nbytes
         if self.discarded > self.guard.linger_bytes:
             self.transport.abort()
@@ -96,7 +87,6 @@ class ClosingProtocol(UvicornProtocol):
     # Closing connections
 
     def refuse(self, refusal: Refused) -> None:
-        """Stop reading, answer earlier requests, send the refusal and close the connection."""
         self.guard.count_refusal(refusal)
         self.discarding = True
         self.last_reply = refusal.reply
@@ -115,7 +105,6 @@ class ClosingProtocol(UvicornProtocol):
             self.finish()
 
     def send_last_reply(self) -> None:
-        """Send the last reply, if any, and close the connection."""
         reply, self.last_reply = self.last_reply, None
         if reply and not self.transport.is_closing():
             self.transport.write(reply)
@@ -198,7 +187,6 @@ class ClosingProtocol(UvicornProtocol):
             self.transport.close()  # send nothing: the client could take it for the reply to its next request
 
     def has_disconnected(self) -> bool:
-        """Return whether the client has disconnected, not only closed its sending side."""
         events = self.events()
         if events & select.POLLRDHUP and not self.probed:
             self.probe()
@@ -206,11 +194,8 @@ class ClosingProtocol(UvicornProtocol):
         return bool(events & (select.POLLHUP | select.POLLERR))
 
     def probe(self) -> None:
-        """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection.
-
-        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none: a client that has gone is
-        noticed only when it is answered.
-        """
+        """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection."""
+        # HTTP/1.1 clients ignore it (RFC 9110 section 15.2); HTTP/1.0 has none.
         self.probed = True
         if self.http_version == "1.1" and not self.write_paused:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

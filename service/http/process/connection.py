@@ -21,8 +21,6 @@ __all__ = ["GuardedProtocol", "protocol_class"]
 
 MAX_HEADERS = 128
 MAX_PIPELINED = 32
-"""Pipelined requests per connection; each waiting one is held in memory."""
-
 MAX_CHUNKS = 1 << 16
 """Chunks of one body: each costs a Python call, whatever its size."""
 
@@ -38,7 +36,6 @@ class GuardedProtocol(ClosingProtocol):
     """uvicorn's protocol with the limits of its class attribute `guard`."""
 
     message_started = False
-    """True if the current message started in the last piece of data."""
     chunk_size = 0
     """Bytes in the last piece of data."""
     head_bytes = 0
@@ -51,7 +48,6 @@ class GuardedProtocol(ClosingProtocol):
     chunk_bytes = -1
     """Bytes of an incomplete chunk in the current piece of data; -1 if its size is in an earlier piece."""
     last_bytes = b""
-    """The end of the previous piece, in which the size of a chunk may have begun."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -61,7 +57,6 @@ class GuardedProtocol(ClosingProtocol):
             self.linger_deadline = time.monotonic()  # until the next check: its descriptor is needed
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; refuse the connection if the data is not HTTP or exceeds a limit."""
         self.stop_idle_timer()
         if self.discarding or self.transport.is_closing():
             self.discard(len(data))

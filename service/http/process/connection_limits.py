@@ -17,11 +17,7 @@ __all__ = ["Guard", "Refused", "head_too_large", "no_descriptors", "not_http", "
 log = logging.getLogger("assay")
 
 LOG_SECONDS = 10.0
-"""Minimum time between two log lines about the same kind of refusal."""
-
-
 MAX_LINGERING = 1024
-
 CONGESTED_SECONDS = 2.0
 CONGESTED_RATE = 4 << 20
 """Seconds and minimum bytes per second in which a client must read its reply while too many replies are unread."""
@@ -38,10 +34,8 @@ class Guard:
 
     settings: ServerSettings
     max_descriptor: int
-    """Connections with this descriptor number or a higher one are refused."""
     rejected: Callable[[str], None]
     replies_full: Callable[[], bool] = lambda: False
-    """Tells if too many bytes of replies are unread."""
     lingering: int = 0
     _logged: dict[str, float] = field(default_factory=dict)
 
@@ -52,11 +46,9 @@ class Guard:
 
     @property
     def linger_bytes(self) -> int:
-        """Maximum bytes dropped from a lingering connection."""
         return max(LINGER_BYTES, LINGER_BODIES * self.settings.max_body_bytes)
 
     def count_refusal(self, refused: Refused) -> None:
-        """Count a refusal; if it has a log message, log it at a limited rate."""
         self.rejected(refused.reason)
         now = time.monotonic()
         if refused.log and now - self._logged.get(refused.reason, -LOG_SECONDS) >= LOG_SECONDS:
@@ -106,7 +98,6 @@ def no_descriptors(limit: int) -> Refused:
 
 
 def last_reply(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
-    """Return the bytes of the last reply of a connection, to a request that never reaches the application."""
     end = ((b"content-length", b"%d" % len(body)), (b"connection", b"close"))
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode("ascii")]
     lines += [b"%b: %b" % header for header in (*headers, *end)]

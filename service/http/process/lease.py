@@ -15,7 +15,6 @@ __all__ = ["exit_with_lease"]
 log = logging.getLogger("assay")
 
 POLL_SECONDS = 0.5
-
 TOUCH_SECONDS = 3600.0
 """Interval of updating the file's time: cleaners of /tmp remove files that have not changed for days."""
 

@@ -40,13 +40,8 @@ log = logging.getLogger("assay")
 
 DONE = 0
 FAILED = 1
-
 TICKS_A_SECOND = 10
-"""How often uvicorn calls `on_tick`."""
-
 ABORT_GRACE_SECONDS = 0.2
-"""Time to send the replies of aborted requests."""
-
 SPARE_DESCRIPTORS = 64
 """Descriptors kept for files, pipes, and connections that get a refusal."""
 
@@ -58,8 +53,6 @@ MIN_EMPTY_POLLS = 3
 """Polls in a row that must find the listen queue empty: handshakes take time."""
 
 QUEUE_SECONDS = 1.0
-"""Maximum time to empty the listen queue."""
-
 FIRST_REQUEST_SECONDS = 1.0
 """Time for accepted connections to send their first request."""
 
@@ -84,7 +77,6 @@ class DrainingServer(uvicorn.Server):
         self.state = state
         self.stop_at: float | None = None
         self.signalled_at = 0.0
-        """Time of the first signal to end."""
         self.signal: signal.Signals | None = None
         """The first signal to end, until it is logged."""
         self.reload_keys = False
@@ -102,7 +94,6 @@ class DrainingServer(uvicorn.Server):
         signal.signal(signal.SIGHUP, self.handle_reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None = None) -> None:
-        """Start the shutdown; the handler of SIGTERM and SIGINT."""
         settings = self.state.config.server
         if self.state.fleet is not None and not self.started:
             end_process(DONE)  # a worker that does not listen yet: nothing depends on it yet
@@ -188,7 +179,6 @@ class DrainingServer(uvicorn.Server):
             await self.state.fleet.ends(self.state.aborted_requests)
 
     async def take_last_connections(self) -> None:
-        """Accept the connections in the listen queue and give them time to send a request."""
         self.listener.stop_accepting()
         end = time.monotonic() + QUEUE_SECONDS
         empty_polls = 0
@@ -224,7 +214,6 @@ class DrainingServer(uvicorn.Server):
 
 
 def serve(config: Config) -> int:
-    """Run the service in this process until a signal ends it; return the exit code."""
     if not raise_descriptor_limit():
         return FAILED
 
@@ -273,10 +262,7 @@ def uvicorn_config(
     rejected: Callable[[str], None] = lambda _kind: None,
     replies_full: Callable[[], bool] = lambda: False,
 ) -> uvicorn.Config:
-    """Return the uvicorn configuration for `app`.
-
-    `rejected` counts refusals before there is a request; while `replies_full` returns True, clients must read quickly.
-    """
+    """Return the uvicorn configuration; `rejected` counts refusals, and clients must read fast while `replies_full`."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),

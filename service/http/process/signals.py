@@ -12,18 +12,13 @@ from typing import NoReturn
 __all__ = ["ENDING", "REPEAT_SECONDS", "end_process", "handle_early"]
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
-"""Signals that ask the service to end."""
-
 REPEAT_SECONDS = 0.5
 """Time in which a second signal is the first one once more: `timeout` and job schedulers signal a process and then its
 group."""
 
 
 def handle_early() -> Callable[[], None]:
-    """Exit with code 0 on SIGTERM and SIGINT and ignore SIGHUP; return a function that restores the handlers.
-
-    For the time in which modules are imported: the default KeyboardInterrupt would print a traceback.
-    """
+    """Exit with code 0 on SIGTERM and SIGINT, without a traceback; return what restores the handlers."""
     handlers = {number: signal.signal(number, lambda *_: os._exit(0)) for number in ENDING}
     handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

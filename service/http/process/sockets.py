@@ -17,8 +17,6 @@ from ...config import ServerSettings
 __all__ = ["Listener", "address", "bind_shared", "events_of", "listen"]
 
 CONNECT_SECONDS = 1.0
-"""Time for another server to accept a connection on its Unix socket."""
-
 SO_ATTACH_FILTER = 26
 """Linux only; missing from the module `socket`."""
 
@@ -92,10 +90,7 @@ def listen(settings: ServerSettings) -> Listener:
 
 
 def listen_on_path(path: str, backlog: int) -> Listener:
-    """Open a Unix socket, replacing a socket without a listener; raises OSError.
-
-    It is bound under a temporary name and then renamed, so that the path never leads to a socket without a server.
-    """
+    """Open a Unix socket in place of one without a listener; renamed, so that its path never lacks a server."""
     check_free(path)
     name = os.path.join(os.path.dirname(path), f".{os.getpid():x}")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -17,12 +17,9 @@ __all__ = ["StartupLog", "announce", "announce_drain", "announce_ready", "announ
 log = logging.getLogger("assay")
 
 REPEAT_SECONDS = 10.0
-"""Time between two lines about the compilation."""
 
 
 class StartupLog:
-    """Logs the progress of a compilation, and calls `ready` once the service is ready."""
-
     def __init__(self, readiness: Readiness, ready: Callable[[], None]) -> None:
         self._readiness = readiness
         self._ready = ready
@@ -30,7 +27,6 @@ class StartupLog:
         self._ended = False
 
     def check(self) -> None:
-        """Log progress; cheap, to be called often."""
         if self._ended:
             return
         if not self._readiness.starting:
@@ -58,7 +54,6 @@ def announce_ready(config: Config, url: str) -> None:
 
 
 def announce_drain(name: str, seconds: float, in_flight: str) -> None:
-    """Log that the signal `name` ends the service, which answers new requests for `seconds`."""
     if seconds:
         log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
     else:
@@ -66,6 +61,5 @@ def announce_drain(name: str, seconds: float, in_flight: str) -> None:
 
 
 def announce_stop(seconds: float, answered: int, cut_off: int) -> None:
-    """Log that the service has ended, `seconds` after the signal; its requests are counted since the start."""
     counts = {"answered": answered, "cut_off": cut_off}
     log.info("stopped after %.1f s; requests answered: %d, cut off: %d", seconds, answered, cut_off, extra=counts)

@@ -39,8 +39,6 @@ __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
 log = logging.getLogger("assay")
 
 CRASH_LOOP = 3
-"""Exit code when workers keep ending."""
-
 WINDOW_SECONDS = 60.0
 MIN_CRASHES = 5
 """More exits than this within the window are a crash loop; with many workers, two of each."""
@@ -50,18 +48,13 @@ START_SECONDS = 120.0
 """Time before the first heartbeat of a worker, which imports its modules on a possibly busy machine."""
 
 WATCH_SECONDS = 0.5
-
 ASK_SECONDS = 1.0
 LAST_SECONDS = 1.0
-"""Time to read the last messages of a worker that has ended."""
-
 EXTRA_SECONDS = 5.0
 """Time on top of the drain settings before workers are killed."""
 
 
 class Worker:
-    """A worker process, as the supervisor knows it."""
-
     def __init__(self, slot: int, process: subprocess.Popen[bytes], now: float) -> None:
         self.slot = slot
         self.process = process
@@ -69,15 +62,12 @@ class Worker:
         self.last_message = now + START_SECONDS
         """Time of the last message; before the first message, the time when it is due."""
         self.cause = ""
-        """The reason for killing it, if it was killed."""
         self.stopping = False
         """True if it was alive when it was told to end."""
         self.metrics = WorkerMetrics()
         self.answered = 0
         self.cut_off = 0
-        """Requests that it answered and cut off, as of its last message."""
         self.runs_sent = 0
-        """Names of runs that it knows from the supervisor."""
         self.listening: asyncio.Task[None] | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.answers: dict[int, asyncio.Future[None]] = {}
@@ -95,14 +85,12 @@ class Supervisor:
         self.port = port
         self.workers: dict[int, Worker] = {}
         self.exits: list[float] = []
-        """Times at which workers ended unexpectedly."""
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
         self.runs = RunNames(self.config.server.max_runs)
         self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
         self.answered = 0
         self.cut_off = 0
-        """Requests that workers answered and cut off before they ended."""
         self._signalled_at = 0.0
         self._announced = False
         self._asked = 0
@@ -112,7 +100,6 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def run(self) -> int:
-        """Run until a signal or a crash loop ends it."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
@@ -154,7 +141,6 @@ class Supervisor:
                 worker.process.send_signal(number)
 
     async def run_slot(self, slot: int) -> None:
-        """Run one worker after another in this slot."""
         if slot:
             await self._one_is_ready.wait()
         while not self._stopping.is_set():
@@ -193,7 +179,6 @@ class Supervisor:
         return min(MAX_RESTART_SECONDS, 0.1 * 2.0 ** (len(self.exits) - 1))
 
     def give_up(self) -> None:
-        """End everything after a crash loop, so that it gets noticed."""
         log.critical("giving up: %d workers have ended within %d s", len(self.exits), WINDOW_SECONDS)
         self.exit_code = CRASH_LOOP
         self.stop(signal.SIGTERM)
@@ -229,7 +214,6 @@ class Supervisor:
         return code
 
     async def listen(self, worker: Worker, channel: socket.socket) -> None:
-        """Handle the messages of a worker until its channel closes."""
         reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=MAX_LINE)
         try:
             with suppress(ConnectionResetError):  # of a worker that was killed
@@ -307,7 +291,6 @@ class Supervisor:
             self.kill_silent(now)
 
     def kill_silent(self, now: float) -> None:
-        """Kill the worker that has been silent longest, if that is too long."""
         candidates = (worker for worker in self.workers.values() if not worker.cause)
         worker = min(candidates, key=lambda candidate: candidate.last_message, default=None)
         if worker is not None and now - worker.last_message > self.config.server.worker_timeout_seconds:
@@ -326,7 +309,6 @@ def worker_config(config: Config) -> Config:
 
 
 def supervise(config: Config) -> int:
-    """Run the service in several processes until a signal ends it; return the exit code."""
     settings = config.server
     if not raise_descriptor_limit():
         return FAILED

@@ -40,7 +40,6 @@ class UvicornProtocol(HttpToolsProtocol):
     # Parsing
 
     def feed(self, data: bytes) -> None:
-        """Feed the parser; raises its errors and errors of callbacks."""
         self.parser.feed_data(data)
 
     @property
@@ -49,7 +48,6 @@ class UvicornProtocol(HttpToolsProtocol):
 
     @property
     def request_headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers of the request that is being read, with lower-case names."""
         return self.headers
 
     @property
@@ -73,7 +71,6 @@ class UvicornProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def keep_alive_no_longer(self) -> None:
-        """Close the connection after the reply to the latest request."""
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -121,7 +118,6 @@ class UvicornProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def stop_idle_timer(self) -> None:
-        """Stop the timer for connections without a request."""
         self._unset_keepalive_if_required()
 
     # Sending

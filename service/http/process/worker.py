@@ -41,10 +41,7 @@ __all__ = ["BLOCKED_SIGNALS", "MAX_LINE", "WorkerChannel", "encode_message", "ma
 log = logging.getLogger("assay")
 
 LENGTH = struct.Struct("!I")
-
 BLOCKED_SIGNALS = (*ENDING, signal.SIGHUP)
-"""Signals that are blocked when a worker starts, until it has handlers for them."""
-
 MAX_LINE = 2 << 20
 """Longest message in bytes, but for an exposition, whose length is announced."""
 
@@ -59,8 +56,6 @@ def encode_message(message: dict[str, Any]) -> bytes:
 
 
 class WorkerChannel:
-    """Connects this process, one of several, with its supervisor."""
-
     def __init__(self, channel: socket.socket, *, listen_when_ready: bool) -> None:
         self._channel = channel
         self._listen_when_ready = listen_when_ready
@@ -87,7 +82,6 @@ class WorkerChannel:
         self._send({"listening": True})
 
     async def ends(self, cut_off: int) -> None:
-        """Report the last counts for the log, as far as the supervisor reads."""
         self._send({"answered": self._metrics.answered, "cut_off": cut_off})
         await asyncio.sleep(SEND_SECONDS)
 
@@ -99,7 +93,6 @@ class WorkerChannel:
         return body
 
     async def _scrape(self, openmetrics: bool) -> bytes | None:
-        """Ask the supervisor for the metrics of all workers; return None if it does not answer."""
         if self._closed:
             return None
         self._numbers += 1
@@ -117,7 +110,6 @@ class WorkerChannel:
         self._writer.write(encode_message(message))
 
     async def _report(self) -> None:
-        """Send changes of the metrics and a heartbeat, every second and when asked, while the supervisor reads."""
         differences = Differences(self._metrics.table)
         with suppress(OSError):
             while not self._writer.is_closing():
@@ -169,7 +161,6 @@ def main(descriptor: int) -> None:
 
 
 def startup_message(config: Config, port: int, listen_when_ready: bool) -> bytes:
-    """Encode the configuration of a worker for `read_startup_message`."""
     server = config.server.model_dump(mode="json")
     server["api_keys"] = [key.get_secret_value() for key in config.server.api_keys]
     message = {
@@ -185,7 +176,6 @@ def startup_message(config: Config, port: int, listen_when_ready: bool) -> bytes
 
 
 def read_startup_message(channel: socket.socket) -> tuple[Config, int, bool]:
-    """Return the settings with their keys, the port, and True if the worker listens only once it is ready."""
     (length,) = LENGTH.unpack(channel.recv(LENGTH.size, socket.MSG_WAITALL))
     message = json.loads(channel.recv(length, socket.MSG_WAITALL))
     server = ServerSettings.model_validate(message["server"])

@@ -33,7 +33,6 @@ MESSAGE_BYTES = 1 << 18
 
 TICK_SECONDS = 0.05
 TICKS_A_SECOND = 20
-
 FAST_BYTES = 1 << 18
 """Bodies from which fewer bytes are expected within a second do not delay others."""
 
@@ -47,8 +46,6 @@ many clients on one busy machine is slow too, and must not be refused; stalled b
 because the first one in the queue may exceed the budget."""
 
 MAX_PER_TURN = 64
-"""Maximum short requests scored per turn of the event loop, which takes some milliseconds."""
-
 MAX_RETRY_SECONDS = 30
 
 
@@ -62,9 +59,7 @@ class Permit:
         self.nbytes = nbytes
         self.since = perf_counter()
         self.timer: asyncio.Timeout | None = None
-        """Limits the wait for the next message of the body."""
         self.too_slow = False
-        """True once the body is refused because it is slower than `MIN_RATE`."""
         self._holders = 1
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
@@ -89,10 +84,7 @@ class ByteBudget:
         self.in_use = 0
 
     def charge(self, nbytes: int, *, before: int = 0, patient: bool = False) -> None:
-        """Charge bytes of a body that has been charged `before`; raise Problem `over-capacity` if they do not fit.
-
-        A `patient` request may exceed the budget, and so may the only body in work.
-        """
+        """Charge more of a body charged `before`; raise `over-capacity` unless it fits, is `patient`, or is alone."""
         if not patient and self.in_use > before and self.in_use + nbytes > self.capacity:
             raise self.over_capacity()
         self.in_use += nbytes
@@ -105,7 +97,6 @@ class ByteBudget:
 
 
 def over_capacity(seconds: float) -> Problem:
-    """Return the problem `over-capacity`, with a `Retry-After` of at least `seconds`."""
     retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
     detail = "The bytes in work and in the queue have reached their limit."
     return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
@@ -117,7 +108,6 @@ class BatchPermit(Permit):
     __slots__ = ("complete", "credit", "last_tick", "place", "queued", "since_check", "this_tick", "to_come", "turn")
 
     def __init__(self, budget: BatchBudget, nbytes: int) -> None:
-        """Create the permit of a body that will have `nbytes` at most."""
         super().__init__(budget, 0)
         self.place = self.since + nbytes / RANK_RATE
         """The queue is in ascending order of this number."""
@@ -126,11 +116,8 @@ class BatchPermit(Permit):
         self.queued = 0
         """Bytes of the body while it waits for its first turn; 0 afterwards."""
         self.turn: asyncio.Future[None] | None = None
-        """Set while the body waits to be read on."""
         self.this_tick = self.last_tick = 0
-        """Bytes that arrived in this tick and in the one before."""
         self.since_check = 0
-        """Bytes that have arrived since `BatchBudget.check_rates`."""
         self.credit = PATIENCE
         """Seconds for which the body may send nothing."""
 
@@ -156,26 +143,19 @@ class BatchBudget(ByteBudget):
         max_waiting: int = 0,
         memory_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create a budget that admits no new body while `memory_full` returns True."""
         super().__init__(capacity)
         self.max_queued_bytes = max_queued_bytes
         self.queued_bytes = 0
-        """Bytes of bodies that wait for their first turn."""
         self.waiting = 0
-        """Number of bodies that wait for their first turn."""
         self._max_waiting = max_waiting
         self._memory_full = memory_full
         self._queue: list[BatchPermit] = []
-        """The bodies that wait, for their first turn or a later one, by place."""
         self._reading: dict[BatchPermit, None] = {}
-        """The bodies that are not complete."""
         self._to_come = 0
         """Sum of the bytes to come of all bodies that are not complete."""
         self._fast: dict[BatchPermit, None] = {}
-        """The bodies from which at least `FAST_BYTES` are expected."""
         self._leader: BatchPermit | None = None
         self._complete = 0
-        """Number of bodies that are complete and hold bytes."""
         self._ticking = False
         self._held_seconds = 0.1
         """Moving average of the seconds for which bytes are held."""
@@ -220,7 +200,6 @@ class BatchBudget(ByteBudget):
             await self._wait(permit, exchange)
 
     def _fits(self, permit: BatchPermit, granted: int = 0) -> bool:
-        """Return whether a body may be read on, after turns for `granted` bytes."""
         to_come = self._to_come + (0 if permit in self._reading else permit.to_come)
         if self.in_use + to_come <= self.capacity:  # the usual case: everything fits
             return True
@@ -321,7 +300,6 @@ class BatchBudget(ByteBudget):
             asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
-        """Measure the rates of bodies, so that bodies that have stopped delay nobody."""
         self._ticking = False
         for permit in list(self._fast):
             if permit.turn is None:  # else the budget delays it
@@ -346,7 +324,6 @@ class BatchBudget(ByteBudget):
             permit.since_check = 0
 
     def over_capacity(self) -> Problem:
-        """Return the problem `over-capacity`; its `Retry-After` estimates when the queue will be empty."""
         return over_capacity(self._held_seconds * (1 + self.queued_bytes / self.capacity))
 
 
@@ -361,7 +338,6 @@ class LoopBudget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self, times: StageTimes) -> None:
-        """Take a place in this turn, or wait for one in a later turn, first in, first out."""
         if self._taken < MAX_PER_TURN and not self._waiting:
             if not self._taken:
                 asyncio.get_running_loop().call_soon(self._next)
@@ -398,7 +374,6 @@ class Admission:
         self.singles = ByteBudget(settings.max_work_bytes)
         self.loop_budget = LoopBudget()
         self.unread = 0
-        """Bytes of replies that their clients have not read yet."""
 
     @property
     def in_use(self) -> int:
@@ -413,7 +388,6 @@ class Admission:
         return self.batches.over_capacity()
 
     async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None:
-        """Count a reply of `nbytes` as unread until it is `drained`."""
         self.unread += nbytes
         try:
             await drained
@@ -456,6 +430,5 @@ class Admission:
             self.batches.complete(permit)
 
     def check(self) -> None:
-        """Refuse bodies that are too slow, and read on bodies that fit; called every second."""
         self.batches.check_rates()
         self.batches.serve_queue()

@@ -40,10 +40,7 @@ class Keys:
         self._due = Event()
 
     def follow(self, force: bool = False) -> None:
-        """Read the file again in a thread, if it has changed or with `force`.
-
-        Return at once: a file system that hangs blocks only that thread, and the keys stay unchanged.
-        """
+        """Read the file again if it has changed, or with `force`, in a thread: a file system may hang."""
         if self._path is None:
             return
         if force:
@@ -73,7 +70,6 @@ class Keys:
             log.info("keys reloaded from %s: now %d", self._path, len(self._digests))
 
     def check(self, exchange: Exchange) -> None:
-        """Raise Problem `unauthorized` unless the request has one of the keys."""
         if self._digests and not self._accepts(presented_key(exchange.header(b"authorization"))):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
@@ -99,7 +95,6 @@ def file_signature(path: str) -> tuple[int, int, int]:
 
 
 def presented_key(authorization: bytes) -> bytes:
-    """Return the key in the value of an Authorization header; empty if missing."""
     scheme, _, credentials = authorization.strip().partition(b" ")
     credentials = credentials.strip()
     if scheme.lower() == b"bearer":

@@ -21,23 +21,18 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; 0 afterwards."""
         return max(0.0, self._moment - perf_counter())
 
     def earlier(self, seconds: float) -> Deadline:
         return Deadline(self._moment - seconds)
 
     def check(self) -> None:
-        """Raise Problem `deadline` if it has passed."""
         if perf_counter() >= self._moment:
             raise deadline_exceeded()
 
 
 def deadline_of(started: float, timeout: bytes | None, max_seconds: float) -> Deadline:
-    """Return the deadline `max_seconds` after `started`, or earlier if the header `X-Request-Timeout` says so.
-
-    Raise Problem `invalid-request` unless the header is a finite number above 0; an empty header is not a number.
-    """
+    """Return the deadline, earlier if the header `X-Request-Timeout` says so; raise Problem if that is invalid."""
     if timeout is None:
         return Deadline(started + max_seconds)
     try:

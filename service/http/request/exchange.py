@@ -25,20 +25,15 @@ from .trace_context import continue_trace, format_traceparent
 __all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
 EXCHANGE = "assay.exchange"
-"""Key of the exchange in the scope of a request."""
-
 CONNECTION = "assay.connection"
 """Key of the connection in the scope of a request, if `process/connection.py` serves it."""
 
 JSON = b"application/json"
-
 OK = 200
-
 LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
 
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
-
 _process = secrets.token_hex(8)
 _numbers = count(1)
 
@@ -48,8 +43,6 @@ class ClientGone(Exception):
 
 
 class HeldBytes(Protocol):
-    """Bytes of a budget that a request holds (see `admission.py`)."""
-
     nbytes: int
     timer: Timeout | None
     too_slow: bool
@@ -60,8 +53,6 @@ class HeldBytes(Protocol):
 
 
 class ReplyBytes(Protocol):
-    """Accounting of replies that clients have not read yet (see `admission.py`)."""
-
     @property
     def replies_full(self) -> bool: ...
     def over_capacity(self) -> Problem: ...
@@ -69,29 +60,19 @@ class ReplyBytes(Protocol):
 
 
 class Exchange(Request):
-    """A request with its id, times and reply.
-
-    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint.
-    """
+    """A request with its id, times and reply; a Starlette request only so that FastAPI recognizes the parameter."""
 
     permit: HeldBytes | None = None
     """The request's share of the byte budget; the middleware releases it."""
-
     max_queue_seconds: float | None = None
     """Seconds that requests to this route may queue; None for routes that refuse at once."""
-
     short = True
     """True for a short body, which batches must not delay."""
-
     span: SpanContext | None = None
     """The service's span, if the client's request is part of a trace or the service exports traces."""
-
     run = ""
-    """Name of the training run, on routes that score; empty if the request has none."""
-
     deadline: Deadline
     """Set by the intake of routes that take a body."""
-
     request_body: Body
     """Set by routes that take a body (see `routing.py`)."""
 
@@ -108,10 +89,8 @@ class Exchange(Request):
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
-        """Status of the reply once it has begun; 0 before."""
 
     def header(self, name: bytes) -> bytes:
-        """Return the value of a header by its lower-case name; empty if missing."""
         return self.raw_headers.get(name, b"")
 
     async def reply(

@@ -32,7 +32,6 @@ that expand more: a thread decompresses one body at a time."""
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
-    """Raise Problem `invalid-request` if a JSON request has a query."""
     query = exchange.scope["query_string"]
     if query and media_type == JSON and query.strip(b"&"):
         issue = Issue("query", "unknown_field", "settings of a JSON request belong in its body")
@@ -41,8 +40,6 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
 
 @dataclass
 class Intake:
-    """Reads the bodies of one route."""
-
     settings: ServerSettings
     readiness: Readiness
     admission: Admission
@@ -115,9 +112,13 @@ class Intake:
                 started = perf_counter()
                 message = await receive(exchange, left)
                 left -= perf_counter() - started
-            part = self._part(message, len(body))
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part: bytes = message.get("body", b"")
             more = message.get("more_body", False)
             total = len(body) + len(part)
+            if total > self.max_bytes:
+                raise too_large(self.max_bytes)
             if more or body or total >= admission.short:  # not one message that is scored at once
                 await admission.charge(exchange, len(part), total, declared or self.max_bytes, more, weight)
             if not more:
@@ -129,14 +130,6 @@ class Intake:
             return part
         body += part
         return body
-
-    def _part(self, message: Message, before: int) -> bytes:
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part: bytes = message.get("body", b"")
-        if before + len(part) > self.max_bytes:
-            raise too_large(self.max_bytes)
-        return part
 
 
 async def receive(exchange: Exchange, seconds: float) -> Message:
@@ -157,5 +150,4 @@ async def receive(exchange: Exchange, seconds: float) -> Message:
 
 
 def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
-    """Return the problem of a slow body; the connection is closed after this reply."""
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])

@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 MESSAGE_BYTES = 16
-
 NEW, JOB, TAKEN, DONE, ENDED = b"n", b"j", b"t", b"d", b"e"
 """The first byte of a message: a new process, a job, its body was taken, it is done, its process has ended."""
 
@@ -77,7 +76,6 @@ class JobCall(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     job: str
-    """Name in the table of jobs."""
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
     limits: Limits = Limits(0, 0, 0, 0)
@@ -99,7 +97,6 @@ class Outcome(BaseModel):
     refusal: Refusal | None = None
     out_of_memory: bool = False
     traceback: str = ""
-    """Files, lines and types of an unexpected error."""
 
     @property
     def times(self) -> StageTimes:
@@ -160,7 +157,6 @@ def report_end(process: int, pid: int, channel: socket.socket) -> None:
 
 
 def run_process(channel: socket.socket, jobs: Jobs) -> NoReturn:
-    """Perform jobs until the service closes the channel; never return to the fork server's code."""
     code = 1
     try:
         channel = isolate(channel)
@@ -191,7 +187,6 @@ def isolate(channel: socket.socket) -> socket.socket:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process once the fork server has ended."""
     from ctypes import CDLL
 
     CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -57,7 +57,6 @@ class OriginCheck:
             raise Problem("unsupported-media-type", "A browser must send a Content-Type.")
 
     def _is_ours(self, host: bytes) -> bool:
-        """Return True if a value of `Host` cannot be the name of another site."""
         name = host_name(host.decode("latin-1").lower())
         return name in self._own_hosts or name.endswith(".localhost") or name == "localhost" or is_address(name)
 

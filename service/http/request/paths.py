@@ -58,5 +58,4 @@ class Paths:
         return general() if result is None else result
 
     async def answer_in_thread(self, exchange: Exchange, general: Callable[[], T]) -> T:
-        """Answer a request in a worker thread, whatever its length."""
         return await self._workers.run(general, exchange)

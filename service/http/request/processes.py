@@ -37,7 +37,6 @@ __all__ = ["JOB_SERVER", "ForkServer", "Processes", "Reply", "joined", "memory_o
 log = logging.getLogger("assay")
 
 T = TypeVar("T")
-
 BASE_BYTES = 384 << 20
 """Maximum private memory of a process without a body; about 100 MiB of it are code and tables."""
 
@@ -45,10 +44,7 @@ BYTES_PER_BODY_BYTE = 6
 """Additional memory for each admitted byte of the body, as documented for `max_work_bytes`."""
 
 MAX_KEPT_BYTES = 256 << 20
-"""Maximum memory of a process that is kept for the next job."""
-
 POLL_SECONDS = 0.05
-
 START_SECONDS = 60.0
 """Maximum time until a new process reports: the fork server may still be loading."""
 
@@ -64,8 +60,6 @@ MAX_RESERVE_SECONDS = 1.0
 the end of that wait and the deadline."""
 
 JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
-"""The module of the fork server, with everything that a job needs."""
-
 INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
 INHERITED_PREFIXES = ("LC_", "MALLOC_", "NUMBA_")
 """Variables that the fork server gets from the service's environment."""
@@ -90,7 +84,6 @@ class ForkServer:
     """The fork server of this process, which the first job starts: a separate interpreter with the modules of jobs."""
 
     def __init__(self, module: str = JOB_SERVER) -> None:
-        """Run `main` of this module in the fork server, with the number of a descriptor."""
         self._module = module
         self._lock = Lock()
         self._control: socket.socket | None = None
@@ -154,8 +147,6 @@ class ForkServer:
 
 
 class JobProcess:
-    """A process for jobs, at the service's end."""
-
     def __init__(self, channel: socket.socket) -> None:
         """Wait for the process; raise NotTaken if there will be none."""
         self.channel = channel
@@ -173,7 +164,6 @@ class JobProcess:
         self._poller.register(channel, select.POLLIN)
         self._poller.register(self._process, select.POLLIN)
         self.exit_code: int | None = None
-        """None if the process has not ended, or its exit code is unknown."""
 
     def begin(self, request: BinaryIO, reply: BinaryIO) -> None:
         """Give it a job; raise NotTaken if it has ended."""
@@ -211,10 +201,7 @@ class JobProcess:
 
 
 class Processes:
-    """One process for long bodies and one for short ones, with the queue and interface of `WorkerThreads`.
-
-    They are started on demand. A job is a call, which names a function in the table of the fork server, with a body.
-    """
+    """A process for long bodies and one for short ones, started on demand, with the queue of `WorkerThreads`."""
 
     def __init__(self, max_queued: int, server: ForkServer) -> None:
         self._threads = WorkerThreads(1, max_queued)  # each thread waits for one process
@@ -332,10 +319,7 @@ class Processes:
     def _run_once(
         self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
     ) -> Problem | None:
-        """Run the job in a process, which is dead before this returns or waits for the next job; return its error.
-
-        Raise NotTaken, OSError, and ClientGone if the job was abandoned.
-        """
+        """Run the job in a process; return its error; raise NotTaken, OSError, and ClientGone if it was abandoned."""
         process = self._acquire()
         keep = False
         try:
@@ -368,7 +352,6 @@ class Processes:
         return self._server.fork()
 
     def close(self) -> None:
-        """Kill running jobs, drop queued ones, and stop the processes."""
         self._closing.set()
         self._threads.close()
         with suppress(IndexError):
@@ -406,14 +389,12 @@ def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[R
 
 
 def joined(reply: Reply) -> bytes:
-    """Return the frames of a job's result as one; raise its error."""
     if reply.error is not None:
         raise reply.error
     return reply.frames[0] if len(reply.frames) == 1 else b"".join(reply.frames)
 
 
 def memory_of(pid: int) -> int:
-    """Return the private memory of a process in bytes; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared, *_ = map(int, file.read().split())

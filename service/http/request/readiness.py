@@ -26,7 +26,6 @@ class Readiness:
         self.obstacle: str | None = "The kernels are being compiled."
         """A sentence that says why the process cannot score; None once it is ready."""
         self.starting = True
-        """True until the preparation has ended, successfully or not."""
         self.draining = False
 
     def start(self, prepare: Callable[[], None]) -> threading.Thread:
@@ -46,7 +45,6 @@ class Readiness:
         self.starting = False
 
     async def wait_until_started(self, seconds: float) -> None:
-        """Wait until the preparation has ended, for at most `seconds`."""
         end = perf_counter() + seconds
         while self.starting and perf_counter() < end:
             await asyncio.sleep(POLL_SECONDS)

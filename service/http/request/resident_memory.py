@@ -20,16 +20,11 @@ BYTES_PER_WORK_BYTE = 5
 
 FRESH_SECONDS = 0.1
 
-STATM = "/proc/self/statm"
-
 
 class ResidentGuard:
-    """Reports when the process is close to its memory ceiling; never without /proc."""
-
     def __init__(self, max_work_bytes: int) -> None:
         self._allowance = HEADROOM_BYTES + BYTES_PER_WORK_BYTE * max_work_bytes
         self.limit = 0
-        """Resident bytes above which new batches are refused; 0 until the service is ready."""
         self._resident = 0
         self._measured = -FRESH_SECONDS
 
@@ -46,7 +41,9 @@ class ResidentGuard:
             self._measured = now
             self._resident = resident_bytes()
             if self._resident > self.limit:
-                return_free_memory()
+                malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+                if malloc_trim is not None:
+                    malloc_trim(0)
                 self._resident = resident_bytes()
         return self._resident > self.limit > 0
 
@@ -54,13 +51,7 @@ class ResidentGuard:
 def resident_bytes() -> int:
     """Return the resident size of this process in bytes; 0 if unknown."""
     try:
-        with open(STATM, "rb") as file:
+        with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def return_free_memory() -> None:
-    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if malloc_trim is not None:
-        malloc_trim(0)

@@ -14,20 +14,13 @@ __all__ = ["OTHER", "UNNAMED", "RunNames", "read_run", "run_issues"]
 log = logging.getLogger("assay")
 
 UNNAMED = "unnamed"
-"""Label of requests without a name."""
-
 OTHER = "other"
-"""Label of the runs beyond `max_runs`."""
-
 MAX_LENGTH = 100
-
 VALID = re.compile(f"[ -~]{{1,{MAX_LENGTH}}}")
-
 DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
 
 
 def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
-    """Return the issue of a name at `path`, if the name is invalid."""
     return [] if VALID.fullmatch(name) else [Issue(path, reason, DETAIL)]
 
 
@@ -68,7 +61,6 @@ class RunNames:
         self._warned = False
 
     def label(self, name: str) -> str:
-        """Return the label of a run by its name; `unnamed` if the name is empty."""
         return self._labels.get(name) or self._admit(name)
 
     def _admit(self, name: str) -> str:

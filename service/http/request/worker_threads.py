@@ -17,7 +17,6 @@ from .exchange import ClientGone, Exchange, HeldBytes
 __all__ = ["WorkerThreads"]
 
 T = TypeVar("T")
-
 POLL_SECONDS = 0.01
 
 

@@ -118,10 +118,7 @@ def batch_of(message: Any) -> tuple[Table | None, Table | None]:
 
 
 def inflated_bytes(message: Any, batch: Table) -> int:
-    """Return the decompressed size of the batch's buffers in bytes, as the first eight bytes of each declare.
-
-    Arrow allocates that size before it decompresses, and refuses a buffer of any other size.
-    """
+    """Return the decompressed bytes that the batch's buffers declare, which Arrow allocates and then requires."""
     body = message.body
     if body is None or (batch.position(3) is None and OLD_COMPRESSION not in batch.data):
         return 0

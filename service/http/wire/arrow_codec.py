@@ -37,9 +37,7 @@ __all__ = [
 
 REQUIRED = ("response", "reference")
 OPTIONAL = ("task", "group")
-
 REASON_NAMES = pa.array(REASONS)
-"""Indexed by reason code."""
 
 
 class NotArrowError(ValueError):
@@ -180,7 +178,6 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
 
 
 def _schema_issues(schema: pa.Schema) -> list[Issue]:
-    """Return the issues of the columns' names and types."""
     issues = []
     for name in (*REQUIRED, *OPTIONAL):
         found = schema.get_all_field_indices(name)
@@ -223,10 +220,7 @@ def text_column_of(array: Any) -> TextColumn:
 
 
 def write_stream(scores: Scores, components: bool, advantages: bool, identity: Mapping[str, str]) -> bytes:
-    """Encode `reward`, `reason` and, if requested, one column per component and `advantage`.
-
-    `identity` becomes the schema's metadata. Raise ArithmeticError if a number is not finite.
-    """
+    """Encode the columns, with `identity` as the schema's metadata; raise ArithmeticError if a number is not finite."""
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
         "reason": REASON_NAMES.take(pa.array(scores.reason_codes)) if scores.is_score else pa.array(scores.reasons),

@@ -28,7 +28,6 @@ class Query(NamedTuple):
     include: list[str]
     config: dict[str, Any]
     task: str | None
-    """None if the query has none."""
 
 
 def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest:
@@ -73,7 +72,6 @@ def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
 
 
 def arrow_module() -> Any:
-    """Return the module `arrow_codec`; raise Problem if pyarrow is not installed."""
     try:
         from . import arrow_codec as arrow
     except ImportError:

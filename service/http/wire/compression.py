@@ -13,7 +13,6 @@ __all__ = ["ARROW", "ENCODINGS", "JSON", "Body", "check_encoding", "decompress",
 
 JSON = b"application/json"
 ARROW = b"application/vnd.apache.arrow.stream"
-
 SLICE = 1024
 """Compressed bytes per step, which may expand to 1 MiB (gzip) or 32 MiB (zstd) beyond a limit."""
 
@@ -29,10 +28,8 @@ MAX_RATIO = 200
 MIN_RATIO_BYTES = 1 << 20
 """Decompressed bytes up to which the ratio does not matter."""
 
-
 ENCODING_NAMES = {b"identity": b"", b"x-gzip": b"gzip"}
 DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {b"gzip": lambda: zlib.decompressobj(wbits=31)}
-"""A function for each supported encoding that begins a stream."""
 ERRORS: tuple[type[Exception], ...] = (zlib.error,)
 
 try:
@@ -42,7 +39,6 @@ except ImportError:  # an optional extra: without it, zstd is not supported
 else:
     ERRORS = (zlib.error, zstandard.ZstdError)
     DECOMPRESSORS[b"zstd"] = lambda: zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
-
 
 ENCODINGS = tuple(name.decode() for name in (*ENCODING_NAMES, *DECOMPRESSORS))
 

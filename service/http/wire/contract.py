@@ -36,7 +36,6 @@ EXAMPLE_REQUEST: dict[str, JsonValue] = {
     "include": ["components", "advantages"],
 }
 
-
 EXAMPLE_MIXED_REQUEST: dict[str, JsonValue] = {
     "task": ["score", "bioprobench.pqa"],
     "references": [EXAMPLE_REFERENCE, {"answer": "2 h"}],

@@ -55,18 +55,13 @@ class Envelope:
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
-    """Columns whose field is not an array."""
     values: dict[str, Any] = field(default_factory=dict)
     """Values of the other known fields, as Python objects."""
     unknown: list[str] = field(default_factory=list)
-    """Names of unknown fields, the first `MAX_UNKNOWN` of them."""
 
 
 def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_reference_bytes: int) -> Envelope:
-    """Parse a JSON body of up to `max_rows` responses and as many references, without holding the GIL.
-
-    Raise NotJsonError if it is not JSON in UTF-8 (RFC 8259), and TooManyError naming the field.
-    """
+    """Parse a JSON body (RFC 8259) without holding the GIL; raise NotJsonError, and TooManyError naming the field."""
     data = frozen(np.frombuffer(body, np.uint8), np.uint8)
     capacity = min(max_rows, data.shape[0] // 3 + 1)
     fields = np.empty((len(FIELDS), 3), np.int64)

@@ -72,7 +72,6 @@ class FastPath:
         return True
 
     def score(self) -> Scores:
-        """Score the request that was read."""
         request, rows = self._request, self.rows
         self._score(
             request.rewards,

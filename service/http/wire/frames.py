@@ -17,10 +17,8 @@ __all__ = ["Buffer", "pack", "read_frames", "unpack", "write_frame"]
 
 HEAD = struct.Struct("<cQ")
 LENGTH = struct.Struct("<Q")
-
 TYPES = {"u1": np.uint8, "i8": np.int64, "f8": np.float64}
 NAMES = {np.dtype(kind): name for name, kind in TYPES.items()}
-
 Buffer = bytes | bytearray | memoryview
 
 

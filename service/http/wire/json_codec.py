@@ -69,7 +69,6 @@ def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
 
 
 def not_json(body: bytes | bytearray) -> Problem:
-    """Return the problem of a body that is not JSON."""
     return Problem("not-json", "The body is not JSON in UTF-8.", [Issue("body", "not_json", first_error(body))])
 
 
@@ -103,10 +102,7 @@ def check_containers(text: bytes | bytearray) -> None:
 
 
 def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
-    """Return a request as a batch.
-
-    Raise Problem `too-large` if `configs` multiplies the responses beyond their limit.
-    """
+    """Return a request as a batch; raise Problem `too-large` if it is too much for its `configs`."""
     values, issues = envelope.values, envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
     batch = Batch(
@@ -148,7 +144,6 @@ def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[
 
 
 def check_results(responses: int, configs: int, max_responses: int) -> None:
-    """Raise Problem `too-large` if there are too many responses for as many `configs`."""
     if responses * configs > max_responses:
         issue = Issue("configs", "too_many", f"{responses} responses by {configs} configurations")
         detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
@@ -156,7 +151,6 @@ def check_results(responses: int, configs: int, max_responses: int) -> None:
 
 
 def check_readings(batch: Batch, max_bytes: int) -> None:
-    """Raise Problem `too-large` if the texts are too long to be read as often as the configurations require."""
     readings = len(by_reading([scorer.settings for scorer in batch.configurations.values()]))
     columns = batch.references, batch.responses
     nbytes = sum(int(column.lengths.sum()) for column in columns if isinstance(column, TextColumn))
@@ -174,10 +168,7 @@ def encode_reply(batch: Batch, scores: Scores, include: Collection[str]) -> byte
 
 
 class Answer(NamedTuple):
-    """The bytes of a reply, and the scores that the metrics count.
-
-    The scores of one response that took the fast path are valid until the next request.
-    """
+    """The bytes of a reply, and the scores to count; after the fast path, these are valid until the next request."""
 
     body: bytes
     scores: Scores
@@ -204,7 +195,6 @@ def encode(
 
 
 def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[str, Any]:
-    """Return the columns of a reply in types that orjson encodes."""
     as_lists = len(scores) <= MAX_LIST_ROWS
     names = REASONS if scores.is_score else None
     reasons = scores.reasons.tolist() if names is None else [names[code] for code in scores.reason_codes.tolist()]

@@ -73,7 +73,6 @@ class UnlistedError(ScoringError):
 
 
 def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
-    """Return the error of a request with these issues, and the number of those that are not listed."""
     return invalid_request(issues, len(issues) + unlisted)
 
 
@@ -83,10 +82,7 @@ def begin(
     times: StageTimes,
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
 ) -> Rest | Answer:
-    """Score the rows that kernels score; return the rest of the request, or its answer if there are no other rows.
-
-    encode: returns the bytes of the reply. refuse: returns the error of an invalid batch.
-    """
+    """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
     parts = split(batch)
     here = [part for part in parts if reward_of(part.task).in_kernels]
     left = [part for part in parts if not reward_of(part.task).in_kernels]
@@ -115,7 +111,6 @@ def begin(
 
 
 def is_quick(parts: Iterable[Batch]) -> bool:
-    """Return whether the rewards of parts may be computed on the event loop."""
     columns = [texts for part in parts for texts in (part.responses, part.references)]
     nbytes = sum(int(texts.offsets[-1] - texts.offsets[0]) for texts in columns if isinstance(texts, TextColumn))
     return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
@@ -136,7 +131,6 @@ def pack_parts(parts: Iterable[Batch]) -> list[Buffer]:
 
 
 def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
-    """Return the parts that `pack_parts` has packed."""
     head, columns = unpack(body)
     parts = []
     for number, task in enumerate(head["parts"]):
@@ -162,7 +156,6 @@ class Piece(NamedTuple):
     """What was computed for some rows of a part: their rewards, or an error with its issues."""
 
     part: int
-    """The number of the part."""
     rows: np.ndarray
     """int64, numbers of rows of the part."""
     result: Columns | UnlistedError
@@ -218,7 +211,6 @@ def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
 
 
 def is_unscored(part: Batch, outcome: Outcome) -> bool:
-    """Return whether rows of a part are `out_of_time`."""
     number = reward_of(part.task).out_of_time
     return isinstance(outcome, Columns) and bool((outcome.reason_codes == number).any())
 

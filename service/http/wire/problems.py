@@ -20,8 +20,6 @@ MAX_PATH = 128
 """Maximum characters of a path, which may contain a name of any length from the request."""
 
 MEDIA_TYPE = b"application/problem+json"
-
-
 TRANSIENT = (429, 503)
 RETRY_SOON = ((b"retry-after", b"1"),)
 
@@ -62,10 +60,7 @@ KINDS = {
 
 
 class Problem(Exception):
-    """An error reply; `detail` and `issues` never quote the request's texts.
-
-    headers: by default `Retry-After: 1` for kinds that pass by themselves.
-    """
+    """An error reply that quotes no text, by default with `Retry-After: 1` for kinds that pass by themselves."""
 
     def __init__(
         self,
@@ -88,7 +83,6 @@ class Problem(Exception):
 
     @property
     def listed(self) -> list[Issue]:
-        """The issues that the document lists."""
         return [issue._replace(path=truncate(issue.path)) for issue in self.issues[:MAX_ERRORS]]
 
     @property
@@ -96,10 +90,7 @@ class Problem(Exception):
         return KINDS[self.kind].status
 
     def document(self, request_id: str) -> bytes:
-        """Return the document as bytes; `errors` lists the first `MAX_ERRORS` issues.
-
-        Its `instance` must be a URI reference, but a request's id may have any visible character.
-        """
+        """Return the document as bytes, with the id as a URI reference and the first `MAX_ERRORS` issues."""
         return orjson.dumps(
             {
                 "type": f"/docs#problem-{self.kind}",
@@ -126,7 +117,6 @@ class Refusal(BaseModel):
 
     @classmethod
     def of(cls, problem: Problem) -> Refusal:
-        """Return the refusal of a problem, with the issues that its document lists."""
         return cls(
             kind=problem.kind,
             detail=problem.detail,

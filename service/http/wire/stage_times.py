@@ -32,13 +32,11 @@ class StageTimes:
         self.encode = perf_counter() - self._since
 
     def add(self, other: StageTimes) -> None:
-        """Add the stages that another process has measured."""
         self.decode += other.decode
         self.score += other.score
         self.encode += other.encode
 
     def ran(self) -> list[str]:
-        """Return the names of the stages that ran."""
         return [stage for stage in STAGES if getattr(self, stage)]
 
     def header(self) -> list[tuple[bytes, bytes]]:

@@ -12,14 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from .envelope import MAX_UNKNOWN, Envelope
 
-__all__ = [
-    "INCLUDES",
-    "element_issues",
-    "envelope_issues",
-    "field_issues",
-    "issues_of",
-    "parse_query",
-]
+__all__ = ["INCLUDES", "element_issues", "envelope_issues", "field_issues", "issues_of", "parse_query"]
 
 COLUMNS = ("references", "responses")
 VALUES: dict[str, type[Any]] = {
@@ -32,7 +25,6 @@ VALUES: dict[str, type[Any]] = {
 }
 """Types of the other fields; a task may also be an array."""
 INCLUDES = ("components", "advantages")
-
 JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
 
 ROW_DETAILS = {
@@ -149,10 +141,7 @@ def entry_limit_issue(name: str) -> Issue:
 
 
 def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
-    """Return the names and values of a query, and its issues.
-
-    Empty parts between `&` are ignored.
-    """
+    """Return the names and values of a query, and its issues; empty parts between `&` are ignored."""
     query = b"&".join(filter(None, query.split(b"&")))
     try:
         pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")

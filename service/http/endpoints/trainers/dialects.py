@@ -66,7 +66,6 @@ OF_REASON = [
     (0.0, float(number), *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS)))
     for number, name in enumerate(REASONS)
 ]
-"""The REASON_NUMBERS of each of SCORE's reasons."""
 
 NO_FREQUENT_REASON = (0.0,) * len(FREQUENT_REASONS)
 
@@ -93,7 +92,6 @@ class RouteOptions(BaseModel):
 
     @property
     def names_tasks(self) -> bool:
-        """Whether replies have the numbers of all tasks."""
         return self.task is not None or self.task_field is not None
 
 
@@ -105,7 +103,6 @@ class Rollouts(NamedTuple):
     """What replaces `responses` in paths of errors, ending in `[]` for an array."""
     references: bytes
     prompts: bytes = ABSENT
-    """The prompts that the responses begin with."""
 
     def native(self) -> bytes | None:
         """Return the native form of a common request of one rollout; None for any other, which `read` reads."""
@@ -113,10 +110,7 @@ class Rollouts(NamedTuple):
         return None if responses is None else b'{"references":%b,"responses":%b}' % (self.references, responses)
 
     def read(self, reference_path: str, limits: Limits, issues: list[Issue]) -> Envelope:
-        """Return the columns of any request, and append every issue but those of references to `issues`.
-
-        Raise Problem `too-large`.
-        """
+        """Return the columns, and append every issue but those of references to `issues`; raise Problem `too-large`."""
         paths = {"responses": self.response_path, "references": reference_path}
         columns = open_arrays({"responses": self.responses, "references": self.references}, paths, limits)
         issues += column_issues(columns, "responses", self.response_path)
@@ -149,7 +143,6 @@ def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: Limits)
 
 
 def column_issues(columns: Envelope, name: str, path: str) -> list[Issue]:
-    """Return the issues of a column and of its elements."""
     not_array = [Issue(name, "wrong_type", "must be an array")] if name in columns.not_arrays else []
     return rename_paths(not_array + element_issues(columns, name), name, path)
 
@@ -163,11 +156,8 @@ def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:
 
 
 class Dialect(ABC):
-    """The format of one trainer's requests and replies."""
-
     options: type[RouteOptions]
     fields: tuple[str, ...]
-    """The required members of a request."""
     missing_reference: str | None = None
     """What an error says about a missing reference, if it is not one of `fields`."""
 
@@ -184,10 +174,7 @@ class Dialect(ABC):
         """Return the bytes of the reply; raise ArithmeticError for a number that is not finite."""
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: Any) -> bytes | None:
-        """Return the reply that excludes a rollout from training because of these issues of its reference.
-
-        None if the query does not ask for such replies or the trainer has none: then the issues are an error.
-        """
+        """Return the reply that excludes a rollout with these issues from training; None if there is none."""
         return None
 
 
@@ -203,10 +190,7 @@ class OpenRlhfOptions(RouteOptions):
 
 
 class OpenRlhf(Dialect):
-    """POST /compat/openrlhf: OpenRLHF's `--reward.remote_url` (older: `--remote_rm_url`).
-
-    Arrays of queries (prompt and response in one text), prompts and labels; OpenRLHF sends one of each.
-    """
+    """POST /compat/openrlhf: OpenRLHF's `--reward.remote_url` (older: `--remote_rm_url`); arrays of rollouts."""
 
     options = OpenRlhfOptions
     fields = ("query", "prompts", "labels")
@@ -231,10 +215,7 @@ class SlimeOptions(RouteOptions):
 
 
 class Slime(Dialect):
-    """POST /compat/slime: slime's `--rm-type remote_rm --rm-url …`.
-
-    One rollout; its prompt (text or chat messages) is ignored.
-    """
+    """POST /compat/slime: slime's `--rm-type remote_rm --rm-url …`; one rollout, whose prompt is ignored."""
 
     options = SlimeOptions
     fields = ("response", "label")
@@ -266,13 +247,11 @@ def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:
 
 
 def numbers_of_one(scores: Scores, every_task: bool) -> dict[str, float]:
-    """Return `reward` and the numbers of a batch of one: TASK_NUMBERS for `every_task`, else NUMBERS."""
     numbers = numbers_of(scores, every_task)
     return {"reward": scores.rewards.item(), **{name: value for name, (value,) in numbers.items()}}
 
 
 def finite_json(reply: Any) -> bytes:
-    """Encode numbers as JSON; raise ArithmeticError if one is not finite."""
     body = orjson.dumps(reply)
     if b"null" in body:  # orjson encodes NaN and infinities as null
         raise ArithmeticError("a result is not a finite number")
@@ -283,7 +262,6 @@ ANCHOR = 64
 """Characters of a query to search for in its prompt; if they do not decide, the kernel does."""
 
 REPLACEMENT = "\ufffd"
-
 MAX_RESPELLED = 1 << 16
 """Maximum bytes of a prompt that is also tried in NFC."""
 

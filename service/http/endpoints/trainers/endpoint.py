@@ -28,10 +28,7 @@ from .rows import ABSENT, JsonObject, follow, read_tasks
 __all__ = ["TrainerEndpoint"]
 
 MAX_CACHED = 64
-"""Queries that one route caches; a trainer uses one or a few."""
-
 MAX_CACHED_BYTES = 2048
-"""Maximum bytes of a cached query."""
 
 
 class Masked(Exception):
@@ -39,12 +36,9 @@ class Masked(Exception):
 
 
 class TrainerEndpoint:
-    """One dialect at one path."""
-
     def __init__(
         self, dialect: Dialect, paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog
     ) -> None:
-        """Compute the rewards of other tasks in `processes`."""
         self._dialect = dialect
         self._paths = paths
         self._processes = processes
@@ -53,14 +47,10 @@ class TrainerEndpoint:
         self._cached = lru_cache(MAX_CACHED)(self._parse)
 
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
-        """Raise Problem unless the query names settings and options of this route."""
         self._parsed(exchange)
 
     def _parsed(self, exchange: Exchange) -> Query:
-        """Parse the query, or return it from the cache; raise Problem `invalid-request` with every error.
-
-        For the event loop's thread, once the service is ready.
-        """
+        """Parse the query on the event loop, or return it from the cache; raise Problem with every error."""
         query = exchange.scope["query_string"]
         return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
 
@@ -86,7 +76,6 @@ class TrainerEndpoint:
         count()
 
     def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | Rest:
-        """Answer a request, on the fast path if possible; raise Problem, and Masked."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
         field, *members = dialect.label(options)
@@ -137,12 +126,7 @@ class TrainerEndpoint:
         return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
-        self,
-        issues: list[Issue],
-        request: JsonObject,
-        query: Query,
-        batch_issues: Sequence[Issue],
-        unlisted: int = 0,
+        self, issues: list[Issue], request: JsonObject, query: Query, batch_issues: Sequence[Issue], unlisted: int = 0
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 

@@ -41,12 +41,10 @@ __all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
-
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
 
 MASK = ("mask_sample", "failure_kind", "failure_reason", "instance_config")
-"""Members of a masked rollout's reply."""
 
 RESERVED = frozenset({"reward", *MASK})
 RESERVED_PREFIXES = ("score_", "_")
@@ -116,7 +114,6 @@ class NemoGym(Dialect):
 
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
-    """Return the reply: the echoed fields, then the members of this JSON object."""
     fields = dict(islice(fields_of_row(request), MAX_FIELDS))
     others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
     echo = b'{"responses_create_params":%b,"response":%b' % (request[PARAMETERS], request[RESPONSE])
@@ -124,10 +121,7 @@ def echoed(request: JsonObject, reply: bytes) -> bytes:
 
 
 def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field that is echoed: texts, numbers and truth values, such as id and task.
-
-    A row with a number that no double can represent has none.
-    """
+    """Yield each echoed text, number and truth value; none if the row has a number that no double can represent."""
     body, parts, end = request.body, [], 0
     for start, stop in sorted((start, stop) for start, stop in request.spans.values() if stop):
         parts.append(body[end:start])
@@ -155,7 +149,6 @@ class OutputReader:
     """
 
     def __init__(self, issues: list[Issue]) -> None:
-        """Append every issue to `issues`."""
         self._issues = issues
         self._elements = 0
 
@@ -223,7 +216,6 @@ class Sessions:
 
 
 def named_session(body: Body, limits: Limits) -> bytes:
-    """Return the reply with the session's name if it is a string; raise Problem."""
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
     return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
@@ -231,10 +223,7 @@ def named_session(body: Body, limits: Limits) -> bytes:
 FIELD = "verify_responses"
 TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
-
 MAX_RECORDS = 1 << 20
-"""Maximum rollouts of one run."""
-
 MAX_RECORD_BYTES = 1 << 20
 """Maximum bytes of a record, of which only numbers and the token usage are read."""
 
@@ -242,7 +231,6 @@ MAX_NAMES = 1_024
 """Maximum distinct names of numbers in a run: each has five statistics per group."""
 
 RECORDS_PER_CHECK = 1_024
-
 TASK_NUMBER = IDENTIFIERS[0]
 NO_TASK = -1
 OF_EVERY_TASK = (*IDENTIFIERS, "score_readable")
@@ -252,8 +240,6 @@ STATISTICS = ("mean", "max", "min", "median", "std")
 
 
 def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint for the statistics of a run, which computes them in separate processes."""
-
     async def aggregate(exchange: Exchange) -> None:
         """Return the mean, maximum, minimum, median and standard deviation of every number.
 
@@ -276,7 +262,6 @@ class Run:
         """The rollouts that have a number, and its values, by its name."""
 
     def add(self, record: dict[str, Any]) -> None:
-        """Add a rollout; raise Problem `too-large` if all have too many names of numbers."""
         masked = record.pop(MASK[0], False)
         numbers = {TASK: 0, ROLLOUT: 0} | numbers_of(record)
         if masked:  # its reward is meaningless: only the coverage counts it
@@ -331,10 +316,7 @@ class Run:
             }
 
     def statistics_by_task(self) -> dict[str, float]:
-        """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty for one task.
-
-        Without the numbers that identify the task and its reasons.
-        """
+        """Return statistics by `TASK/mean/NAME`, without numbers that identify task and reason; empty for one task."""
         codes = np.array([task_of(record) for record in self.records], np.int64)
         present, groups = np.unique(codes, return_inverse=True)
         if len(present) < 2:
@@ -363,10 +345,7 @@ def group_statistics(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the top-level numbers of a record and the numbers of its token usage.
-
-    Without Gym's own names (_…), and without the numbers that are 0 because the row's task does not have them.
-    """
+    """Return the numbers of a record and its token usage, without Gym's (_…) and what its task does not have."""
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     fields = {**record, **(usage if isinstance(usage, dict) else {})}
@@ -379,7 +358,6 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def task_of(record: Mapping[str, Any]) -> int:
-    """Return the number of the task that scored a record; -1 for a record that is no reply of /verify."""
     number: Any = record.get(TASK_NUMBER)
     return int(number) if number in range(len(REWARD_TASKS)) else NO_TASK
 
@@ -396,7 +374,6 @@ def absent_numbers(task: int) -> frozenset[str]:
 
 
 def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Return the bytes of the reply with the statistics of a run; raise Problem."""
     times.start()
     run = read_run(decompress(body, call.encoding.encode(), call.limits.max_body_bytes), call.deadline.check)
     times.decoded()

@@ -26,23 +26,16 @@ OTHERS = REWARD_TASKS[1:]
 
 
 class Query(NamedTuple):
-    """What a query selects."""
-
     scorer: Scorer
     """With the settings of SCORE."""
     fast_path: FastPath
     """For the event loop's thread."""
     options: Any
-    """Options of the route."""
     task_options: dict[str, Any]
-    """Options of tasks by name, checked."""
 
 
 def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
-    """Return what a query selects; raise Problem `invalid-request` with every error.
-
-    scorer, fast_path: with the default settings.
-    """
+    """Return what a query selects, from the defaults `scorer` and `fast_path`; raise Problem with every error."""
     strings, issues = parse_query(query)
     fields = dialect.options.model_fields
     of_route = {name: strings.pop(name) for name in list(strings) if name in fields}
@@ -71,7 +64,6 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
 
 
 def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
-    """Return the issues of the parameters about tasks."""
     issues = []
     if "task" in of_route and of_route["task"] not in REWARD_TASKS:
         issues.append(Issue("query.task", "unknown_task", one_of(of_route["task"], REWARD_TASKS)))
@@ -82,10 +74,7 @@ def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
 
 
 def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[dict[str, Any], list[Issue]]:
-    """Return the options of tasks, checked, and every issue.
-
-    Names are `TASK.NAME`, or names of options if all rows have one `fixed` task.
-    """
+    """Return the options of tasks, named `TASK.NAME` or, with a `fixed` task, `NAME`, and every issue."""
     by_task: dict[str, dict[str, str]] = {fixed: {}} if fixed else {}
     for name, value in strings.items():
         task, _, option = ("", "", name) if fixed else name.rpartition(".")
@@ -101,10 +90,7 @@ def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[di
 
 
 def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
-    """Return the options of a task with the types of its model, and an issue for each without one.
-
-    Options that do not apply to a reward keep their text: `set_options` reports them.
-    """
+    """Return a task's options with the types of its model, as text if they do not apply, and the issues."""
     named = {name: value for name, value in strings.items() if name not in Options.model_fields}
     model, issues = read_strings(task_named(task).options, named)
     if model is None:
@@ -115,10 +101,7 @@ def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any]
 def read_strings(
     model: type[BaseModel], strings: Mapping[str, str], other_names: Iterable[str] = ()
 ) -> tuple[Any, list[Issue]]:
-    """Validate strings as fields of `model`; return the instance or None, and every issue.
-
-    other_names: further fields, which may have been meant by an unknown one.
-    """
+    """Return the instance of `model` or None, and every issue; unknown names may mean fields or `other_names`."""
     try:
         return model.model_validate_strings(dict(strings)), []
     except ValidationError as error:
@@ -126,12 +109,10 @@ def read_strings(
 
 
 def in_query(issues: Iterable[Issue]) -> list[Issue]:
-    """Return issues of settings with paths of the query."""
     return [issue._replace(path=issue.path.replace("config.", "query.", 1)) for issue in issues]
 
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
-    """Return the query parameters of a route for OpenAPI."""
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
     parameters = [
         {

@@ -35,10 +35,8 @@ __all__ = [
 ]
 
 Body = bytes | bytearray
-
 ABSENT = b""
 NULL, BRACE = b"null", b"{"
-
 MAX_ELEMENTS = 65_536
 """Default maximum of array elements that are read one by one: each costs a kernel call."""
 
@@ -65,10 +63,7 @@ def spans_of(body: Body, names: tuple[str, ...]) -> list[list[int]] | None:
 
 
 class JsonObject:
-    """A body that is one JSON object, of which some members are read.
-
-    Raises Problem `not-json`, and `invalid-request` if the JSON is not an object.
-    """
+    """Some members of a body that is one JSON object; raises Problem `not-json` and `invalid-request`."""
 
     def __init__(self, body: Body, names: tuple[str, ...]) -> None:
         spans = spans_of(body, names)
@@ -92,10 +87,7 @@ def members(value: Any, *names: str) -> Sequence[Any] | None:
 
 
 def elements(value: Any, path: str, before: int = 0, limit: int = MAX_ELEMENTS) -> Sequence[Any] | None:
-    """Return the elements of an array; None if the value is not an array.
-
-    Raise Problem `too-large` if there are more than `limit`, including the `before` elements of other arrays.
-    """
+    """Return the elements of an array, else None; raise Problem `too-large` if with `before` they exceed `limit`."""
     if type(value) is not bytes or not value:
         return value if type(value) is list else None
     spans = spans_in(value, (0, len(value)), path, limit, before)
@@ -123,24 +115,19 @@ def spans_in(
 
 
 def follow(value: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of members; `ABSENT` without one."""
     for name in path:
         (value,) = members(value, name) or (ABSENT,)
     return value
 
 
 def text(value: Any) -> str | None:
-    """Return a string; None if the value is not a string."""
     if type(value) is bytes:
         return orjson.loads(value) if value[:1] == b'"' else None
     return value if type(value) is str else None
 
 
 def parsed(value: bytes) -> Any:
-    """Return the object of a value; the value itself if it has a number that no double can represent.
-
-    Not for large values: objects take many times the memory of their text.
-    """
+    """Return the object of a small value; the value itself if it has a number that no double can represent."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -148,7 +135,6 @@ def parsed(value: bytes) -> Any:
 
 
 def array_of(value: bytes) -> bytes:
-    """Return the JSON array of one value; `ABSENT` if it is missing."""
     return value and b"[%b]" % value
 
 
@@ -194,7 +180,6 @@ def task_of(value: bytes) -> tuple[int, str]:
 
 
 def opened(label: bytes) -> bytes:
-    """Return the object whose JSON text is this label, or else the label."""
     inner = (text(label) or "").strip(" \t\n\r").encode()
     if inner[:1] != BRACE:
         return label
@@ -206,10 +191,7 @@ def opened(label: bytes) -> bytes:
 
 
 def reference_in(label: Body, task: int) -> bytes:
-    """Return the reference in a label that is an object: its `reference`, SCORE's steps, or else the label itself.
-
-    Members that are null count as missing: columns of structures have all members in every row.
-    """
+    """Return the `reference` of a label, SCORE's steps, or else the label; members that are null count as missing."""
     reference, steps = (ABSENT if value == NULL else value for value in members(label, "reference", "steps") or ())
     if reference:
         return reference

@@ -15,7 +15,6 @@ from .series import Family, Labels, Series, SeriesTable
 __all__ = ["RENDER_SECONDS", "Exposition", "Paced", "Renderer", "paced_rendering"]
 
 RENDER_SECONDS = 1.0
-
 CHUNK = 256
 """Lines that are rendered before other threads get a turn; about 0.2 ms."""
 
@@ -23,13 +22,10 @@ PAUSE_SECONDS = 0.0002
 """Time for which the thread that renders releases the GIL: the event loop would otherwise wait 5 ms to get it."""
 
 Result = TypeVar("Result")
-
 number_text: Callable[[float], str] = floatToGoString
 
 
 class Exposition(NamedTuple):
-    """All series in both formats."""
-
     text: bytes
     openmetrics: bytes
 
@@ -44,7 +40,6 @@ class Renderer:
         self._lines: dict[str, list[str]] = {}
         """Names and values in turns, by family."""
         self._places: list[tuple[list[str], int]] = []
-        """The list of lines of each series, and the position of its value there."""
         self._values = np.zeros(0)
 
     def render(self, families: Sequence[Family], series: Sequence[Series], values: np.ndarray) -> Exposition:
@@ -77,7 +72,6 @@ class Renderer:
 
 
 def label_text(labels: Labels) -> str:
-    """Return labels as both formats write them, the values escaped."""
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{escape(value, quotes=True)}"' for name, value in labels) + "}"
@@ -103,10 +97,7 @@ def openmetrics_head(family: Family) -> bytes:
 
 
 class Paced(Generic[Result]):
-    """Calls `run` for all who wait, and not again before `seconds` have passed and it has returned.
-
-    Each caller gets the result of a run that began after the call. For one event loop.
-    """
+    """Calls `run` for all who wait, at most every `seconds`; each caller gets the result of a run that began later."""
 
     def __init__(self, run: Callable[[], Awaitable[Result]], seconds: float) -> None:
         self._run = run

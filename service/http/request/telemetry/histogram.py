@@ -13,7 +13,6 @@ from .series import Labels, Series, SeriesTable
 __all__ = ["MAX_WAITING", "Histogram", "numbered"]
 
 Key = TypeVar("Key", bound=Hashable)
-
 MAX_WAITING = 1024
 """Single values that are buffered before they are counted."""
 

@@ -47,8 +47,6 @@ class Differences:
 
 
 class WorkerMetrics:
-    """The metrics of one worker, from the messages that have arrived."""
-
     def __init__(self) -> None:
         self.values = np.zeros(0)
         self.numbers: list[int] = []

@@ -21,7 +21,6 @@ __all__ = ["Metrics"]
 
 DURATIONS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
-
 REQUEST = ("route", "code")
 
 REJECTIONS = (
@@ -43,7 +42,6 @@ REJECTIONS = (
 )
 """Reasons counted as rejections: overload, auth and protocol errors, and rollouts answered with a mask instead of a
 reward. Validation errors (422) are not counted here."""
-
 
 Single = tuple[str, float, float, float, float, float, int, bytes]
 """A request of one response: its run's label, stages, reward, reason code and components."""
@@ -82,16 +80,12 @@ class Metrics:
         ProcessCollector(namespace="assay", registry=self._plain)
 
     def rejected(self, kind: str) -> None:
-        """Count one request that was answered with this kind of problem, if it is a rejection."""
         counter = self.rejections.get(kind.replace("-", "_"))
         if counter is not None:
             counter.inc()
 
     def counting(self, scores: Scores, times: StageTimes, run: str = "") -> Callable[[], None]:
-        """Return a function that counts one scored request, to be called once the reply is sent.
-
-        run: name of its training run; empty if it has none. The scores of a single request may have changed by then.
-        """
+        """Return a function that counts one scored request later, when its scores may have changed."""
         label = self.runs.label(run)
         if scores.is_score and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
@@ -126,7 +120,6 @@ class Metrics:
         self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n)))
 
     async def exposition(self, openmetrics: bool) -> bytes:
-        """Return all metrics as OpenMetrics or as Prometheus text."""
         return (await self._rendering()).bytes_in(openmetrics)
 
     def refresh(self) -> SeriesTable:

@@ -25,18 +25,13 @@ MAX_KINDS = 512
 """Maximum kinds of refusals to distinguish. There are fewer: routes, problems and reasons are the service's own."""
 
 MAX_ISSUES = 3
-
 MAX_DETAIL = 200
-
 MAX_PATH = 100
-
 LOGGED_PATH = re.compile(r"[\w-]{1,40}(\[\d+\])*(\.[\w-]{1,40}(\[\d+\])*)*", re.ASCII)
 """Paths that may be logged: names in the form of settings and fields. Any other name may be a text of the request."""
 
 HIDDEN = "(a name that is not shown)"
-
 UNPRINTABLE = re.compile("[^ -~]")
-
 QUOTING = frozenset({"bad_reference"})
 """Reasons whose detail quotes names of fields of the reference."""
 
@@ -53,22 +48,20 @@ class RefusalLog:
         """Time of the last line about each kind, and the number of refusals that were not logged since."""
 
     def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
-        """Log this refusal, unless a refusal of its kind was logged within the last `LINE_SECONDS`.
-
-        `route` is a path of the service; `masked` means that the request was answered with a mask instead of a reward.
-        """
+        """Log this refusal, unless one of its kind was logged lately; `masked`: it was answered with a mask."""
         done = "masked" if masked else "refused"
         first_reason = problem.issues[0].reason if problem.issues else ""
         suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason))
         if suppressed is None:
             return
         method, status = exchange.scope["method"], 200 if masked else problem.status
+        request = exchange.request_id.decode("ascii") + (f" of run {exchange.run!r}" if exchange.run else "")
         more = f"; {suppressed} more since the last such line" if suppressed else ""
         kind = problem.kind if masked else f"{status} {problem.kind}"
         extra = {"method": method, "route": route, "status": status, "problem": problem.kind, "suppressed": suppressed}
         log.warning(
             "%s %s %s: %s, request %s: %s%s (at most one such line in %.0f s)",
-            *(method, route, done, kind, request_of(exchange), summary_of(problem), more, LINE_SECONDS),
+            *(method, route, done, kind, request, summary_of(problem), more, LINE_SECONDS),
             extra=log_ids(exchange) | extra,
         )
 
@@ -86,7 +79,6 @@ class RefusalLog:
 
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
-    """Return the ids of a request, and its run, for the log."""
     ids = {"request_id": exchange.request_id.decode("ascii")}
     if exchange.run:
         ids["run"] = exchange.run
@@ -95,13 +87,7 @@ def log_ids(exchange: Exchange) -> dict[str, Any]:
     return ids
 
 
-def request_of(exchange: Exchange) -> str:
-    request_id = exchange.request_id.decode("ascii")
-    return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
-
-
 def summary_of(problem: Problem) -> str:
-    """Return the first issues of a problem, or its detail if it has none."""
     if not problem.issues:
         return printable(problem.detail)
     issues = "; ".join(format_issue(issue) for issue in problem.issues[:MAX_ISSUES])

@@ -17,7 +17,6 @@ __all__ = ["RewardMetrics"]
 
 REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
 DEVIATIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.75, 1.0, 2.5)
-
 RESPONSES = "assay_responses"
 PASSED = "assay_responses_passed"
 REWARD_BELOW = "assay_reward_below_zero"

@@ -20,7 +20,6 @@ from ..trace_context import parent_context
 __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemetry"]
 
 SERVER_ERROR = 500
-
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 """The methods that the semantic conventions name; the method of other spans is `_OTHER`."""
 
@@ -44,10 +43,7 @@ class Tracing:
         self._tracer = provider.get_tracer("assay", VERSION)
 
     def begin(self, exchange: Exchange, route: str, *, has_path: bool) -> Span:
-        """Start the span of a request to `route`, empty for none, and set its ids for the reply and the log.
-
-        has_path: False if the service has no route with the path of the request, for any method.
-        """
+        """Start the span of a request to `route`, empty for none; `has_path`: some method has a route of its path."""
         scope = exchange.scope
         method, server = scope["method"], scope.get("server") or (None, None)
         attributes = {
@@ -68,7 +64,6 @@ class Tracing:
         return span
 
     def end(self, span: Span, exchange: Exchange) -> None:
-        """Set the attributes that the reply decides, and end the span."""
         status, times = exchange.status, exchange.times
         span.set_attribute("assay.request_id", exchange.request_id.decode("ascii"))
         if exchange.run:
