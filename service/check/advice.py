@@ -16,14 +16,11 @@ __all__ = ["Advice", "advice_on"]
 
 
 class Advice(NamedTuple):
-    """A sentence or two, and whether it says that all is well."""
-
     text: str
     good: bool
 
 
 def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSettings) -> list[Advice]:
-    """Return advice on the gates, then on every policy that earns at least as much as the gold answers."""
     if not gold.number:
         return [
             Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
@@ -41,7 +38,6 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
 
 
 def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
-    """Yield advice on gold answers that fail a gate, and on those that are too long."""
     if not gold.failed:
         all_pass = "The gold answer passes" if gold.number == 1 else f"All {gold.number:,} gold answers pass"
         yield Advice(f"{all_pass} both gates.", True)
@@ -76,7 +72,6 @@ def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
 
 
 def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
-    """Return what to change about a policy that earns more than the gold answers, whose mean reward is given."""
     difference, suggested = earned.gold_difference or 0.0, gold.suggested()
     title = earned.policy.title
     text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."

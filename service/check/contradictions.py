@@ -36,7 +36,6 @@ class Prompts:
             by_steps.setdefault(steps, []).append(place)
 
     def contradictions(self) -> list[Contradiction]:
-        """Return the prompts with several references, in the order of their first rows."""
         return [Contradiction(list(found.values())) for found in self._seen.values() if len(found) > 1]
 
 

@@ -28,23 +28,17 @@ __all__ = ["DataSet"]
 
 
 class DataSet:
-    """Collects what `assay check` reports.
-
-    similarity: that of near-duplicates across splits, None without several splits.
-    """
+    """Collects what `assay check` reports; `similarity` is None without several splits."""
 
     def __init__(self, scorer: Scorer, rules: Rules, sources: Sequence[str], similarity: float | None) -> None:
         self.scorer, self.rules, self.sources = scorer, rules, sources
         self.counts = {"checked": 0, "error": 0, "warning": 0}
         self.reasons: Counter[tuple[str, str]] = Counter()
-        """Findings by kind and reason."""
         self.warned: set[Place] = set()
-        """Rows with a warning, of which one row may have several."""
         self.gold = GoldAnswers(scorer)
         self.pairs: list[Pair] = []
         self.contradictions: list[Contradiction] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
-        """Why near-duplicates were not looked for; empty if they were."""
         self._earnings = Earnings(scorer)
         self._prompts = Prompts()
         self._duplicates: NearDuplicates | None = None
@@ -56,7 +50,6 @@ class DataSet:
                 self.no_duplicates = in_this_shell(error.advice[0].detail)
 
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
-        """Add rows, and yield the findings on them."""
         of_score = [row for row in rows if row.rollout.task == SCORE]
         scores = score_rollouts(self.scorer, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
@@ -114,7 +107,6 @@ class DataSet:
 
     @property
     def splits(self) -> list[str]:
-        """The splits in which near-duplicates were looked for."""
         return [] if self._duplicates is None else self._duplicates.splits
 
     def policies(self) -> list[Earned]:
@@ -122,11 +114,9 @@ class DataSet:
         return list(self._earnings.rows())
 
     def advice(self) -> list[Advice]:
-        """Return what to change, the most important first."""
         return advice_on(self.gold, self.policies(), self.scorer.settings)
 
     def document(self, findings: Sequence[Finding]) -> dict[str, Any]:
-        """Return everything for JSON, with these findings."""
         duplicates: dict[str, Any] = {"unavailable": self.no_duplicates}
         if self._duplicates is not None:
             duplicates = {

@@ -57,8 +57,6 @@ __all__ = ["command"]
 
 
 class RolloutFile(NamedTuple):
-    """A file of rollouts, with its format and the names of its fields."""
-
     path: str
     format: str
     fields: Fields

@@ -56,7 +56,6 @@ def as_text(config: Config) -> str:
 
 
 def toml_line(name: str, value: Any) -> str:
-    """Format one setting as TOML: the values of settings look the same in JSON."""
     if value is None:
         return f"# {name} is not set"
     if name in SECRETS and value:

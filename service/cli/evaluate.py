@@ -39,12 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 USUAL_GROUPS = ("level", "type")
+NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags here, or are of rewards only
 
-NOT_LISTED = ("metrics", "by", "reward")
-"""Options of tasks that have flags here, or are of rewards only."""
-
-Row = tuple[str, str, str]
-"""Where a row is, why it is left out as a sentence, and the reason."""
+Row = tuple[str, str, str]  # where a row is, why it is left out as a sentence, and the reason
 
 
 @click.command(
@@ -183,7 +180,6 @@ def command(
 
 
 def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the names of the models, by default the names of their files."""
     from ..report.comparison import distinct_names
 
     if names and len(names) != len(sources):
@@ -274,13 +270,11 @@ def _agreement(files: list[EvaluatedFile], models: list[str], labels: Sequence[s
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Return `level` and `type` if the records have them or the task derives them."""
     present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
     return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Return the task's usual metrics and the metrics whose requirements the records satisfy."""
     from ..evaluate.task import USUAL
 
     return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
@@ -303,7 +297,6 @@ def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[],
 
 
 def print_warnings(evaluated: EvaluatedFile) -> None:
-    """Print a warning if the file is empty, and those of the evaluation."""
     if not evaluated.answers.records and not evaluated.answers.faults:
         say(f"warning: {evaluated.source} has no records", err=True)
     for sentence in evaluated.result.warnings:
@@ -311,7 +304,6 @@ def print_warnings(evaluated: EvaluatedFile) -> None:
 
 
 def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several: bool) -> None:
-    """Print notes on the result of a file, with its name if there are several; invalid rows even if quiet."""
     name = source_name(evaluated.source)
     print_rows((location.within(name), sentence, reason) for location, reason, sentence in evaluated.invalid_rows())
     if quiet:
@@ -347,7 +339,6 @@ def print_rows(rows: Iterable[Row]) -> int:
 
 
 def print_tasks() -> None:
-    """Print every task with its metrics and options."""
     from ..evaluate.evaluation import every_task
 
     for task in every_task():

@@ -39,18 +39,10 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-SOME_FAILED = 1
-"""Exit code if some records could not be scored."""
-
-NAMED_OPTIONS = ("by", "metrics", "profile")
-"""Options of tasks that have flags with their names."""
-
-USAGE = 2
-"""Exit code for usage errors: flags, settings, files that cannot be read or written."""
-
+SOME_FAILED = 1  # exit code if some records could not be scored
+NAMED_OPTIONS = ("by", "metrics", "profile")  # options of tasks that have flags with their names
+USAGE = 2  # exit code for usage errors: flags, settings, files that cannot be read or written
 SECTIONS = {"ServerSettings": "Server settings", "ScoreSettings": "Reward settings"}
-"""Titles of the models of settings in help."""
-
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
 config_option = click.option(
@@ -63,10 +55,7 @@ config_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose help has a section for each table of settings, and a section with examples.
-
-    serves: True for a command that handles signals itself; others end at a signal and leave no file half written.
-    """
+    """A command with sections of settings and examples in its help; one that `serves` handles signals itself."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -177,7 +166,6 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`; for `pair_option`."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE")
@@ -185,7 +173,6 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_option(flag: str, name: str, text: str) -> Callable[[Function], Function]:
-    """Add a flag whose values are a tuple of (name, value)."""
     return click.option(flag, name, multiple=True, type=pair, metavar="NAME=VALUE", help=text)
 
 
@@ -199,7 +186,6 @@ def names_in(values: str | Iterable[str], valid: Collection[str] | None = None) 
 
 
 def json_or_text(text: str) -> Any:
-    """Parse a text as JSON; return the text itself if it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -216,13 +202,10 @@ def echo_json(value: Any) -> None:
 
 
 class CommandError(click.ClickException):
-    """An error that ends the command: a message on standard error, exit code 2."""
-
     exit_code = USAGE
 
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> CommandError:
-        """Return the error that lists these issues, with the flags of their values."""
         sentences = [sentence_of(issue) for issue in issues]
         more = len(sentences) - MAX_LISTED
         shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
@@ -230,7 +213,6 @@ class CommandError(click.ClickException):
 
 
 def sentence_of(issue: Issue) -> str:
-    """Return an issue for a terminal; a missing package is not the fault of a flag."""
     if issue.reason == "not_installed":
         return in_this_shell(issue.detail)
     return f"{flag_of(issue.path)}: {issue.detail}"

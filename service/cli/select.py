@@ -55,7 +55,6 @@ def is_value(text: str) -> bool:
 
 
 def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Parse the number of a mode; None if the mode is not given."""
     if text is not None and not COUNT.fullmatch(text):
         raise click.BadParameter(f"{text!r} is neither a number from 1 on nor all")
     return None if text is None else ALL if text == "all" else int(text)
@@ -196,7 +195,6 @@ def flag_of(name: str) -> str:
 
 
 def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
-    """Return the options of the selection; raises UsageError unless there is one mode, with flags of that mode."""
     named = [mode for mode, count in modes.items() if count is not None]
     if len(named) != 1:
         raise click.UsageError("exactly one of --best, --pairs and --curriculum is needed")

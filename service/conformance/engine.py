@@ -16,22 +16,16 @@ from .vectors import Vector
 __all__ = ["EngineRun", "run_engine"]
 
 MAX_LINE_BYTES = 1 << 20
-MAX_PROBLEMS = 20
-"""Faulty lines after which an engine is stopped."""
+MAX_PROBLEMS = 20  # faulty lines after which an engine is stopped
 
 
 class EngineRun(NamedTuple):
-    """The answers of an engine by id, and other faults of its run."""
-
     answers: dict[str, dict[str, Any]]
     problems: list[str]
 
 
 def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) -> EngineRun:
-    """Send the rows of the cases to a command and read its answers, in any order, for at most `timeout` seconds.
-
-    Raise OSError if the command cannot be started. Its standard error is passed on.
-    """
+    """Send the rows to a command and read its answers for at most `timeout` seconds; raises OSError."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=1 << 16
     )
@@ -73,7 +67,6 @@ def feed(stream: IO[bytes], cases: Sequence[Vector]) -> None:
 
 
 def read_answers(stream: IO[bytes], ids: set[str]) -> EngineRun:
-    """Read answers until the end of the output, or until there are too many faulty lines."""
     run = EngineRun({}, [])
     number = 0
     while len(run.problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
@@ -87,7 +80,6 @@ def read_answers(stream: IO[bytes], ids: set[str]) -> EngineRun:
 
 
 def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -> str:
-    """Add the answer in a line; return what is wrong with the line, or nothing."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -104,7 +96,6 @@ def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Kill the engine and the processes that it has started."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -39,18 +39,14 @@ __all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
 MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
-
 NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
 class PrepareJob(NamedTuple):
-    """The sources to read, and the folder to write."""
-
     sources: Sequence[str]
     folder: str
     held_out: Sequence[str] = ()
-    keep_splits: bool = True
-    """True to hold out files of other sources as well if their folder says that they are not for training."""
+    keep_splits: bool = True  # hold out other files as well if their folder says that they are not for training
     output_format: str = "jsonl"
 
     @property
@@ -75,8 +71,6 @@ class NothingLeft(Exception):
 
 
 class Member(NamedTuple):
-    """A record with its group and its split."""
-
     example: Example
     group: str
     split: str
@@ -85,10 +79,8 @@ class Member(NamedTuple):
 def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes. The files appear together, when all are complete; then the file of
-    an earlier run is removed for a split without rows. Raises MalformedSource, NothingLeft, FieldError for a group
-    field that no record has, NotInstalled without datasketch, UsageError for a trainer that lacks the stage and for
-    sources that cannot be read or would be replaced, and OSError.
+    The files appear together, when all are complete; the same records and options give the same bytes. Raises
+    MalformedSource, NothingLeft, FieldError, NotInstalled, UsageError and OSError.
     """
     with claimed(job) as claims:
         return _prepare(job, options, claims, quiet)
@@ -237,7 +229,6 @@ def rows_of(
 
 
 def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[list[Message], tuple[str, ...] | None]:
-    """Return the prompt of a record, and the actions that it names; no message if the record should have its own."""
     if options.own_prompts:
         return list(member.example.prompt or ()), None
     actions = libraries.actions_for(member.example, member.split)

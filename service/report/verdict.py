@@ -28,14 +28,10 @@ REMEDIES = {
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
 }
-"""What to do about responses that fail a gate, by reason."""
 
-MAIN_SHARE = 0.25
-"""Minimum share of the failed responses for the second reason to be named, if it is not tied with the third."""
-
+MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third
 MIN_CORRELATED = 30
-STRONG = 0.5
-"""Responses and correlation from which on the verdict mentions that longer responses earn more."""
+STRONG = 0.5  # responses and correlation from which on the verdict mentions that longer responses earn more
 
 
 class Finding(NamedTuple):
@@ -48,7 +44,6 @@ class Finding(NamedTuple):
 
 
 def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
-    """Return the findings, the most important first."""
     number = stats.reasons.total()
     not_scored = [_faults(faults)] if faults else []
     if not number:
@@ -57,7 +52,6 @@ def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
 
 
 def remedies(stats: Statistics) -> dict[str, str]:
-    """Return what to do about each reason that occurred."""
     by_reason = {reason: REMEDIES.get(reason, "") for reason in stats.reasons}
     if cut := stats.truncated:
         which = "All of them" if cut == stats.reasons["missing_sections"] else f"{cut:,} of them"
@@ -109,7 +103,6 @@ def _groups(stats: Statistics) -> Finding:
 
 
 def _rewards(stats: Statistics) -> Finding:
-    """Return the mean rewards, and which component of the responses that pass is furthest from its maximum."""
     rewards, passed = stats.rewards.all(), stats.passed.all() > 0
     text = f"The mean reward is {fixed(rewards.mean())}"
     if not passed.any():
@@ -128,7 +121,6 @@ def _rewards(stats: Statistics) -> Finding:
 
 
 def counted(settings: ScoreSettings) -> dict[str, float]:
-    """Return the components that make up SCORE under these settings, with their maxima."""
     order = {"order": 1.0} if settings.use_order else {}
     return {"scale": 1.0, **order, "content": MAX_CONTENT}
 

@@ -31,17 +31,13 @@ REASONS = {
     "duplicate": "the text of another response of its group",
     "not_among_best": "others of its group are better",
 }
-"""Why groups and rows are dropped."""
 
 
 @dataclass
 class Summary:
-    """The figures of one run."""
-
     options: Options
     grouped_by: str
     pass_rule: str | None
-    """When a response passes."""
     reader: RowReader
     choice: Choice
 
@@ -51,11 +47,9 @@ class Summary:
 
     @property
     def groups(self) -> int:
-        """The number of groups with a reward."""
         return self.choice.kept_groups + len(self.choice.dropped_groups)
 
     def rewards(self) -> dict[str, float | None]:
-        """Return the mean reward of all rows, and those of what is kept; None without rows."""
         rows, choice = self.reader.rows, self.choice
         means = {"all": mean(rows.rewards)}
         if self.options.mode == "pairs":
@@ -129,5 +123,4 @@ def mean(rewards: Iterable[float]) -> float | None:
 
 
 def in_parentheses(part: int, whole: int) -> str:
-    """Return a share in parentheses, nothing of nothing."""
     return f" ({share(part, whole)})" if whole else ""
