@@ -50,6 +50,9 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     send_singles = partial(singles, [single_body(request, row) for row in rows], single_count, sizes["connections"])
     replies, bare_replies = [{"rewards": [expected[row]]} for row in rows], [bare_reply(1)] * len(rows)
 
+    def read_json(reply: bytes) -> Any:
+        return orjson.loads(reply)["rewards"]
+
     def arrow() -> Start:
         return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, expected)
 
@@ -61,7 +64,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
         "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
         "in_process_all_cores": (count, lambda: without_setup(in_process(scorer(None), batch, rewards))),
-        "http_json": (count, lambda: partial(over_http, service, body, JSON, json_rewards, expected)),
+        "http_json": (count, lambda: partial(over_http, service, body, JSON, read_json, expected)),
         "http_arrow": (count, arrow),
         "floor": (count, lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count))),
         "singles": (single_count, lambda: partial(send_singles, service, replies)),
@@ -111,10 +114,6 @@ def over_http(
             return run
 
         yield run
-
-
-def json_rewards(reply: bytes) -> Any:
-    return orjson.loads(reply)["rewards"]
 
 
 def arrow_rewards(reply: bytes) -> Any:

@@ -127,7 +127,17 @@ def results_json(results: Results) -> dict[str, Any]:
         "machine": machine(),
         "load_average": results.load,
         "skipped": dict(results.skipped),
-        "lanes": {timing.name: benchmark_json(timing) for timing in results.timings},
+        "lanes": {
+            timing.name: {
+                "responses": timing.responses,
+                "responses_per_second": timing.rate,
+                "spread": timing.spread,
+                "seconds": [run.seconds for run in timing.runs],
+                "cpu_seconds": [run.cpu_seconds for run in timing.runs],
+                "client_share": timing.client_share,
+            }
+            for timing in results.timings
+        },
     }
 
 
@@ -135,17 +145,6 @@ def ratio_json(measured: Finding) -> dict[str, Any]:
     ratio, *_ = measured
     numbers = {name: value for name, value in measured._asdict().items() if name != "ratio"}
     return {**numbers, "goal": ratio.goal, "met": ratio.met(measured.median)}
-
-
-def benchmark_json(timing: Timing) -> dict[str, Any]:
-    return {
-        "responses": timing.responses,
-        "responses_per_second": timing.rate,
-        "spread": timing.spread,
-        "seconds": [run.seconds for run in timing.runs],
-        "cpu_seconds": [run.cpu_seconds for run in timing.runs],
-        "client_share": timing.client_share,
-    }
 
 
 def as_parts(results: Results) -> list[str | Table]:

@@ -17,7 +17,7 @@ from ..files.rows.rows import Place
 from ..rewards.registry import SCORE
 from ..rewards.scorer import Scorer
 from .advice import Advice, advice_on
-from .contradictions import Contradiction, Prompts
+from .contradictions import Prompts
 from .earnings import Earned, Earnings
 from .findings import Finding, Rules, findings_of
 from .gold import NO_ANSWER, GoldAnswers
@@ -37,7 +37,7 @@ class DataSet:
         self.warned: set[Place] = set()
         self.gold = GoldAnswers(scorer)
         self.pairs: list[Pair] = []
-        self.contradictions: list[Contradiction] = []
+        self.contradictions: list[list[list[Place]]] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
         self._earnings = Earnings(scorer)
         self._prompts = Prompts()
@@ -83,7 +83,7 @@ class DataSet:
         """Compare the rows with each other, and yield the findings on that."""
         self.contradictions = self._prompts.contradictions()
         for contradiction in self.contradictions:
-            (first, *_), *others = contradiction.rows
+            (first, *_), *others = contradiction
             for places in others:
                 detail = f"the prompt is that of {first}, whose reference has other steps"
                 for place in places:
@@ -133,8 +133,10 @@ class DataSet:
             "warnings": self.counts["warning"],
             "gold": self.gold.document(),
             "policies": [earned.document() for earned in self.policies()],
-            "advice": [one._asdict() for one in self.advice()],
-            "contradictions": [one.document() for one in self.contradictions],
+            "advice": [advice._asdict() for advice in self.advice()],
+            "contradictions": [
+                [[place.document() for place in places] for places in rows] for rows in self.contradictions
+            ],
             "near_duplicates": duplicates,
             "findings": [finding.document() for finding in findings],
         }

@@ -85,9 +85,7 @@ def page(data: DataSet, command: str) -> str:
     pairs = [
         (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second)) for pair in data.pairs[:MAX_LISTED]
     ]
-    contradictions = [
-        (listed(entry.rows[0]), "; ".join(map(listed, entry.rows[1:]))) for entry in data.contradictions[:MAX_LISTED]
-    ]
+    contradictions = [(listed(rows[0]), "; ".join(map(listed, rows[1:]))) for rows in data.contradictions[:MAX_LISTED]]
     return render(
         "checked.html",
         data=data,

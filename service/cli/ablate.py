@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ import click
 from ..errors import ScoringError
 from ..files.field_names import objects_among, peek
 from ..files.formats import format_of, is_columnar, source_name
-from ..files.records import FileRecord, open_records
+from ..files.records import open_records
 from ..files.rows.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
@@ -50,7 +50,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..ablate.ablation import Ablation
     from ..ablate.grids import Grid
-    from ..ablate.rewards import Piece, Rewards
+    from ..ablate.rewards import Rewards
     from ..files.row_tasks import RowTasks
 
 __all__ = ["command"]
@@ -170,20 +170,26 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
 def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
     """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
     from ..ablate.ablation import Ablation
-    from ..ablate.rewards import Rewards, score_pieces
+    from ..ablate.rewards import Rewards, reward_output, score_pieces
     from ..files.score_rows import report_faults
 
     rewards = Rewards(grid)
     tasks.prepare()
     started = time.perf_counter()
     with open_records(source.path, source.format, source.max_line_bytes) as (records, size):
-        fields, records = fields_of(source, tasks, records, quiet)
+        first, records = peek(records)
+        rows = objects_among([(record.value, record.fault) for record in first])
+        kind = "column" if is_columnar(source.format) else "field"
+        fields = found_fields(source.fields, tasks, rows, tasks.others_in(rows), kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, records, rewards)
-        with output_of(source, grid, target, fmt) as write_piece, Progress(size, quiet) as progress:
+        kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
+        output = nullcontext() if target is None else reward_output(target, fmt, grid, kind)
+        with output as write_piece, Progress(size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:
                 report_faults(source.name, piece.rollouts, listing)
-                write_piece(piece)
+                if write_piece is not None:
+                    write_piece(piece)
                 progress.advance(piece.rows, piece.size)
             listing.close()
     if not quiet:
@@ -191,29 +197,6 @@ def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None,
     if not (rewards or rewards.faults or rewards.others):
         say(f"warning: {source.name} has no rows", err=True)
     return Ablation(source.name, grid, rewards, command_line())
-
-
-def fields_of(
-    source: RolloutFile, tasks: RowTasks, records: Iterator[FileRecord], quiet: bool
-) -> tuple[Fields, Iterator[FileRecord]]:
-    """Return the names of the fields in the first rows, and all records; raises FieldError if a field is missing."""
-    first, records = peek(records)
-    rows = objects_among([(record.value, record.fault) for record in first])
-    kind = "column" if is_columnar(source.format) else "field"
-    return found_fields(source.fields, tasks, rows, tasks.others_in(rows), kind, quiet), records
-
-
-@contextmanager
-def output_of(source: RolloutFile, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
-    """Yield a function that writes the rewards of a piece; it does nothing without a target."""
-    if target is None:
-        yield lambda piece: None
-        return
-    from ..ablate.rewards import reward_output
-
-    kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
-    with reward_output(target, fmt, grid, kind) as write_piece:
-        yield write_piece
 
 
 def report(rewards: Rewards, grid: Grid, seconds: float) -> None:

@@ -32,7 +32,6 @@ from .file_options import (
 from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
-    from ..report.agreement import Agreement
     from ..report.comparison import ComparedFiles
     from ..report.evaluated_file import EvaluatedFile
 
@@ -133,6 +132,7 @@ def command(
     With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
     prompt; a record without a pair is listed, and the exit code is 1.
     """
+    from ..report.agreement import Labelled, agreement_of
     from ..report.comparison import ComparedFiles
 
     targets = document_targets(flags)
@@ -150,7 +150,10 @@ def command(
         files = _evaluate(
             sources, formats, name, options, chosen, mapping=dict(fields), max_line_bytes=max_line_bytes, quiet=quiet
         )
-        agreement = _agreement(files, models, list(names_in(labels)))
+        pairs = zip(models, files, strict=True)
+        labelled = [Labelled(model, file.answers.records, file.result) for model, file in pairs]
+        label_fields = names_in(labels)
+        agreement = agreement_of(labelled, label_fields) if label_fields else None
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
     output: EvaluatedFile | ComparedFiles = replace(files[0], agreement=agreement)
@@ -262,13 +265,6 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
     return advance
 
 
-def _agreement(files: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
-    from ..report.agreement import Labelled, agreement_of
-
-    labelled = [Labelled(name, file.answers.records, file.result) for name, file in zip(models, files, strict=True)]
-    return agreement_of(labelled, labels) if labels else None
-
-
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
     return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
@@ -278,12 +274,6 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
     from ..evaluate.task import USUAL
 
     return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
-
-
-def _list(ctx: click.Context, requested: bool) -> None:
-    if requested and not ctx.resilient_parsing:
-        print_tasks()
-        ctx.exit()
 
 
 def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[], bytes]]:
@@ -338,7 +328,9 @@ def print_rows(rows: Iterable[Row]) -> int:
     return listing.counts.total()
 
 
-def print_tasks() -> None:
+def _list(ctx: click.Context, requested: bool) -> None:
+    if not requested or ctx.resilient_parsing:
+        return
     from ..evaluate.evaluation import every_task
 
     for task in every_task():
@@ -348,6 +340,7 @@ def print_tasks() -> None:
         for name, field in task.options.model_json_schema()["properties"].items():
             if name not in NOT_LISTED:
                 say(f"    --option {name:<20} {described(field)}")
+    ctx.exit()
 
 
 def described(field: Mapping[str, Any]) -> str:

@@ -104,17 +104,11 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
-class PlainError(click.ClickException):
-    """An error without a line on the usage, with the usual exit code."""
-
-    exit_code = click.UsageError.exit_code
-
-
 def printable(error: click.ClickException) -> click.ClickException:
     message = visible(error.format_message())
     if message == error.format_message():
         return error
-    return click.UsageError(message, error.ctx) if isinstance(error, click.UsageError) else PlainError(message)
+    return click.UsageError(message, getattr(error, "ctx", None))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:

@@ -42,16 +42,11 @@ class CountedModes(Command):
     """A command whose modes need no number: `--best` is `--best=1`, also if INPUT follows."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        following = [*args[1:], ""]
-        pairs = zip(args, following, strict=True)
-        return super().parse_args(
-            ctx, [f"{arg}=1" if arg in COUNTED and not is_value(after) else arg for arg, after in pairs]
-        )
-
-
-def is_value(text: str) -> bool:
-    """Return whether a text is the number of a mode, perhaps an invalid number, and not INPUT."""
-    return text == "all" or NUMBER.fullmatch(text) is not None
+        counted = []
+        for arg, following in zip(args, [*args[1:], ""], strict=True):
+            has_number = following == "all" or NUMBER.fullmatch(following) is not None
+            counted.append(f"{arg}=1" if arg in COUNTED and not has_number else arg)
+        return super().parse_args(ctx, counted)
 
 
 def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:

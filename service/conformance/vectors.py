@@ -43,12 +43,11 @@ def read_kind(kind: str) -> list[Vector]:
         raise VectorsNotFound(f"{path}: {error.strerror}") from None
     if (head["rules_version"], head["cases"]) != (RULES_VERSION, len(rows)):
         raise VectorsNotFound(f"{path} is incomplete, or not for version {RULES_VERSION} of the rules")
-    return [case_of(kind, row) for row in rows]
-
-
-def case_of(kind: str, row: dict[str, Any]) -> Vector:
-    fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
-    return Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"])
+    vectors = []
+    for row in rows:
+        fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
+        vectors.append(Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"]))
+    return vectors
 
 
 def joined(value: Any) -> Any:

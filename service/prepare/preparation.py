@@ -24,7 +24,7 @@ from ..rewards.scorer import Scorer
 from ..terminal import Progress
 from ..wording import plural
 from .example import Example, Message
-from .groups import Groups, groups_of, with_ids
+from .groups import groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
 from .options import Options
@@ -39,7 +39,6 @@ __all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
 MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
-NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
 class PrepareJob(NamedTuple):
@@ -119,7 +118,12 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
             splits = held_out_splits(groups.names, [example.held_out for example in examples])
         else:
             splits = seeded_splits(groups.names, options.test_share, options.seed)
-        members = with_splits(examples, groups, splits, left_out)
+        members = []
+        for example, group, split in zip(examples, groups.names, splits, strict=True):
+            if split is None:
+                left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
+            else:
+                members.append(Member(example, group, split))
         chosen, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
@@ -190,19 +194,6 @@ def digest_of(path: str | os.PathLike[str]) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def with_splits(
-    examples: Sequence[Example], groups: Groups, splits: Sequence[str | None], left_out: LeftOut
-) -> list[Member]:
-    """Return the records that have a split; the others share a group with one that is held out."""
-    members = []
-    for example, group, split in zip(examples, groups.names, splits, strict=True):
-        if split is None:
-            left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
-        else:
-            members.append(Member(example, group, split))
-    return members
-
-
 def rows_of(
     members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker
 ) -> Iterator[tuple[Member, Row | Fault]]:
@@ -220,7 +211,7 @@ def rows_of(
         checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
         for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
             if not messages:
-                yield member, NO_PROMPT
+                yield member, Fault("no_prompt", "the record has no prompt")
             elif fault is not None:
                 yield member, fault
             else:

@@ -361,8 +361,9 @@ def texts_of(evaluated: EvaluatedFile, record: Mapping[str, Any]) -> list[tuple[
     names = [task.response, *(name for name in task.record.model_fields if name != task.response)]
     grouped = {*evaluated.result.by, "id"}
     fields = [(name, record[name]) for name in names if record.get(name) not in (None, "") and name not in grouped]
-    return [(name, clipped(value if isinstance(value, str) else indented(value), MAX_TEXT)) for name, value in fields]
-
-
-def indented(value: Any) -> str:
-    return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()
+    texts = []
+    for name, value in fields:
+        if not isinstance(value, str):
+            value = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()
+        texts.append((name, clipped(value, MAX_TEXT)))
+    return texts
