@@ -15,7 +15,6 @@ __all__ = ["INTERRUPTED", "Ended", "end_by_signal", "ended_by_signals", "exit_ea
 
 INTERRUPTED = 130
 
-
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RETRY_SECONDS = 0.05
 

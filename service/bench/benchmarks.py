@@ -25,13 +25,9 @@ from .servers import ServerProcess, bare_server, service
 __all__ = ["arrow_rewards", "build", "bursts", "in_process", "over_http", "singles", "some_rows"]
 
 Request = dict[str, Any]
-
 Columns = tuple[list[str], list[Any], list[int]]  # responses, references and reference index of a request
-
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
-
 StartServer = Callable[[], AbstractContextManager[ServerProcess]]
-
 SCORE = "/v1/score"
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"

@@ -120,7 +120,6 @@ class Results(NamedTuple):
 
 
 def results_json(results: Results) -> dict[str, Any]:
-    """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
         "ratios": {finding.ratio.name: ratio_json(finding) for finding in findings(results.timings)},
         "batch": dict(results.batch),

@@ -21,7 +21,6 @@ __all__ = ["SERVE", "ServerProcess", "bare_server", "service"]
 READY_WITHIN = 600.0  # seconds; enough for a machine without cached kernels
 SETTLING = 0.02  # time after a reply until the server is idle: it updates metrics and frees memory
 SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
-INHERITED = ("ASSAY_CACHE_DIR",)
 
 
 class ServerProcess:
@@ -34,7 +33,8 @@ class ServerProcess:
     def __enter__(self) -> Self:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        environment = {name: v for name, v in os.environ.items() if name in INHERITED or not name.startswith(PREFIX)}
+        variables = os.environ.items()
+        environment = {name: v for name, v in variables if name == "ASSAY_CACHE_DIR" or not name.startswith(PREFIX)}
         command = [sys.executable, *self._arguments, "--port", str(self.port)]
         with nullcontext() if self._log is None else self._log.open("wb") as sink:
             self._process = subprocess.Popen(command, env=environment, stdout=sink, stderr=sink)

@@ -25,16 +25,16 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
         return [
             Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
         ]
-    found = [*on_gates(gold, settings)]
+    advice = [*on_gates(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
     gold_mean = policies[0].rewards.mean or 0.0
-    found += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
+    advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
     equal = [earned.policy.title for earned in policies if earned.equals_gold]
     if equal:
-        found.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
+        advice.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
     elif not beating:
-        found.append(Advice("No trivial policy earns as much as the gold answers.", True))
-    return found
+        advice.append(Advice("No trivial policy earns as much as the gold answers.", True))
+    return advice
 
 
 def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
@@ -55,7 +55,6 @@ def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
 
 
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
-    """Return what a smaller min_coverage changes for the gold answers."""
     other = gold.number - gold.covered
     text = f" {other:,} of them fail for a reason other than coverage: correct these records." if other else ""
     if not gold.reasons["low_coverage"]:

@@ -73,14 +73,13 @@ class DataSet:
             self._duplicates.add("prompt", questions, [rows[k].split for k in prompted], places)
             texts = canons(
                 [
-                    row.rollout.response if whole else " ".join(step.listed for step in found)
-                    for row, found, whole in zip(rows, steps, has_gold, strict=True)
+                    row.rollout.response if whole else " ".join(step.listed for step in row_steps)
+                    for row, row_steps, whole in zip(rows, steps, has_gold, strict=True)
                 ]
             )
             self._duplicates.add("reference", texts, [row.split for row in rows], [row.place for row in rows])
 
     def finish(self) -> Iterator[Finding]:
-        """Compare the rows with each other, and yield the findings on that."""
         self.contradictions = self._prompts.contradictions()
         for contradiction in self.contradictions:
             (first, *_), *others = contradiction

@@ -91,7 +91,7 @@ class Earnings:
         if not rows:
             return
         libraries = [None if row.record is None else library_of(row.record) for row in rows]
-        answers = [answers_of(*one, self._generator) for one in zip(steps, libraries, strict=True)]
+        answers = [answers_of(*source, self._generator) for source in zip(steps, libraries, strict=True)]
         responses = [answer for of_row in answers for answer in of_row]
         index = np.repeat(np.arange(len(rows)), len(POLICIES))
         scores = self._scorer.score(responses, [row.rollout.reference for row in rows], index)

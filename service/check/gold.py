@@ -70,8 +70,8 @@ class GoldAnswers:
 
     def _count_words(self, row: CheckedRow) -> None:
         reading = read_response(Text(utf8(row.rollout.response)), self._settings.think_prefilled)
-        found = [one for one in coverages(reading, self._settings.min_coverage) if one is not None and not one.enough]
-        for word in {word for one in found for word in one.uncovered}:
+        steps = coverages(reading, self._settings.min_coverage)
+        for word in {word for step in steps if step is not None and not step.enough for word in step.uncovered}:
             self.words[word] += 1
             self.first.setdefault(word, row.place)
 
@@ -91,21 +91,19 @@ class GoldAnswers:
 
     def levels(self) -> list[AtCoverage]:
         """Return the levels from the largest min_coverage, without lower ones at which no more answers pass."""
-        found: list[AtCoverage] = []
+        levels: list[AtCoverage] = []
         for level in self._levels if self.number else ():
-            one = AtCoverage(level, self._passed[level], self._rewards[level] / self.number)
-            found.append(one)
-            if one.passed == self.covered and level <= self._settings.min_coverage:
+            levels.append(AtCoverage(level, self._passed[level], self._rewards[level] / self.number))
+            if self._passed[level] == self.covered and level <= self._settings.min_coverage:
                 break
-        return found
+        return levels
 
     def suggested(self) -> AtCoverage | None:
         """Return the largest of COVERAGES at which enough answers pass the check of coverage; None if there is none."""
-        levels = (one for one in self.levels() if one.min_coverage in COVERAGES)
-        return next((one for one in levels if one.passed >= ENOUGH * self.covered > 0), None)
+        levels = (level for level in self.levels() if level.min_coverage in COVERAGES)
+        return next((level for level in levels if level.passed >= ENOUGH * self.covered > 0), None)
 
     def failing_words(self) -> list[tuple[str, int, Place]]:
-        """Return (word, number of answers, first answer), the most frequent first."""
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         return [(word, count, self.first[word]) for word, count in ordered]
 

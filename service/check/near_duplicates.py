@@ -56,16 +56,16 @@ class NearDuplicates:
         """Add canonical texts (`canon` of docs/rules.md, Words); those without a word are left out."""
         kind = self._texts.setdefault(of, {})
         for text, split, place in zip(texts, splits, places, strict=True):
-            found = kind.setdefault(split, Texts([], [], {}))
+            of_split = kind.setdefault(split, Texts([], [], {}))
             if not text:
                 continue
             shingles = self._shingles(text)
             digest = blake2b(shingles.tobytes(), digest_size=16).digest()
-            number = found.numbers.setdefault(digest, len(found.shingles))
-            if number == len(found.shingles):
-                found.shingles.append(shingles)
-                found.rows.append([])
-            found.rows[number].append(place)
+            number = of_split.numbers.setdefault(digest, len(of_split.shingles))
+            if number == len(of_split.shingles):
+                of_split.shingles.append(shingles)
+                of_split.rows.append([])
+            of_split.rows[number].append(place)
 
     def pairs(self) -> Iterator[Pair]:
         """Yield pairs of similar texts in different splits; of large clusters, every text but not every pair."""
@@ -137,9 +137,9 @@ class Candidates:
         They are the MAX_COMPARED most similar ones by estimate, and those to which no text was as similar so far: large
         clusters are not compared text by text, but every text of one is compared with some of the other splits.
         """
-        found = np.array(sorted(self._index.query(sketch)) if self._texts else (), np.int64)
-        estimates = (self._signatures[found] == sketch.hashvalues).mean(axis=1)
-        chosen = estimates > self._best[found]
+        candidates = np.array(sorted(self._index.query(sketch)) if self._texts else (), np.int64)
+        estimates = (self._signatures[candidates] == sketch.hashvalues).mean(axis=1)
+        chosen = estimates > self._best[candidates]
         chosen[np.argsort(-estimates, kind="stable")[:MAX_COMPARED]] = True
-        self._best[found] = np.maximum(self._best[found], estimates)
-        yield from (self._texts[k] for k in found[chosen].tolist())
+        self._best[candidates] = np.maximum(self._best[candidates], estimates)
+        yield from (self._texts[k] for k in candidates[chosen].tolist())

@@ -11,7 +11,6 @@ from ..explain.reading import Step
 __all__ = ["POLICIES", "Policy", "answers_of"]
 
 SEED = 0  # seed of the shuffles: one generator for all references, in their order
-NO_ANSWER = ""  # what a policy answers if it needs a library of actions and the record names none
 
 
 class Written(NamedTuple):
@@ -46,7 +45,7 @@ def shuffled(source: Source) -> list[Written]:
 
 
 def all_objects(source: Source) -> list[Written]:
-    objects = tuple(dict.fromkeys(one for step in source.steps for one in step.objects))
+    objects = tuple(dict.fromkeys(text for step in source.steps for text in step.objects))
     return listed(step._replace(objects=objects) for step in source.steps)
 
 
@@ -113,7 +112,8 @@ POLICIES = (
 
 def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
     source = Source(steps, library, generator)
-    return [answer_with(found) if (found := policy.answer(source)) is not None else NO_ANSWER for policy in POLICIES]
+    answers = (policy.answer(source) for policy in POLICIES)  # None without the library that a policy needs
+    return ["" if steps is None else answer_with(steps) for steps in answers]
 
 
 def answer_with(steps: Iterable[Written]) -> str:

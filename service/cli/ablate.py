@@ -154,7 +154,6 @@ def command(
 
 
 def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Grid:
-    """Return the grid; list every invalid setting and option and end with exit code 2."""
     from ..ablate.grids import GRIDS, grid_named
 
     try:
@@ -168,7 +167,6 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
 
 
 def ablate(source: RolloutFile, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
-    """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
     from ..ablate.ablation import Ablation
     from ..ablate.rewards import Rewards, reward_output, score_pieces
     from ..files.score_rows import report_faults

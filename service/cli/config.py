@@ -35,7 +35,6 @@ def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any)
 
 
 def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return value and origin of each setting by table and name; secrets are masked."""
     return {
         table: {
             name: {"value": value, "origin": config.origin(name)}

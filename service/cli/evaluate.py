@@ -40,8 +40,6 @@ __all__ = ["command"]
 USUAL_GROUPS = ("level", "type")
 NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags here, or are of rewards only
 
-Row = tuple[str, str, str]  # where a row is, why it is left out as a sentence, and the reason
-
 
 @click.command(
     cls=Command,
@@ -207,6 +205,7 @@ def _evaluate(
 ) -> list[EvaluatedFile]:
     """Read and evaluate the files, with the same metrics and groups; raises ScoringError and CommandError."""
     from ..evaluate.evaluation import result_of, task_named
+    from ..evaluate.task import USUAL
     from ..files.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
@@ -227,7 +226,8 @@ def _evaluate(
     records = [record for answers in read for record in answers.records]
     options.setdefault("by", by or usual_groups(records, task))
     if "metrics" not in options:
-        options["metrics"] = usual_metrics(records, task)
+        usable = (m.name for m in task.metrics if not m.default and task.available_for(m, records))
+        options["metrics"] = [USUAL, *usable]
     checked = task.checked(options)
     shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
     evaluated = []
@@ -268,12 +268,6 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
     return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
-
-
-def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
-    from ..evaluate.task import USUAL
-
-    return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
 
 
 def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[], bytes]]:
@@ -320,7 +314,7 @@ def print_left_out(output: EvaluatedFile | ComparedFiles, files: Sequence[Evalua
     return print_rows([*output.left_out(), *labels])
 
 
-def print_rows(rows: Iterable[Row]) -> int:
+def print_rows(rows: Iterable[tuple[str, str, str]]) -> int:
     listing = Listing(partial(say, err=True), "--json")
     for where, sentence, reason in rows:
         listing.add(f"{where}: {sentence} ({reason})", reason)

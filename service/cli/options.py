@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -38,7 +37,6 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
 SOME_FAILED = 1  # exit code if some records could not be scored
 NAMED_OPTIONS = ("by", "metrics", "profile")  # options of tasks that have flags with their names
 USAGE = 2  # exit code for usage errors: flags, settings, files that cannot be read or written
@@ -63,16 +61,22 @@ class Command(click.Command):
         self.serves = serves
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a signal ends it as Ctrl-C does, so that its outputs are cleaned up."""
         if self.serves:
             return super().invoke(ctx)
         try:
-            with claimed_outputs(), ended_by_signals():
+            with ended_by_signals():
                 return super().invoke(ctx)
         except UnreadableInput as error:
             raise CommandError(str(error)) from None
         except UsageError as error:
             raise click.UsageError(str(error), ctx) from None
+        except KeyboardInterrupt as interruption:
+            written = what_was_written()
+            if written is not None:
+                interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
+            raise
+        finally:
+            release_claims()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}
@@ -100,20 +104,6 @@ class Command(click.Command):
             with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
-
-
-@contextmanager
-def claimed_outputs() -> Iterator[None]:
-    """Release the outputs that are claimed within the context; note the written outputs on an interruption."""
-    try:
-        yield
-    except KeyboardInterrupt as interruption:
-        written = what_was_written()
-        if written is not None:
-            interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
-        raise
-    finally:
-        release_claims()
 
 
 class SettingOption(click.Option):
@@ -206,16 +196,13 @@ class CommandError(click.ClickException):
 
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> CommandError:
-        sentences = [sentence_of(issue) for issue in issues]
+        sentences = [
+            in_this_shell(issue.detail) if issue.reason == "not_installed" else f"{flag_of(issue.path)}: {issue.detail}"
+            for issue in issues
+        ]
         more = len(sentences) - MAX_LISTED
         shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
         return cls("\n       ".join(shown))
-
-
-def sentence_of(issue: Issue) -> str:
-    if issue.reason == "not_installed":
-        return in_this_shell(issue.detail)
-    return f"{flag_of(issue.path)}: {issue.detail}"
 
 
 def flag_of(path: str) -> str:

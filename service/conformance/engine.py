@@ -18,7 +18,6 @@ __all__ = ["run_engine"]
 MAX_LINE_BYTES = 1 << 20
 MAX_PROBLEMS = 20  # faulty lines after which an engine is stopped
 
-
 Answers = dict[str, dict[str, Any]]
 
 
@@ -58,7 +57,6 @@ def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) 
 
 
 def feed(stream: IO[bytes], cases: Sequence[Vector]) -> None:
-    """Write the rows, as far as the engine reads them."""
     with suppress(OSError), stream:
         for case in cases:
             stream.write(json.dumps(case.row).encode() + b"\n")

@@ -28,7 +28,6 @@ FULL = 1.0  # the largest reward of every task but SCORE, whose own depends on i
 ROUNDING = 1e-9
 OPTIONS = {"lexical": {"reward": "rouge_l"}}  # recognizes equal texts without the weights of BERTScore
 LINE_END = re.compile(r"\r\n|\r|\n")  # line ends that Python's parser counts
-
 Checked = tuple[Example, list[Message], tuple[str, ...] | None]
 
 
@@ -80,7 +79,6 @@ def brief(step: Step) -> str:
 
 
 def wordy(step: Step) -> str:
-    """Return a sentence in which a word is between each two phrases."""
     objects = f" the {' and the '.join(step.objects)}" if step.objects else ""
     conditions = f" with {' and '.join(step.parameters)}" if step.parameters else ""
     return sentence(f"{step.action}{objects}{conditions}")

@@ -23,7 +23,7 @@ from ..files.trainer_rows import Row, json_text
 from ..rewards.scorer import Scorer
 from ..terminal import Progress
 from ..wording import plural
-from .example import Example, Message
+from .example import Example
 from .groups import groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
@@ -159,7 +159,6 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
 def read(
     job: PrepareJob, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
 ) -> tuple[list[Source], list[Example]]:
-    """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
@@ -207,8 +206,11 @@ def rows_of(
         if check is None:
             yield from ((member, maker.row(member.example, [], "", member.group, member.split)) for member in piece)
             continue
-        prompts = [prompt_for(member, options, libraries) for member in piece]
-        checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
+        checked = []
+        for example, _, split in piece:
+            actions = None if options.own_prompts else libraries.actions_for(example, split)
+            messages = list(example.prompt or ()) if options.own_prompts else messages_of(example, actions)
+            checked.append((example, messages, actions))
         for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
             if not messages:
                 yield member, Fault("no_prompt", "the record has no prompt")
@@ -217,13 +219,6 @@ def rows_of(
             else:
                 ideal = ideal_answer(example) if options.stage == "supervised" else ""
                 yield member, maker.row(example, messages, ideal, member.group, member.split)
-
-
-def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[list[Message], tuple[str, ...] | None]:
-    if options.own_prompts:
-        return list(member.example.prompt or ()), None
-    actions = libraries.actions_for(member.example, member.split)
-    return messages_of(member.example, actions), actions
 
 
 def write(

@@ -147,7 +147,6 @@ def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message
 
 
 def reference_fields(example: Example) -> Mapping[str, Any]:
-    """Return what the reward of a task other than SCORE reads of the reference; raises InvalidReference."""
     fields: Mapping[str, Any] = reward_of(example.task).read_references(Batch(references=[example.reference]))[0]
     return fields
 

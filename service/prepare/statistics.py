@@ -91,7 +91,6 @@ class Statistics:
         return sorted(self._kinds, key=lambda kind: (kind[0], kind[1] or "", kind[2] or ""))
 
     def _frequent(self, most: int) -> list[tuple[str, int]]:
-        """Return actions with their numbers of steps, the most frequent first, equal ones in alphabetical order."""
         return sorted(self.actions.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
 
 

@@ -81,7 +81,6 @@ class Summary:
 
     @property
     def empty_splits(self) -> list[str]:
-        """The splits that were asked for and have no rows."""
         asked = (TRAIN, TEST) if self.options.test_share > 0 else (TRAIN,)
         return [split for split in asked if split not in {file.split for file in self.files}]
 

@@ -143,7 +143,6 @@ class EvaluatedFile:
         return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
 
     def explained_failures(self) -> list[tuple[str, int, str]]:
-        """Return the reason, the number of records and a sentence of each failure, the most frequent first."""
         return [
             (reason, count, f"{self.task.failures.get(reason, '')} ({'the answer' if of_response else 'the record'})")
             for (reason, of_response), count in self.failures().most_common()

@@ -33,7 +33,6 @@ MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
 MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
 SUGGESTIONS = 3
 
-
 StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 """A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
 
@@ -50,7 +49,6 @@ class ShownExample:
 
     @staticmethod
     def chips(phrases: Sequence[Phrase], similarity: Similarity | None) -> list[tuple[str, str]]:
-        """Mark phrases by whether the other side has them: as a whole, or their words, whichever is compared."""
         more = len(phrases) - MAX_PHRASES
         chips = [(phrase.text[:80], kind_of(phrase, similarity)) for phrase in phrases[:MAX_PHRASES]]
         return [*chips, (f"and {more:,} more", "")] if more > 0 else chips

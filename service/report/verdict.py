@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..settings import MAX_CONTENT, ScoreSettings
+from ..settings import MAX_CONTENT
 from ..wording import fixed, plural, share
 from .hacking import SIGNS
 from .statistics import Statistics, correlation
@@ -109,20 +109,14 @@ def _rewards(stats: Statistics) -> Finding:
         return Finding(f"{text}.", "rewards")
     if not passed.all():
         text += f"; among the responses that pass both gates it is {fixed(rewards[passed].mean())}"
-    means = {
-        name: float(np.mean(stats.components[name].all())) / largest
-        for name, largest in counted(stats.scorer.settings).items()
-    }
+    order = {"order": 1.0} if stats.scorer.settings.use_order else {}
+    maxima = {"scale": 1.0, **order, "content": MAX_CONTENT}
+    means = {name: float(np.mean(stats.components[name].all())) / largest for name, largest in maxima.items()}
     name = min(means, key=lambda name: means[name])
     if means[name] >= 1.0:
         return Finding(f"{text}.", "rewards", good=True)
     weakest = f"Their weakest component is {name}, on average at {share(means[name])} of its maximum."
     return Finding(f"{text}.", "components", [weakest], True)
-
-
-def counted(settings: ScoreSettings) -> dict[str, float]:
-    order = {"order": 1.0} if settings.use_order else {}
-    return {"scale": 1.0, **order, "content": MAX_CONTENT}
 
 
 def _hacking(stats: Statistics) -> list[Finding]:

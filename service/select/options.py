@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 __all__ = ["ALL", "PAIR_TRAINERS", "Mode", "Options"]
 
 Mode = Literal["best", "pairs", "curriculum"]
-
 PAIR_TRAINERS = ("trl", "verl", "openrlhf", "ms-swift")  # trainers whose rows of preference pairs can be written
 ALL = sys.maxsize  # a number of responses or pairs that no group has
 
@@ -22,7 +21,3 @@ class Options(NamedTuple):
     min_pass_rate: float = 0.0
     max_pass_rate: float = 1.0
     trainer: str | None = None  # whose rows to write; None for plain rows
-
-    @property
-    def is_all(self) -> bool:
-        return self.per_group == ALL

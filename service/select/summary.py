@@ -11,7 +11,7 @@ from typing import Any
 from ..tables.table import Table
 from ..wording import plural, share
 from .choices import Choice
-from .options import Options
+from .options import ALL, Options
 from .scored_rows import RowReader
 
 __all__ = ["REASONS", "Summary"]
@@ -64,11 +64,9 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         reader, choice = self.reader, self.choice
+        per_group = "all" if self.options.per_group == ALL else self.options.per_group
         return {
-            "options": {
-                **self.options._asdict(),
-                "per_group": "all" if self.options.is_all else self.options.per_group,
-            },
+            "options": {**self.options._asdict(), "per_group": per_group},
             "grouped_by": self.grouped_by,
             "passed_if": self.pass_rule,
             "rows": {
