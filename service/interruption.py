@@ -14,8 +14,6 @@ from typing import Any
 __all__ = ["INTERRUPTED", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
-
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RETRY_SECONDS = 0.05

@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Listing", "Progress", "compiling", "printable", "say", "show", "visible", "watched_start"]
 
-MAX_LISTED = 5
-"""Rows of each reason that a `Listing` prints."""
-
-WIDE = 100_000
-"""Width where nothing wraps: of output that is not a terminal's."""
-
-PATIENCE_SECONDS = 1.0
-"""Time until the progress of a first start is shown: kernels from the cache are loaded in less."""
+MAX_LISTED = 5  # rows of each reason that a `Listing` prints
+WIDE = 100_000  # width where nothing wraps: of output that is not a terminal's
+PATIENCE_SECONDS = 1.0  # until the progress of a first start is shown: cached kernels are loaded in less
 POLL_SECONDS = 0.2
-MAX_WAIT_SECONDS = 30.0
-"""A command that has compiled nothing by then will not."""
+MAX_WAIT_SECONDS = 30.0  # a command that has compiled nothing by then will not
 WARMUP = f"{__name__.partition('.')[0]}.kernels.warmup"
 
 
@@ -53,12 +47,10 @@ def visible(text: str) -> str:
     return text.translate(CONTROLS)
 
 
-UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories of characters that may control a terminal, or change the direction of its text."""
+UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode categories that may control a terminal
 
 
 def printable(text: str) -> str:
-    """Replace every character of the text that could control a terminal."""
     return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
 
 
@@ -68,13 +60,10 @@ def say(text: str, err: bool = False) -> None:
 
 
 class Drawable(Protocol):
-    """A table, which Rich draws."""
-
     def drawn(self) -> RichTable: ...
 
 
 def console_for(error: bool) -> Console:
-    """Return a console for standard output or standard error: without colour unless it is a terminal."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
@@ -91,7 +80,6 @@ def console_for(error: bool) -> Console:
 
 
 def show(*parts: str | Drawable, error: bool = False) -> None:
-    """Print texts and tables to standard output, or standard error, each on lines of its own."""
     from rich.measure import Measurement
 
     console = console_for(error)
@@ -107,15 +95,11 @@ def show(*parts: str | Drawable, error: bool = False) -> None:
 
 
 class Listing:
-    """Prints rows with why they are listed: the first MAX_LISTED of each reason, and how many more there are.
-
-    report: prints a line. document: what lists all rows, if something does.
-    """
+    """Prints the first MAX_LISTED rows of each reason, and how many more there are; `document` lists all."""
 
     def __init__(self, report: Callable[[str], None], document: str | None = None) -> None:
         self.report = report
         self.counts: Counter[str] = Counter()
-        """Rows by reason."""
         self._document = document
         self._kinds: dict[str, str] = {}
 
@@ -127,7 +111,6 @@ class Listing:
             self.report(text)
 
     def close(self) -> None:
-        """Say how many rows of each reason were not printed."""
         everything = f" ({self._document} lists all)" if self._document else ""
         for reason, count in self.counts.items():
             if (more := count - MAX_LISTED) > 0:
@@ -136,10 +119,7 @@ class Listing:
 
 
 class Progress:
-    """A bar on standard error with the rows done, their rate and the time left; nothing if that is not a terminal.
-
-    size: of the input, in the unit of `advance`; None if it is unknown. Leaving the context removes the bar.
-    """
+    """A bar on standard error with rows, rate and time left, if that is a terminal; sizes are in one unit."""
 
     def __init__(self, size: int | None, quiet: bool = False) -> None:
         self._bar: Any = None
@@ -165,7 +145,6 @@ class Progress:
             self._bar.stop()
 
     def advance(self, rows: int, size: int) -> None:
-        """Count finished rows, and the size of the input they came from."""
         if self._bar is not None:
             self._rows += rows
             seconds = max(self._bar.tasks[0].elapsed or 0.0, 1e-9)
@@ -173,7 +152,6 @@ class Progress:
             self._bar.update(self._task, advance=size, done=done)
 
     def message(self, text: str) -> None:
-        """Print a line above the bar."""
         if self._bar is None:
             say(text, err=True)
         else:

@@ -22,7 +22,6 @@ __all__ = ["bare_reply"]
 
 
 def bare_reply(responses: int) -> dict[str, int]:
-    """Return the reply to a request with `responses` responses."""
     return {"responses": responses}
 
 

@@ -25,33 +25,19 @@ from .servers import ServerProcess, bare_server, service
 __all__ = ["arrow_rewards", "build", "bursts", "in_process", "over_http", "singles", "some_rows"]
 
 Request = dict[str, Any]
-"""The body of POST /v1/score, decoded."""
-
-Columns = tuple[list[str], list[Any], list[int]]
-"""Responses, references and reference index of a request."""
-
+Columns = tuple[list[str], list[Any], list[int]]  # responses, references and reference index of a request
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
-
 StartServer = Callable[[], AbstractContextManager[ServerProcess]]
-
 SCORE = "/v1/score"
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-
 PLAIN_TOLERANCE = 1e-12
-
-DISTINCT = 512
-"""Maximum number of distinct requests with one response each, which are repeated."""
-
+DISTINCT = 512  # distinct requests with one response each, which are repeated
 MAX_SECONDS = 120.0
 
 
 def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) -> tuple[list[Benchmark], dict[str, str]]:
-    """Return the benchmarks with these names, and the reasons for skipping others.
-
-    Computes the rewards that they are checked against; plain Python verifies these. Raises NotACheckoutError.
-    sizes: `plain_responses` of plain Python, `singles` per run, and the `connections` that send them.
-    """
+    """Return the benchmarks with these names, and why others are skipped; raises NotACheckoutError."""
     batch = request["responses"], request["references"], request["reference_index"]
     rewards = Scorer().score(*batch).rewards
     expected, count = rewards.tolist(), len(rewards)
@@ -59,6 +45,9 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     body, rows = orjson.dumps(request), some_rows(count)
     send_singles = partial(singles, [single_body(request, row) for row in rows], single_count, sizes["connections"])
     replies, bare_replies = [{"rewards": [expected[row]]} for row in rows], [bare_reply(1)] * len(rows)
+
+    def read_json(reply: bytes) -> Any:
+        return orjson.loads(reply)["rewards"]
 
     def arrow() -> Start:
         return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, expected)
@@ -71,7 +60,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
         "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
         "in_process_all_cores": (count, lambda: without_setup(in_process(scorer(None), batch, rewards))),
-        "http_json": (count, lambda: partial(over_http, service, body, JSON, json_rewards, expected)),
+        "http_json": (count, lambda: partial(over_http, service, body, JSON, read_json, expected)),
         "http_arrow": (count, arrow),
         "floor": (count, lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count))),
         "singles": (single_count, lambda: partial(send_singles, service, replies)),
@@ -92,7 +81,6 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
 
 
 def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: float = 0.0) -> Callable[[], Run]:
-    """Return a function that scores strings in this process; its rewards may differ by `tolerance`."""
 
     def run() -> Run:
         computed, run = clocked(lambda: score(*batch), time.process_time)
@@ -124,10 +112,6 @@ def over_http(
         yield run
 
 
-def json_rewards(reply: bytes) -> Any:
-    return orjson.loads(reply)["rewards"]
-
-
 def arrow_rewards(reply: bytes) -> Any:
     import pyarrow as pa
 
@@ -136,7 +120,6 @@ def arrow_rewards(reply: bytes) -> Any:
 
 
 def arrow_stream(request: Request) -> bytes:
-    """Encode the request as one record batch: responses, and a dictionary of references. Needs pyarrow."""
     import pyarrow as pa
 
     index = pa.array(request["reference_index"], pa.int32())
@@ -154,7 +137,6 @@ def arrow_stream(request: Request) -> bytes:
 def singles(
     bodies: list[str], count: int, connections: int, start: StartServer, expected: list[dict[str, Any]]
 ) -> Iterator[Callable[[], Run]]:
-    """Send `count` bodies with one response each over persistent connections; fields of every reply are compared."""
     with start() as server:
         plan = Plan(
             port=server.port,
@@ -170,7 +152,6 @@ def singles(
 
 
 def some_rows(rows: int) -> list[int]:
-    """Return at most DISTINCT rows, spread evenly over a batch."""
     distinct = min(rows, DISTINCT)
     return [k * rows // distinct for k in range(distinct)]
 
@@ -182,10 +163,7 @@ def single_body(request: Request, row: int) -> str:
 
 @contextmanager
 def bursts(plan: Plan) -> Iterator[Callable[[int], Run]]:
-    """Start a load generator in a separate process; yield the function that sends a number of requests with it.
-
-    The function raises WrongAnswerError, or BenchmarkError if replies are missing.
-    """
+    """Start a load generator process; yield the function that sends requests with it, which raises BenchmarkError."""
     command = [sys.executable, "-m", f"{__package__}.load_generator"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None

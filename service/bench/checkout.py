@@ -28,7 +28,6 @@ def batch_of(prompts: int, samples: int, seed: int) -> dict[str, Any]:
 
 
 def plain_scorer() -> Callable[[Sequence[str], Sequence[Any], Sequence[int]], list[float]]:
-    """Return the plain-Python scorer, for the default settings; raises NotACheckoutError."""
     with importable("tests/reference/scorer.py"):
         from tests.reference.scorer import plain_score
     score: Callable[[Sequence[str], Sequence[Any], Sequence[int]], list[float]] = plain_score

@@ -61,8 +61,6 @@ class Burst:
 
 
 class Connection(asyncio.Protocol):
-    """A persistent connection with one request in flight."""
-
     transport: asyncio.Transport
     burst: Burst | None = None
     number: int | None = None
@@ -140,7 +138,6 @@ async def run(burst: Burst, connections: list[Connection], seconds: float) -> No
 
 
 def fault_of(plan: Plan, number: int, reply: bytes) -> str | None:
-    """Describe the fault in the reply to a request; return None if it is correct."""
     head, _, content = reply.partition(END_OF_HEAD)
     status = head.split(b"\r\n", 1)[0]
     if status.split(b" ")[1:2] != [b"200"]:

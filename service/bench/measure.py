@@ -27,10 +27,8 @@ class Run(NamedTuple):
     """The time of one run over the responses of a benchmark, in seconds."""
 
     seconds: float
-    cpu_seconds: float | None = None
-    """CPU time of the process that does the work; None if unknown."""
-    client_seconds: float | None = None
-    """CPU time of a separate load generator; None without one."""
+    cpu_seconds: float | None = None  # CPU time of the process that does the work; None if unknown
+    client_seconds: float | None = None  # CPU time of a separate load generator; None without one
 
 
 Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
@@ -42,8 +40,6 @@ def without_setup(run: Callable[[], Run]) -> Start:
 
 
 class Benchmark(NamedTuple):
-    """One way to process a batch."""
-
     name: str
     title: str
     responses: int
@@ -51,8 +47,6 @@ class Benchmark(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """The runs of one benchmark."""
-
     name: str
     title: str
     responses: int
@@ -112,10 +106,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:
-    """Run every benchmark once untimed, then `repeats` times in turns, in a random order for each repeat.
-
-    So noise affects all benchmarks, and the order of two benchmarks varies. Raises BenchmarkError.
-    """
+    """Run every benchmark once untimed, then `repeats` times in turns, in a random order each time."""
     dice = random.Random(seed)
     work: dict[str, Callable[[], Run]] = {}
     runs: dict[str, list[Run]] = {benchmark.name: [] for benchmark in benchmarks}

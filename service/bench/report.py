@@ -30,18 +30,13 @@ __all__ = [
 ]
 
 PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httptools", "pyarrow")
-"""Packages that affect the figures."""
-
 MISSED = (
     "missed: slower than the goal, which assumes an idle machine; the results are still correct. Repeat on an idle "
     "machine; if the CPU ratio misses the goal too, this machine is slower or a code change made Assay slower."
 )
 
-BUSY_CLIENT = 0.9
-"""Share of a core above which the load generator may be the bottleneck."""
-
-BUSY_MACHINE = 0.5
-"""Runnable processes per core before the start, above which times are unreliable."""
+BUSY_CLIENT = 0.9  # share of a core above which the load generator may be the bottleneck
+BUSY_MACHINE = 0.5  # runnable processes per core before the start, above which times are unreliable
 
 
 class Ratio(NamedTuple):
@@ -51,17 +46,14 @@ class Ratio(NamedTuple):
     title: str
     of: str
     over: str
-    bound: tuple[str, float] | None = None
-    """The goal, if any: `≥` or `≤`, and the number."""
-    cpu: bool = True
-    """Whether the ratio of CPU times is meaningful: more threads save time, not work."""
+    bound: tuple[str, float] | None = None  # the goal, if any: `≥` or `≤`, and the number
+    cpu: bool = True  # whether the ratio of CPU times is meaningful: more threads save time, not work
 
     @property
     def goal(self) -> str | None:
         return "{} {:g}".format(*self.bound) if self.bound else None
 
     def met(self, ratio: float) -> bool | None:
-        """Return whether a measured ratio meets the goal; None without one."""
         if self.bound is None:
             return None
         sign, number = self.bound
@@ -88,19 +80,14 @@ RATIOS = (
 
 
 class Finding(NamedTuple):
-    """One measured ratio."""
-
     ratio: Ratio
-    median: float
-    """Over the repeats, whose two runs are close in time."""
+    median: float  # over the repeats, whose two runs are close in time
     low: float
     high: float
-    cpu: float | None
-    """Ratio of CPU times over all repeats, which other processes do not affect."""
+    cpu: float | None  # ratio of CPU times over all repeats, which other processes do not affect
 
 
 def findings(timings: Sequence[Timing]) -> list[Finding]:
-    """Return every ratio whose two benchmarks were measured."""
     by_name = {timing.name: timing for timing in timings}
     measured = []
     for ratio in RATIOS:
@@ -113,7 +100,6 @@ def findings(timings: Sequence[Timing]) -> list[Finding]:
 
 
 def machine() -> dict[str, Any]:
-    """Return cores, Python and versions of installed packages."""
     versions = {package: version(package) for package in PACKAGES if find_spec(package)}
     return {"assay": VERSION, "cores": usable_cores(), "python": platform.python_version(), **versions}
 
@@ -127,25 +113,30 @@ def load_average() -> float | None:
 
 
 class Results(NamedTuple):
-    """Results of `assay bench`."""
-
     timings: Sequence[Timing]
     batch: Mapping[str, Any]
-    skipped: Mapping[str, str]
-    """Benchmarks that could not run, with the reason."""
-    load: float | None = None
-    """Load average of the machine before the start."""
+    skipped: Mapping[str, str]  # benchmarks that could not run, with the reason
+    load: float | None = None  # load average of the machine before the start
 
 
 def results_json(results: Results) -> dict[str, Any]:
-    """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
         "ratios": {finding.ratio.name: ratio_json(finding) for finding in findings(results.timings)},
         "batch": dict(results.batch),
         "machine": machine(),
         "load_average": results.load,
         "skipped": dict(results.skipped),
-        "lanes": {timing.name: benchmark_json(timing) for timing in results.timings},
+        "lanes": {
+            timing.name: {
+                "responses": timing.responses,
+                "responses_per_second": timing.rate,
+                "spread": timing.spread,
+                "seconds": [run.seconds for run in timing.runs],
+                "cpu_seconds": [run.cpu_seconds for run in timing.runs],
+                "client_share": timing.client_share,
+            }
+            for timing in results.timings
+        },
     }
 
 
@@ -155,19 +146,7 @@ def ratio_json(measured: Finding) -> dict[str, Any]:
     return {**numbers, "goal": ratio.goal, "met": ratio.met(measured.median)}
 
 
-def benchmark_json(timing: Timing) -> dict[str, Any]:
-    return {
-        "responses": timing.responses,
-        "responses_per_second": timing.rate,
-        "spread": timing.spread,
-        "seconds": [run.seconds for run in timing.runs],
-        "cpu_seconds": [run.cpu_seconds for run in timing.runs],
-        "client_share": timing.client_share,
-    }
-
-
 def as_parts(results: Results) -> list[str | Table]:
-    """Return the results as lines and tables for a terminal."""
     measured = findings(results.timings)
     ratios: list[str | Table] = ["", ratio_table(measured)] if measured else []
     return [
@@ -209,7 +188,6 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
 
 
 def notes(results: Results) -> list[str]:
-    """Return notes on the figures."""
     here = machine()
     lines = [f"{TITLES[name]} is not measured: {reason}" for name, reason in results.skipped.items()]
     if any(finding.ratio.met(finding.median) is False for finding in findings(results.timings)):

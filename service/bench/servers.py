@@ -18,23 +18,13 @@ from .measure import BenchmarkError, Run, clocked, cpu_seconds
 
 __all__ = ["SERVE", "ServerProcess", "bare_server", "service"]
 
-READY_WITHIN = 600.0
-"""Seconds; enough for a machine without cached kernels."""
-
-SETTLING = 0.02
-"""Time after a reply until the server is idle: it updates metrics and frees memory."""
-
+READY_WITHIN = 600.0  # seconds; enough for a machine without cached kernels
+SETTLING = 0.02  # time after a reply until the server is idle: it updates metrics and frees memory
 SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
-
-INHERITED = ("ASSAY_CACHE_DIR",)
 
 
 class ServerProcess:
-    """Runs `python ARGUMENTS --port PORT` on a free loopback port, with one persistent connection.
-
-    The server gets the environment without the caller's settings, so that every server uses the defaults. Its output
-    goes to the file `log`, if given.
-    """
+    """Runs `python ARGUMENTS --port PORT` on a free loopback port, without the caller's settings."""
 
     def __init__(self, arguments: Sequence[str], log: Path | None = None) -> None:
         self._arguments = arguments
@@ -43,7 +33,8 @@ class ServerProcess:
     def __enter__(self) -> Self:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        environment = {name: v for name, v in os.environ.items() if name in INHERITED or not name.startswith(PREFIX)}
+        variables = os.environ.items()
+        environment = {name: v for name, v in variables if name == "ASSAY_CACHE_DIR" or not name.startswith(PREFIX)}
         command = [sys.executable, *self._arguments, "--port", str(self.port)]
         with nullcontext() if self._log is None else self._log.open("wb") as sink:
             self._process = subprocess.Popen(command, env=environment, stdout=sink, stderr=sink)
@@ -102,12 +93,10 @@ class ServerProcess:
 
 
 def service(*flags: str) -> ServerProcess:
-    """Return an `assay serve` process with these flags."""
     return ServerProcess([*SERVE, "--log-level", "warning", *flags])
 
 
 def bare_server() -> ServerProcess:
-    """Return a process of `bare_server.py`."""
     return ServerProcess(["-m", f"{__package__}.bare_server"])
 
 

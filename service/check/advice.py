@@ -16,32 +16,28 @@ __all__ = ["Advice", "advice_on"]
 
 
 class Advice(NamedTuple):
-    """A sentence or two, and whether it says that all is well."""
-
     text: str
     good: bool
 
 
 def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSettings) -> list[Advice]:
-    """Return advice on the gates, then on every policy that earns at least as much as the gold answers."""
     if not gold.number:
         return [
             Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
         ]
-    found = [*on_gates(gold, settings)]
+    advice = [*on_gates(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
     gold_mean = policies[0].rewards.mean or 0.0
-    found += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
+    advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
     equal = [earned.policy.title for earned in policies if earned.equals_gold]
     if equal:
-        found.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
+        advice.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
     elif not beating:
-        found.append(Advice("No trivial policy earns as much as the gold answers.", True))
-    return found
+        advice.append(Advice("No trivial policy earns as much as the gold answers.", True))
+    return advice
 
 
 def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
-    """Yield advice on gold answers that fail a gate, and on those that are too long."""
     if not gold.failed:
         all_pass = "The gold answer passes" if gold.number == 1 else f"All {gold.number:,} gold answers pass"
         yield Advice(f"{all_pass} both gates.", True)
@@ -59,7 +55,6 @@ def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
 
 
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
-    """Return what a smaller min_coverage changes for the gold answers."""
     other = gold.number - gold.covered
     text = f" {other:,} of them fail for a reason other than coverage: correct these records." if other else ""
     if not gold.reasons["low_coverage"]:
@@ -76,7 +71,6 @@ def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
 
 
 def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
-    """Return what to change about a policy that earns more than the gold answers, whose mean reward is given."""
     difference, suggested = earned.gold_difference or 0.0, gold.suggested()
     title = earned.policy.title
     text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."

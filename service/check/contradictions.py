@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple
 
 from ..explain.reading import Step
 from ..explain.text import canons
 from ..records.rows import Place
 
-__all__ = ["Contradiction", "Prompts"]
-
-
-class Contradiction(NamedTuple):
-    """One prompt: for each distinct reference, the rows that have it."""
-
-    rows: list[list[Place]]
-
-    def document(self) -> list[list[dict[str, Any]]]:
-        return [[place.document() for place in places] for places in self.rows]
+__all__ = ["Prompts"]
 
 
 class Prompts:
@@ -35,9 +25,9 @@ class Prompts:
             by_steps = self._seen.setdefault(digest([prompt]), {})
             by_steps.setdefault(steps, []).append(place)
 
-    def contradictions(self) -> list[Contradiction]:
-        """Return the prompts with several references, in the order of their first rows."""
-        return [Contradiction(list(found.values())) for found in self._seen.values() if len(found) > 1]
+    def contradictions(self) -> list[list[list[Place]]]:
+        """Return the prompts with several references: for each distinct reference, the rows that have it."""
+        return [list(by_steps.values()) for by_steps in self._seen.values() if len(by_steps) > 1]
 
 
 def step_digests(references: Sequence[Sequence[Step]]) -> list[bytes]:

@@ -18,7 +18,7 @@ from ..rewards.batch import Batch
 from ..rewards.registry import SCORE
 from ..rewards.scorer import Scorer, score
 from .advice import Advice, advice_on
-from .contradictions import Contradiction, Prompts
+from .contradictions import Prompts
 from .earnings import Earned, Earnings
 from .findings import Finding, Rules, findings_of
 from .gold import NO_ANSWER, GoldAnswers
@@ -29,23 +29,17 @@ __all__ = ["DataSet"]
 
 
 class DataSet:
-    """Collects what `assay check` reports.
-
-    similarity: that of near-duplicates across splits, None without several splits.
-    """
+    """Collects what `assay check` reports; `similarity` is None without several splits."""
 
     def __init__(self, scorer: Scorer, rules: Rules, sources: Sequence[str], similarity: float | None) -> None:
         self.scorer, self.rules, self.sources = scorer, rules, sources
         self.counts = {"checked": 0, "error": 0, "warning": 0}
         self.reasons: Counter[tuple[str, str]] = Counter()
-        """Findings by kind and reason."""
         self.warned: set[Place] = set()
-        """Rows with a warning, of which one row may have several."""
         self.gold = GoldAnswers(scorer)
         self.pairs: list[Pair] = []
-        self.contradictions: list[Contradiction] = []
+        self.contradictions: list[list[list[Place]]] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
-        """Why near-duplicates were not looked for; empty if they were."""
         self._empty = Batch(configurations={"config": scorer.columns})
         self._earnings = Earnings(scorer)
         self._prompts = Prompts()
@@ -58,7 +52,6 @@ class DataSet:
                 self.no_duplicates = in_this_shell(error.advice[0].detail)
 
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
-        """Add rows, and yield the findings on them."""
         of_score = [row for row in rows if row.rollout.task == SCORE]
         scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
@@ -82,17 +75,16 @@ class DataSet:
             self._duplicates.add("prompt", questions, [rows[k].split for k in prompted], places)
             texts = canons(
                 [
-                    row.rollout.response if whole else " ".join(step.listed for step in found)
-                    for row, found, whole in zip(rows, steps, has_gold, strict=True)
+                    row.rollout.response if whole else " ".join(step.listed for step in row_steps)
+                    for row, row_steps, whole in zip(rows, steps, has_gold, strict=True)
                 ]
             )
             self._duplicates.add("reference", texts, [row.split for row in rows], [row.place for row in rows])
 
     def finish(self) -> Iterator[Finding]:
-        """Compare the rows with each other, and yield the findings on that."""
         self.contradictions = self._prompts.contradictions()
         for contradiction in self.contradictions:
-            (first, *_), *others = contradiction.rows
+            (first, *_), *others = contradiction
             for places in others:
                 detail = f"the prompt is that of {first}, whose reference has other steps"
                 for place in places:
@@ -116,7 +108,6 @@ class DataSet:
 
     @property
     def splits(self) -> list[str]:
-        """The splits in which near-duplicates were looked for."""
         return [] if self._duplicates is None else self._duplicates.splits
 
     def policies(self) -> list[Earned]:
@@ -124,11 +115,9 @@ class DataSet:
         return list(self._earnings.rows())
 
     def advice(self) -> list[Advice]:
-        """Return what to change, the most important first."""
         return advice_on(self.gold, self.policies(), self.scorer.settings)
 
     def document(self, findings: Sequence[Finding]) -> dict[str, Any]:
-        """Return everything for JSON, with these findings."""
         duplicates: dict[str, Any] = {"unavailable": self.no_duplicates}
         if self._duplicates is not None:
             duplicates = {
@@ -145,8 +134,10 @@ class DataSet:
             "warnings": self.counts["warning"],
             "gold": self.gold.document(),
             "policies": [earned.document() for earned in self.policies()],
-            "advice": [one._asdict() for one in self.advice()],
-            "contradictions": [one.document() for one in self.contradictions],
+            "advice": [advice._asdict() for advice in self.advice()],
+            "contradictions": [
+                [[place.document() for place in places] for places in rows] for rows in self.contradictions
+            ],
             "near_duplicates": duplicates,
             "findings": [finding.document() for finding in findings],
         }

@@ -22,8 +22,6 @@ GOLD = Policy("gold", "gold answers", "The gold answers themselves.", "", lambda
 
 
 class Sums:
-    """The number, the mean and the standard error of rewards that come piece by piece."""
-
     def __init__(self) -> None:
         self.number = 0
         self._sum = self._squares = 0.0
@@ -46,17 +44,12 @@ class Sums:
 
 
 class Earned(NamedTuple):
-    """The rewards of one policy: none if it has an answer to no record."""
-
     policy: Policy
     rewards: Sums
-    passed: int
-    """Answers that pass both gates."""
-    answered: int
-    """Records that the policy has an answer to; the others get the reward of an empty response."""
+    passed: int  # answers that pass both gates
+    answered: int  # records that the policy has an answer to; the others get the reward of an empty response
     mean_of_answered: float | None
-    gold_difference: float | None
-    """The mean reward, less that of the gold answers, over the records that have one; None without any."""
+    gold_difference: float | None  # mean reward less the gold answers', over the records that have one
 
     @property
     def beats_gold(self) -> bool:
@@ -82,8 +75,6 @@ class Earned(NamedTuple):
 
 
 class Earnings:
-    """Collects the rewards of gold answers and of every policy."""
-
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         self._generator = random.Random(SEED)
@@ -96,14 +87,11 @@ class Earnings:
     def add(
         self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], gold: np.ndarray, passed: np.ndarray
     ) -> None:
-        """Let every policy answer these rows, whose references have these steps.
-
-        gold: the rewards of the gold answers, NaN where a row has none. passed: whether they pass both gates.
-        """
+        """Let every policy answer rows whose references have these steps; `gold` is NaN where a row has none."""
         if not rows:
             return
         libraries = [None if row.record is None else library_of(row.record) for row in rows]
-        answers = [answers_of(*one, self._generator) for one in zip(steps, libraries, strict=True)]
+        answers = [answers_of(*source, self._generator) for source in zip(steps, libraries, strict=True)]
         responses = [answer for of_row in answers for answer in of_row]
         index = np.repeat(np.arange(len(rows)), len(POLICIES))
         scores = self._scorer.score(responses, [row.rollout.reference for row in rows], index)
@@ -120,7 +108,6 @@ class Earnings:
             self._passed[k] += int(passing[:, k].sum())
 
     def rows(self) -> Iterator[Earned]:
-        """Yield the gold answers, then every policy."""
         gold = self._gold
         yield Earned(GOLD, gold, self._passed_gold, gold.number, gold.mean, None)
         for k, policy in enumerate(POLICIES):

@@ -31,14 +31,11 @@ class Finding(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Rules that rows are checked against, besides having a valid reference."""
-
     scirecipe: bool | None
     reference_field: str | None
     response_field: str | None
 
     def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[tuple[str, str]]:
-        """Yield (rule, sentence) for every rule that a row violates."""
         checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
         published = isinstance(record.get("key"), str) and "orc" in record
         requested = published if self.scirecipe is None else self.scirecipe

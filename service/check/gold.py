@@ -20,38 +20,25 @@ from .rows import CheckedRow
 
 __all__ = ["AtCoverage", "GoldAnswers"]
 
-NO_ANSWER = ("missing_sections", "think_not_opened")
-"""Reasons of references that are no whole answer, but steps only."""
-
+NO_ANSWER = ("missing_sections", "think_not_opened")  # reasons of references that are steps only
 COVERAGES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50)
-"""Values of min_coverage that may be suggested."""
-
-ENOUGH = 0.95
-"""The suggested min_coverage is the largest at which at least this share of the gold answers pass."""
+ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least this share of the gold answers pass
 
 
 class AtCoverage(NamedTuple):
-    """How gold answers fare under one min_coverage."""
-
     min_coverage: float
     passed: int
     mean_reward: float
 
 
 class GoldAnswers:
-    """Collects the gold answers of a data set."""
-
     def __init__(self, scorer: Scorer) -> None:
         self.number = 0
         self.reasons: Counter[str] = Counter()
-        self.words: Counter[str] = Counter()
-        """Uncovered words of steps below min_coverage, each with the number of answers that leave it out."""
-        self.first: dict[str, Place] = {}
-        """The first answer that leaves a word out."""
-        self.longest = 0.0
-        """The largest mean of words per prose step among the answers that reach the coverage check."""
-        self.too_wordy = 0
-        """Answers with more than max_mean_words."""
+        self.words: Counter[str] = Counter()  # answers by the word that their steps below min_coverage leave out
+        self.first: dict[str, Place] = {}  # the first answer that leaves a word out
+        self.longest = 0.0  # the largest mean of words per prose step of answers that reach the coverage check
+        self.too_wordy = 0  # answers with more than max_mean_words
         self._settings = scorer.settings
         self._without_coverage = scorer.with_overrides({"min_coverage": 0.0})
         self._lowest, _ = smallest_and_largest(scorer.settings)
@@ -83,8 +70,8 @@ class GoldAnswers:
 
     def _count_words(self, row: CheckedRow) -> None:
         reading = read_response(Text(utf8(row.rollout.response)), self._settings.think_prefilled)
-        found = [one for one in coverages(reading, self._settings.min_coverage) if one is not None and not one.enough]
-        for word in {word for one in found for word in one.uncovered}:
+        steps = coverages(reading, self._settings.min_coverage)
+        for word in {word for step in steps if step is not None and not step.enough for word in step.uncovered}:
             self.words[word] += 1
             self.first.setdefault(word, row.place)
 
@@ -100,32 +87,23 @@ class GoldAnswers:
 
     @property
     def failed(self) -> int:
-        """The number of answers that fail a gate under the configuration at hand."""
         return self.number - self.reasons["ok"]
 
     def levels(self) -> list[AtCoverage]:
-        """Return the answers that pass and their mean reward, from the largest min_coverage; nothing without answers.
-
-        Lower values at which no more answers pass are left out.
-        """
-        found: list[AtCoverage] = []
+        """Return the levels from the largest min_coverage, without lower ones at which no more answers pass."""
+        levels: list[AtCoverage] = []
         for level in self._levels if self.number else ():
-            one = AtCoverage(level, self._passed[level], self._rewards[level] / self.number)
-            found.append(one)
-            if one.passed == self.covered and level <= self._settings.min_coverage:
+            levels.append(AtCoverage(level, self._passed[level], self._rewards[level] / self.number))
+            if self._passed[level] == self.covered and level <= self._settings.min_coverage:
                 break
-        return found
+        return levels
 
     def suggested(self) -> AtCoverage | None:
-        """Return the largest of COVERAGES at which enough of the answers pass that reach the check of coverage.
-
-        None if there is no gold answer, or too few pass at any value.
-        """
-        levels = (one for one in self.levels() if one.min_coverage in COVERAGES)
-        return next((one for one in levels if one.passed >= ENOUGH * self.covered > 0), None)
+        """Return the largest of COVERAGES at which enough answers pass the check of coverage; None if there is none."""
+        levels = (level for level in self.levels() if level.min_coverage in COVERAGES)
+        return next((level for level in levels if level.passed >= ENOUGH * self.covered > 0), None)
 
     def failing_words(self) -> list[tuple[str, int, Place]]:
-        """Return (word, number of answers, first answer), the most frequent first."""
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         return [(word, count, self.first[word]) for word, count in ordered]
 

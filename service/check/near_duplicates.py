@@ -19,15 +19,13 @@ FEWEST_PROMPTS, FEW_PROMPTS = 3, 20
 """Numbers of prompts from which what all of them have is taken for instructions, and up to which `template_shingles`
 does not know yet."""
 
-MAX_COMPARED = 8
-"""Texts of other splits with which each text is at least compared, the most similar by estimate."""
+MAX_COMPARED = 8  # texts of other splits with which each text is at least compared, the most similar by estimate
 
 
 class Pair(NamedTuple):
     """Two texts of different splits: the rows that have either, of the split that comes first in the data first."""
 
-    of: str
-    """`prompt` or `reference`."""
+    of: str  # `prompt` or `reference`
     similarity: float
     first: list[Place]
     second: list[Place]
@@ -46,10 +44,7 @@ class Texts(NamedTuple):
 
 
 class NearDuplicates:
-    """Collects the shingles of texts, 8 bytes a word, by the kind of text and the split.
-
-    Raises NotInstalled without datasketch.
-    """
+    """Collects the shingles of texts, 8 bytes a word; raises NotInstalled without datasketch."""
 
     def __init__(self, similarity: float) -> None:
         self.similarity = similarity
@@ -61,28 +56,24 @@ class NearDuplicates:
         """Add canonical texts (`canon` of docs/rules.md, Words); those without a word are left out."""
         kind = self._texts.setdefault(of, {})
         for text, split, place in zip(texts, splits, places, strict=True):
-            found = kind.setdefault(split, Texts([], [], {}))
+            of_split = kind.setdefault(split, Texts([], [], {}))
             if not text:
                 continue
             shingles = self._shingles(text)
             digest = blake2b(shingles.tobytes(), digest_size=16).digest()
-            number = found.numbers.setdefault(digest, len(found.shingles))
-            if number == len(found.shingles):
-                found.shingles.append(shingles)
-                found.rows.append([])
-            found.rows[number].append(place)
+            number = of_split.numbers.setdefault(digest, len(of_split.shingles))
+            if number == len(of_split.shingles):
+                of_split.shingles.append(shingles)
+                of_split.rows.append([])
+            of_split.rows[number].append(place)
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs of texts in different splits that are at least as similar as the threshold.
-
-        Of clusters of many similar texts, not every pair, but every text: see `Candidates.likeliest`.
-        """
+        """Yield pairs of similar texts in different splits; of large clusters, every text but not every pair."""
         for of, splits in self._texts.items():
             yield from self._pairs(of, splits)
 
     @property
     def splits(self) -> list[str]:
-        """The splits, in the order of the data."""
         return list(dict.fromkeys(split for kind in self._texts.values() for split in kind))
 
     @property
@@ -120,25 +111,19 @@ def template_of(of: str, texts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class Known(NamedTuple):
-    """A text of a split that the next splits are compared with."""
-
     split: str
     rows: list[Place]
     shingles: np.ndarray
 
 
 class Candidates:
-    """Texts by their MinHash."""
-
     def __init__(self, index: Any) -> None:
         self._index = index
         self._texts: list[Known] = []
         self._signatures = np.zeros((0, PERMUTATIONS), np.uint32)
-        self._best = np.zeros(0)
-        """The largest estimated similarity of each text with one of a later split."""
+        self._best = np.zeros(0)  # the largest estimated similarity of each text with one of a later split
 
     def add(self, texts: Sequence[tuple[Known, Any]]) -> None:
-        """Add texts and their sketches."""
         for text, sketch in texts:
             self._index.insert(len(self._texts), sketch)
             self._texts.append(text)
@@ -152,9 +137,9 @@ class Candidates:
         They are the MAX_COMPARED most similar ones by estimate, and those to which no text was as similar so far: large
         clusters are not compared text by text, but every text of one is compared with some of the other splits.
         """
-        found = np.array(sorted(self._index.query(sketch)) if self._texts else (), np.int64)
-        estimates = (self._signatures[found] == sketch.hashvalues).mean(axis=1)
-        chosen = estimates > self._best[found]
+        candidates = np.array(sorted(self._index.query(sketch)) if self._texts else (), np.int64)
+        estimates = (self._signatures[candidates] == sketch.hashvalues).mean(axis=1)
+        chosen = estimates > self._best[candidates]
         chosen[np.argsort(-estimates, kind="stable")[:MAX_COMPARED]] = True
-        self._best[found] = np.maximum(self._best[found], estimates)
-        yield from (self._texts[k] for k in found[chosen].tolist())
+        self._best[candidates] = np.maximum(self._best[candidates], estimates)
+        yield from (self._texts[k] for k in candidates[chosen].tolist())

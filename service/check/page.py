@@ -15,18 +15,12 @@ from .policies import POLICIES
 
 __all__ = ["page", "terminal_parts"]
 
-MAX_WORDS = 12
-"""Words that the terminal lists."""
-
-MAX_LISTED = 100
-"""Maximum number of words, pairs and contradictory prompts that are listed in the page."""
-
-MAX_ROWS = 4
-"""Maximum number of rows that one entry names."""
+MAX_WORDS = 12  # words that the terminal lists
+MAX_LISTED = 100  # words, pairs and contradictory prompts that are listed in the page
+MAX_ROWS = 4  # rows that one entry names
 
 
 def gates_table(data: DataSet) -> Table:
-    """Return how many gold answers pass at which min_coverage, and what they earn."""
     configured, suggested = data.scorer.settings.min_coverage, data.gold.suggested()
     rows: list[Row] = []
     for level in data.gold.levels():
@@ -38,7 +32,6 @@ def gates_table(data: DataSet) -> Table:
 
 
 def policies_table(data: DataSet) -> Table:
-    """Return what every policy earns beside the gold answers."""
     gold, *policies = data.policies()
     notes = []
     if gold.rewards.standard_error is not None or policies[0].rewards.standard_error is not None:
@@ -67,7 +60,6 @@ def policy_row(earned: Earned) -> Row:
 
 
 def terminal_parts(data: DataSet) -> Iterator[str | Table]:
-    """Yield what the terminal shows after the findings."""
     if data.gold.number:
         yield gates_table(data)
         if data.gold.words:
@@ -85,7 +77,6 @@ def terminal_parts(data: DataSet) -> Iterator[str | Table]:
 
 
 def page(data: DataSet, command: str) -> str:
-    """Return the HTML of the report."""
     words = [(word, count, str(place)) for word, count, place in data.gold.failing_words()[:MAX_LISTED]]
     reasons = [
         (reason, "invalid" if kind == "error" else "warning", count)
@@ -94,9 +85,7 @@ def page(data: DataSet, command: str) -> str:
     pairs = [
         (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second)) for pair in data.pairs[:MAX_LISTED]
     ]
-    contradictions = [
-        (listed(entry.rows[0]), "; ".join(map(listed, entry.rows[1:]))) for entry in data.contradictions[:MAX_LISTED]
-    ]
+    contradictions = [(listed(rows[0]), "; ".join(map(listed, rows[1:]))) for rows in data.contradictions[:MAX_LISTED]]
     return render(
         "checked.html",
         data=data,
@@ -119,7 +108,6 @@ def page(data: DataSet, command: str) -> str:
 
 
 def verdict(data: DataSet) -> Iterator[tuple[str, bool]]:
-    """Yield sentences on the data set, each with whether all is well."""
     invalid = data.counts["error"]
     text = f"{plural(data.counts['checked'], 'reference')}, {f'{invalid:,} invalid' if invalid else 'all valid'}."
     yield text, not invalid

@@ -10,23 +10,15 @@ from ..explain.reading import Step
 
 __all__ = ["POLICIES", "Policy", "answers_of"]
 
-SEED = 0
-"""Of the shuffles: one generator for all references, in their order."""
-
-NO_ANSWER = ""
-"""What a policy answers if it needs a library of actions and the record names none."""
+SEED = 0  # seed of the shuffles: one generator for all references, in their order
 
 
 class Written(NamedTuple):
-    """One step of an answer: its JSON, and its prose."""
-
     key: str
     prose: str
 
 
 class Source(NamedTuple):
-    """What policies answer from."""
-
     steps: Sequence[Step]
     library: Sequence[str] | None
     generator: random.Random
@@ -43,7 +35,6 @@ class Policy(NamedTuple):
 
 
 def listed(steps: Iterable[Step]) -> list[Written]:
-    """Return steps whose prose lists their words."""
     return [Written(step.text, step.listed) for step in steps]
 
 
@@ -54,7 +45,7 @@ def shuffled(source: Source) -> list[Written]:
 
 
 def all_objects(source: Source) -> list[Written]:
-    objects = tuple(dict.fromkeys(one for step in source.steps for one in step.objects))
+    objects = tuple(dict.fromkeys(text for step in source.steps for text in step.objects))
     return listed(step._replace(objects=objects) for step in source.steps)
 
 
@@ -120,13 +111,12 @@ POLICIES = (
 
 
 def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
-    """Return the answer of each policy to one prompt."""
     source = Source(steps, library, generator)
-    return [answer_with(found) if (found := policy.answer(source)) is not None else NO_ANSWER for policy in POLICIES]
+    answers = (policy.answer(source) for policy in POLICIES)  # None without the library that a policy needs
+    return ["" if steps is None else answer_with(steps) for steps in answers]
 
 
 def answer_with(steps: Iterable[Written]) -> str:
-    """Return a whole answer with these steps."""
     steps = list(steps)
     key = "\n".join(f"Step {number}: {step.key}" for number, step in enumerate(steps, 1))
     prose = "\n".join(f"Step {number}: {step.prose}" for number, step in enumerate(steps, 1))

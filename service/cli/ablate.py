@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..ablate.ablation import Ablation
     from ..ablate.grids import Grid
-    from ..ablate.rewards import Piece, Rewards
+    from ..ablate.rewards import Rewards
     from ..files.row_tasks import RowTasks
 
 __all__ = ["command"]
@@ -137,7 +137,6 @@ def command(
 
 
 def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Grid:
-    """Return the grid; list every invalid setting and option and end with exit code 2."""
     from ..ablate.grids import GRIDS, grid_named
 
     try:
@@ -158,7 +157,7 @@ def ablate(
     Raises DocumentError and OSError.
     """
     from ..ablate.ablation import Ablation
-    from ..ablate.rewards import Rewards, score_pieces
+    from ..ablate.rewards import Rewards, reward_output, score_pieces
     from ..files.score_rows import report_faults
 
     rewards = Rewards(grid)
@@ -169,11 +168,15 @@ def ablate(
         objects = list(map(unfolded, objects_among(first)))
         fields = found_fields(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
-        with output_of(source, grid, *output) as write_piece, Progress(records.size, quiet) as progress:
+        target, fmt = output
+        kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
+        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind)
+        with rewards_file as write_piece, Progress(records.size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:
                 report_faults(source.name, piece.rollouts, listing)
-                write_piece(piece)
+                if write_piece is not None:
+                    write_piece(piece)
                 progress.advance(piece.rows, piece.size)
             listing.close()
     if not quiet:
@@ -181,19 +184,6 @@ def ablate(
     if not (rewards or rewards.faults or rewards.others):
         say(f"warning: {source.name} has no rows", err=True)
     return Ablation(source.name, grid, rewards, command_line())
-
-
-@contextmanager
-def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
-    """Yield a function that writes the rewards of a piece; it does nothing without a target."""
-    if target is None:
-        yield lambda piece: None
-        return
-    from ..ablate.rewards import reward_output
-
-    kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
-    with reward_output(target, fmt, grid, kind) as write_piece:
-        yield write_piece
 
 
 def report(rewards: Rewards, grid: Grid, seconds: float) -> None:

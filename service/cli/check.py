@@ -146,8 +146,6 @@ def command(
 
 
 class FindingListing(Listing):
-    """Prints findings to standard output, unless it is `silent`; keeps them with `keep`."""
-
     def __init__(self, silent: bool, keep: bool) -> None:
         super().__init__(self._print, "--json")
         self.findings: list[Finding] = []

@@ -35,7 +35,6 @@ def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any)
 
 
 def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return value and origin of each setting by table and name; secrets are masked."""
     return {
         table: {
             name: {"value": value, "origin": config.origin(name)}
@@ -56,7 +55,6 @@ def as_text(config: Config) -> str:
 
 
 def toml_line(name: str, value: Any) -> str:
-    """Format one setting as TOML: the values of settings look the same in JSON."""
     if value is None:
         return f"# {name} is not set"
     if name in SECRETS and value:

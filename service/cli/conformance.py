@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-DIFFERENT = 1
-"""Exit code if an answer differs, or if the engine has a fault."""
-
+DIFFERENT = 1  # exit code if an answer differs, or if the engine has a fault
 MAX_SHOWN = 20
 MAX_VALUE = 60
 

@@ -34,19 +34,13 @@ from .file_options import (
 from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
-    from ..report.agreement import Agreement
     from ..report.comparison import ComparedFiles
     from ..report.evaluated_file import EvaluatedFile
 
 __all__ = ["command"]
 
 USUAL_GROUPS = ("level", "type")
-
-NOT_LISTED = ("metrics", "by", "reward")
-"""Options of tasks that have flags here, or are of rewards only."""
-
-Row = tuple[str, str, str]
-"""Where a row is, why it is left out as a sentence, and the reason."""
+NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags here, or are of rewards only
 
 
 @click.command(
@@ -136,6 +130,7 @@ def command(
     With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
     prompt; a record without a pair is listed, and the exit code is 1.
     """
+    from ..report.agreement import Labelled, agreement_of
     from ..report.comparison import ComparedFiles
 
     targets = document_targets(flags)
@@ -153,7 +148,10 @@ def command(
         evaluated = _evaluate(
             files, name, options, chosen, names=named_fields(flags), mapping=dict(fields), quiet=quiet
         )
-        agreement = _agreement(evaluated, models, list(names_in(labels)))
+        pairs = zip(models, evaluated, strict=True)
+        labelled = [Labelled(model, file.answers.records, file.result) for model, file in pairs]
+        label_fields = names_in(labels)
+        agreement = agreement_of(labelled, label_fields) if label_fields else None
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
     output: EvaluatedFile | ComparedFiles = replace(evaluated[0], agreement=agreement)
@@ -183,7 +181,6 @@ def command(
 
 
 def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the names of the models, by default the names of their files."""
     from ..report.comparison import distinct_names
 
     if names and len(names) != len(sources):
@@ -210,6 +207,7 @@ def _evaluate(
     names: the response and the reference, whatever the task calls them. mapping: the task's names to those of the file.
     """
     from ..evaluate.evaluation import result_of, task_named
+    from ..evaluate.task import USUAL
     from ..records.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
@@ -231,7 +229,8 @@ def _evaluate(
     records = [record for answers in read for record in answers.records]
     options.setdefault("by", by or usual_groups(records, task))
     if "metrics" not in options:
-        options["metrics"] = usual_metrics(records, task)
+        usable = (m.name for m in task.metrics if not m.default and task.available_for(m, records))
+        options["metrics"] = [USUAL, *usable]
     checked = task.checked(options)
     shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
     evaluated = []
@@ -269,30 +268,9 @@ def _advance_of(progress: Progress) -> Callable[[int], None]:
     return advance
 
 
-def _agreement(files: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
-    from ..report.agreement import Labelled, agreement_of
-
-    labelled = [Labelled(name, file.answers.records, file.result) for name, file in zip(models, files, strict=True)]
-    return agreement_of(labelled, labels) if labels else None
-
-
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Return `level` and `type` if the records have them or the task derives them."""
     present = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
     return [name for name in USUAL_GROUPS if name in present or name in task.derived_fields]
-
-
-def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Return the task's usual metrics and the metrics whose requirements the records satisfy."""
-    from ..evaluate.task import USUAL
-
-    return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
-
-
-def _list(ctx: click.Context, requested: bool) -> None:
-    if requested and not ctx.resilient_parsing:
-        print_tasks()
-        ctx.exit()
 
 
 def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[], bytes]]:
@@ -306,7 +284,6 @@ def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[],
 
 
 def print_warnings(evaluated: EvaluatedFile) -> None:
-    """Print a warning if the file is empty, and those of the evaluation."""
     if not evaluated.answers.records and not evaluated.answers.faults:
         say(f"warning: {evaluated.source} has no records", err=True)
     for sentence in evaluated.result.warnings:
@@ -314,7 +291,6 @@ def print_warnings(evaluated: EvaluatedFile) -> None:
 
 
 def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several: bool) -> None:
-    """Print notes on the result of a file, with its name if there are several; invalid rows even if quiet."""
     name = source_name(evaluated.source)
     print_rows((location.within(name), sentence, reason) for location, reason, sentence in evaluated.invalid_rows())
     if quiet:
@@ -341,7 +317,7 @@ def print_left_out(output: EvaluatedFile | ComparedFiles, files: Sequence[Evalua
     return print_rows([*output.left_out(), *labels])
 
 
-def print_rows(rows: Iterable[Row]) -> int:
+def print_rows(rows: Iterable[tuple[str, str, str]]) -> int:
     listing = Listing(partial(say, err=True), "--json")
     for where, sentence, reason in rows:
         listing.add(f"{where}: {sentence} ({reason})", reason)
@@ -349,8 +325,9 @@ def print_rows(rows: Iterable[Row]) -> int:
     return listing.counts.total()
 
 
-def print_tasks() -> None:
-    """Print every task with its metrics and options."""
+def _list(ctx: click.Context, requested: bool) -> None:
+    if not requested or ctx.resilient_parsing:
+        return
     from ..evaluate.evaluation import every_task
 
     for task in every_task():
@@ -360,6 +337,7 @@ def print_tasks() -> None:
         for name, field in task.options.model_json_schema()["properties"].items():
             if name not in NOT_LISTED:
                 say(f"    --option {name:<20} {described(field)}")
+    ctx.exit()
 
 
 def described(field: Mapping[str, Any]) -> str:

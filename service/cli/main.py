@@ -38,16 +38,11 @@ COMMANDS = {
 """Name and help of each subcommand; its code is `command` in `service/cli/NAME.py`."""
 
 QUIET = {"-q", "--quiet"}
-
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-BROKEN_PIPE = 141
-"""Exit code if the reader of standard output has gone, as for a process killed by SIGPIPE."""
+BROKEN_PIPE = 141  # exit code if the reader of standard output has gone, as for a process killed by SIGPIPE
 
 
 class Commands(click.Group):
-    """A group that imports only the subcommand that is called."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 
@@ -74,7 +69,6 @@ class Commands(click.Group):
         return super().main(*args, **options)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
-        """Parse the flags before the subcommand; errors are safe to print."""
         try:
             return super().make_context(*args, **options)
         except click.ClickException as error:
@@ -110,18 +104,11 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
-class PlainError(click.ClickException):
-    """An error without a line on the usage, with the usual exit code."""
-
-    exit_code = click.UsageError.exit_code
-
-
 def printable(error: click.ClickException) -> click.ClickException:
-    """Return the error with a message that cannot control the terminal."""
     message = visible(error.format_message())
     if message == error.format_message():
         return error
-    return click.UsageError(message, error.ctx) if isinstance(error, click.UsageError) else PlainError(message)
+    return click.UsageError(message, getattr(error, "ctx", None))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:

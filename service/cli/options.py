@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -38,19 +37,10 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-SOME_FAILED = 1
-"""Exit code if some records could not be scored."""
-
-NAMED_OPTIONS = ("by", "metrics", "profile")
-"""Options of tasks that have flags with their names."""
-
-USAGE = 2
-"""Exit code for usage errors: flags, settings, files that cannot be read or written."""
-
+SOME_FAILED = 1  # exit code if some records could not be scored
+NAMED_OPTIONS = ("by", "metrics", "profile")  # options of tasks that have flags with their names
+USAGE = 2  # exit code for usage errors: flags, settings, files that cannot be read or written
 SECTIONS = {"ServerSettings": "Server settings", "ScoreSettings": "Reward settings"}
-"""Titles of the models of settings in help."""
-
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
 config_option = click.option(
@@ -63,10 +53,7 @@ config_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose help has a section for each table of settings, and a section with examples.
-
-    serves: True for a command that handles signals itself; others end at a signal and leave no file half written.
-    """
+    """A command with sections of settings and examples in its help; one that `serves` handles signals itself."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -74,16 +61,22 @@ class Command(click.Command):
         self.serves = serves
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a signal ends it as Ctrl-C does, so that its outputs are cleaned up."""
         if self.serves:
             return super().invoke(ctx)
         try:
-            with claimed_outputs(), ended_by_signals():
+            with ended_by_signals():
                 return super().invoke(ctx)
         except UnreadableInput as error:
             raise CommandError(str(error)) from None
         except UsageError as error:
             raise click.UsageError(str(error), ctx) from None
+        except KeyboardInterrupt as interruption:
+            written = what_was_written()
+            if written is not None:
+                interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
+            raise
+        finally:
+            release_claims()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}
@@ -111,20 +104,6 @@ class Command(click.Command):
             with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
-
-
-@contextmanager
-def claimed_outputs() -> Iterator[None]:
-    """Release the outputs that are claimed within the context; note the written outputs on an interruption."""
-    try:
-        yield
-    except KeyboardInterrupt as interruption:
-        written = what_was_written()
-        if written is not None:
-            interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
-        raise
-    finally:
-        release_claims()
 
 
 class SettingOption(click.Option):
@@ -177,7 +156,6 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`; for `pair_option`."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE")
@@ -185,7 +163,6 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_option(flag: str, name: str, text: str) -> Callable[[Function], Function]:
-    """Add a flag whose values are a tuple of (name, value)."""
     return click.option(flag, name, multiple=True, type=pair, metavar="NAME=VALUE", help=text)
 
 
@@ -199,7 +176,6 @@ def names_in(values: str | Iterable[str], valid: Collection[str] | None = None) 
 
 
 def json_or_text(text: str) -> Any:
-    """Parse a text as JSON; return the text itself if it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -216,24 +192,17 @@ def echo_json(value: Any) -> None:
 
 
 class CommandError(click.ClickException):
-    """An error that ends the command: a message on standard error, exit code 2."""
-
     exit_code = USAGE
 
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> CommandError:
-        """Return the error that lists these issues, with the flags of their values."""
-        sentences = [sentence_of(issue) for issue in issues]
+        sentences = [
+            in_this_shell(issue.detail) if issue.reason == "not_installed" else f"{flag_of(issue.path)}: {issue.detail}"
+            for issue in issues
+        ]
         more = len(sentences) - MAX_LISTED
         shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
         return cls("\n       ".join(shown))
-
-
-def sentence_of(issue: Issue) -> str:
-    """Return an issue for a terminal; a missing package is not the fault of a flag."""
-    if issue.reason == "not_installed":
-        return in_this_shell(issue.detail)
-    return f"{flag_of(issue.path)}: {issue.detail}"
 
 
 def flag_of(path: str) -> str:

@@ -45,20 +45,14 @@ class CountedModes(Command):
     """A command whose modes need no number: `--best` is `--best=1`, also if INPUT follows."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        following = [*args[1:], ""]
-        pairs = zip(args, following, strict=True)
-        return super().parse_args(
-            ctx, [f"{arg}=1" if arg in COUNTED and not is_value(after) else arg for arg, after in pairs]
-        )
-
-
-def is_value(text: str) -> bool:
-    """Return whether a text is the number of a mode, perhaps an invalid number, and not INPUT."""
-    return text == "all" or NUMBER.fullmatch(text) is not None
+        counted = []
+        for arg, following in zip(args, [*args[1:], ""], strict=True):
+            has_number = following == "all" or NUMBER.fullmatch(following) is not None
+            counted.append(f"{arg}=1" if arg in COUNTED and not has_number else arg)
+        return super().parse_args(ctx, counted)
 
 
 def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Parse the number of a mode; None if the mode is not given."""
     if text is not None and not COUNT.fullmatch(text):
         raise click.BadParameter(f"{text!r} is neither a number from 1 on nor all")
     return None if text is None else ALL if text == "all" else int(text)
@@ -192,7 +186,6 @@ def flag_of(name: str) -> str:
 
 
 def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
-    """Return the options of the selection; raises UsageError unless there is one mode, with flags of that mode."""
     named = [mode for mode, count in modes.items() if count is not None]
     if len(named) != 1:
         raise click.UsageError("exactly one of --best, --pairs and --curriculum is needed")

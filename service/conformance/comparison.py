@@ -11,18 +11,12 @@ from .vectors import Vector
 
 __all__ = ["TOLERANCE", "Comparison", "Mismatch", "compare"]
 
-TOLERANCE = 1e-9
-"""Largest difference of two numbers that are equal, unless bits are compared."""
-
-OPTIONAL = ("components", "metrics")
-"""Objects whose fields an answer may leave out; these are not compared."""
-
+TOLERANCE = 1e-9  # largest difference of two numbers that are equal, unless bits are compared
+OPTIONAL = ("components", "metrics")  # objects whose fields an answer may leave out; these are not compared
 NOTHING = "nothing"
 
 
 class Mismatch(NamedTuple):
-    """A field of an answer that is not as expected."""
-
     id: str
     field: str
     expected: Any
@@ -36,8 +30,7 @@ class Comparison:
     cases: Counter[str]
     passed: Counter[str]
     differences: list[Mismatch]
-    left_out: Counter[str]
-    """Number of answers without a field that they may leave out."""
+    left_out: Counter[str]  # number of answers without a field that they may leave out
 
 
 def compare(cases: Sequence[Vector], answers: Mapping[str, Mapping[str, Any]], exact: bool = False) -> Comparison:
@@ -86,7 +79,6 @@ def optional_fields(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def equal(expected: Any, got: Any, exact: bool) -> bool:
-    """Return whether a value is the expected one: text, a number, or a list of either."""
     if isinstance(expected, list):
         same_length = isinstance(got, list) and len(expected) == len(got)
         return same_length and all(equal(left, right, exact) for left, right in zip(expected, got, strict=True))

@@ -9,29 +9,20 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from .vectors import Vector
 
-__all__ = ["EngineRun", "run_engine"]
+__all__ = ["run_engine"]
 
 MAX_LINE_BYTES = 1 << 20
-MAX_PROBLEMS = 20
-"""Faulty lines after which an engine is stopped."""
+MAX_PROBLEMS = 20  # faulty lines after which an engine is stopped
+
+Answers = dict[str, dict[str, Any]]
 
 
-class EngineRun(NamedTuple):
-    """The answers of an engine by id, and other faults of its run."""
-
-    answers: dict[str, dict[str, Any]]
-    problems: list[str]
-
-
-def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) -> EngineRun:
-    """Send the rows of the cases to a command and read its answers, in any order, for at most `timeout` seconds.
-
-    Raise OSError if the command cannot be started. Its standard error is passed on.
-    """
+def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) -> tuple[Answers, list[str]]:
+    """Send the rows to a command and read its answers for at most `timeout` seconds; raises OSError."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=1 << 16
     )
@@ -48,9 +39,9 @@ def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) 
     timer.start()
     feeder.start()
     try:
-        run = read_answers(process.stdout, {case.id for case in cases})
-        if len(run.problems) >= MAX_PROBLEMS:
-            run.problems.append(f"it was stopped after {MAX_PROBLEMS} faulty lines")
+        answers, problems = read_answers(process.stdout, {case.id for case in cases})
+        if len(problems) >= MAX_PROBLEMS:
+            problems.append(f"it was stopped after {MAX_PROBLEMS} faulty lines")
             stop(process)
         code = process.wait()
     finally:
@@ -59,35 +50,33 @@ def run_engine(command: Sequence[str], cases: Sequence[Vector], timeout: float) 
         process.stdout.close()
         feeder.join()
     if timed_out.is_set():
-        run.problems.append(f"it was stopped after {timeout:g} s with {len(run.answers):,} answers")
-    elif code and len(run.problems) < MAX_PROBLEMS:
-        run.problems.append(f"it {ending(code)} after {len(run.answers):,} answers")
-    return run
+        problems.append(f"it was stopped after {timeout:g} s with {len(answers):,} answers")
+    elif code and len(problems) < MAX_PROBLEMS:
+        problems.append(f"it {ending(code)} after {len(answers):,} answers")
+    return answers, problems
 
 
 def feed(stream: IO[bytes], cases: Sequence[Vector]) -> None:
-    """Write the rows, as far as the engine reads them."""
     with suppress(OSError), stream:
         for case in cases:
             stream.write(json.dumps(case.row).encode() + b"\n")
 
 
-def read_answers(stream: IO[bytes], ids: set[str]) -> EngineRun:
-    """Read answers until the end of the output, or until there are too many faulty lines."""
-    run = EngineRun({}, [])
+def read_answers(stream: IO[bytes], ids: set[str]) -> tuple[Answers, list[str]]:
+    answers: Answers = {}
+    problems: list[str] = []
     number = 0
-    while len(run.problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
+    while len(problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
         number += 1
         if not line.strip():
             continue
-        problem = add_answer(run.answers, line, ids)
+        problem = add_answer(answers, line, ids)
         if problem:
-            run.problems.append(f"line {number:,} of its output {problem}")
-    return run
+            problems.append(f"line {number:,} of its output {problem}")
+    return answers, problems
 
 
-def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -> str:
-    """Add the answer in a line; return what is wrong with the line, or nothing."""
+def add_answer(answers: Answers, line: bytes, ids: set[str]) -> str:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -104,7 +93,6 @@ def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Kill the engine and the processes that it has started."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 

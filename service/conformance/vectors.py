@@ -13,12 +13,8 @@ from ..settings import RULES_VERSION
 __all__ = ["KINDS", "Vector", "VectorsNotFound", "read_vectors"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "vectors"
-
-KINDS = ("score", "words", "advantages", "evaluate")
-"""Kinds of vectors; each has a file `KIND.jsonl`."""
-
-EXPECTED = frozenset({"id", "expected", "hex"})
-"""The fields of a vector that are not its input."""
+KINDS = ("score", "words", "advantages", "evaluate")  # kinds of vectors; each has a file `KIND.jsonl`
+EXPECTED = frozenset({"id", "expected", "hex"})  # fields that are not the input
 
 
 class VectorsNotFound(AssayError):
@@ -26,22 +22,16 @@ class VectorsNotFound(AssayError):
 
 
 class Vector(NamedTuple):
-    """One vector."""
-
-    id: str
-    """`KIND/GROUP/NAME`."""
-    row: dict[str, Any]
-    """The row that an implementation gets: `id`, `kind` and the input."""
+    id: str  # `KIND/GROUP/NAME`
+    row: dict[str, Any]  # the row that an implementation gets: `id`, `kind` and the input
     expected: dict[str, Any]
 
     @property
     def group(self) -> str:
-        """The beginning of the id, `KIND/GROUP`."""
         return "/".join(self.id.split("/")[:2])
 
 
 def read_vectors(kinds: Iterable[str] = KINDS) -> list[Vector]:
-    """Return the vectors of these kinds; raise VectorsNotFound."""
     return [case for kind in kinds for case in read_kind(kind)]
 
 
@@ -53,12 +43,11 @@ def read_kind(kind: str) -> list[Vector]:
         raise VectorsNotFound(f"{path}: {error.strerror}") from None
     if (head["rules_version"], head["cases"]) != (RULES_VERSION, len(rows)):
         raise VectorsNotFound(f"{path} is incomplete, or not for version {RULES_VERSION} of the rules")
-    return [case_of(kind, row) for row in rows]
-
-
-def case_of(kind: str, row: dict[str, Any]) -> Vector:
-    fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
-    return Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"])
+    vectors = []
+    for row in rows:
+        fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
+        vectors.append(Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"]))
+    return vectors
 
 
 def joined(value: Any) -> Any:

@@ -18,11 +18,8 @@ from .options import Options
 __all__ = ["SOURCE_FIELDS", "Groups", "groups_of", "reference_words", "with_ids"]
 
 SOURCE_FIELDS = ("exp_name", "protocol", "protocol_id", "protocol_name", "protocol_title", "title")
-"""Fields in which records name the protocol that they were made from."""
-
 MIN_TITLE_WORDS = 4
-MIN_REFERENCE_WORDS = 8
-"""Words from which a reference is compared with others: shorter ones, such as `37 °C`, answer unrelated questions."""
+MIN_REFERENCE_WORDS = 8  # shorter references, such as `37 °C`, answer unrelated questions
 
 QUOTED = (
     re.compile(r'"[^"\n]+"|“[^”\n]+”'),
@@ -31,19 +28,14 @@ QUOTED = (
 )
 """Texts in double, curly or single quotes; in the last also up to the last one, because of the 3' ends of DNA."""
 
-PIECE_TEXTS = 1_000
-
 
 class Groups(NamedTuple):
-    """The group of each record, and how many records are alike."""
-
     names: list[str]
     """A digest of the contents of the group's records: 16 hexadecimal digits, whatever the order of the records."""
     near_duplicates: list[int]
     """Sizes of the sets of records whose texts are equal or similar, from two on, the largest first."""
 
     def sizes(self) -> list[int]:
-        """Return the numbers of records of all groups, the largest first."""
         return sorted(Counter(self.names).values(), reverse=True)
 
 
@@ -83,7 +75,6 @@ class Connected:
         self._parents = list(range(count))
 
     def root(self, row: int) -> int:
-        """Return the record that represents the set of a record."""
         while self._parents[row] != row:
             self._parents[row] = self._parents[self._parents[row]]
             row = self._parents[row]
@@ -120,13 +111,12 @@ def connect_texts(connected: Connected, texts: Sequence[str], minhash: MinHash |
 
 
 def word_number(word: str) -> int:
-    """Return the number of a word, which depends on nothing else."""
     return int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
 def canonical(texts: Sequence[str]) -> list[str]:
-    starts = range(0, len(texts), PIECE_TEXTS)
-    return [canon for start in starts for canon in canons(texts[start : start + PIECE_TEXTS])]
+    starts = range(0, len(texts), 1_000)  # bounds the memory
+    return [canon for start in starts for canon in canons(texts[start : start + 1_000])]
 
 
 def references_of(examples: Sequence[Example]) -> list[str]:
@@ -136,17 +126,13 @@ def references_of(examples: Sequence[Example]) -> list[str]:
 
 
 def reference_words(example: Example) -> str:
-    """Return the text of a reference: of SCORE its steps, else its distinct strings, in the order of the alphabet.
-
-    So two records of the same steps, shuffled in different ways, have the same text.
-    """
+    """Return the steps of SCORE, or a reference's distinct strings, sorted so that shuffled records are equal."""
     if example.steps:
         return "\n".join(" ".join([step.action, *step.objects, *step.parameters]) for step in example.steps)
     return "\n".join(sorted(set(strings_in(example.reference))))
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """Yield the strings in a JSON value, but for names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -158,10 +144,7 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
-    """Yield the titles and numbers of protocols that each record names.
-
-    A title has at least MIN_TITLE_WORDS words; it is the same in a question and in a field.
-    """
+    """Yield the titles and numbers of protocols that each record names, in its fields or quoted in its question."""
     for example in examples:
         fields = {name: example.record.get(name) for name in SOURCE_FIELDS}
         quoted = [text[1:-1] for form in QUOTED for text in form.findall(example.question)]
@@ -185,11 +168,7 @@ def content_digest(example: Example) -> bytes:
 
 
 def with_ids(examples: Sequence[Example]) -> list[Example]:
-    """Return the records with an id each, whatever the names and the order of their files.
-
-    A record without one gets a digest of its content: 16 hexadecimal digits, and from the second of equal records on,
-    `-2` and so on.
-    """
+    """Give each record without an id a digest of its content, with `-2` and so on from the second of equal records."""
     times: Counter[str] = Counter()
     identified = []
     for example in examples:

@@ -24,24 +24,15 @@ from .prompts import REASONED, reference_fields
 
 __all__ = ["FULL", "ROUNDING", "PromptCheck", "ideal_answer"]
 
-FULL = 1.0
-"""The largest reward of every task but SCORE, whose own depends on its settings."""
+FULL = 1.0  # the largest reward of every task but SCORE, whose own depends on its settings
 ROUNDING = 1e-9
-
-OPTIONS = {"lexical": {"reward": "rouge_l"}}
-"""The reward `vanilla` needs the weights of BERTScore, which an equal text does not need to be recognized."""
-
-LINE_END = re.compile(r"\r\n|\r|\n")
-"""Line ends that Python's parser counts."""
-
+OPTIONS = {"lexical": {"reward": "rouge_l"}}  # recognizes equal texts without the weights of BERTScore
+LINE_END = re.compile(r"\r\n|\r|\n")  # line ends that Python's parser counts
 Checked = tuple[Example, list[Message], tuple[str, ...] | None]
 
 
 def ideal_answer(example: Example) -> str:
-    """Return the answer to an example's prompt that its reference describes.
-
-    Raises InvalidReference if the reference is not one of the task.
-    """
+    """Return the answer that an example's reference describes; raises InvalidReference."""
     return ANSWERS[example.task](example)
 
 
@@ -88,14 +79,12 @@ def brief(step: Step) -> str:
 
 
 def wordy(step: Step) -> str:
-    """Return a sentence in which a word is between each two phrases."""
     objects = f" the {' and the '.join(step.objects)}" if step.objects else ""
     conditions = f" with {' and '.join(step.parameters)}" if step.parameters else ""
     return sentence(f"{step.action}{objects}{conditions}")
 
 
 def sentence(text: str) -> str:
-    """Return a text on one line, with a full stop, and a capital letter if the first one is ASCII."""
     line = " ".join(text.split())
     return f"{line[:1].upper() if line[:1].isascii() else line[:1]}{line[1:]}."
 
@@ -124,7 +113,6 @@ def order(example: Example) -> str:
 
 
 def verdict(example: Example) -> str:
-    """Return the truth; where reasons are asked for, after the description of the error, if the record has one."""
     is_correct = reference_fields(example)["is_correct"]
     answer = marked(str(is_correct))
     if example.dataset != REASONED:
@@ -139,7 +127,6 @@ def steps_as_text(example: Example) -> str:
 
 
 def program(example: Example) -> str:
-    """Return the true program without the definitions at its top level."""
     code = str(reference_fields(example)["ground_truth"])
     lines = LINE_END.split(code)
     for node in parse_python(code, MAX_LENGTH, MAX_DEPTH).body:
@@ -160,22 +147,14 @@ ANSWERS: dict[str, Callable[[Example], str]] = {
 
 
 class PromptCheck:
-    """Checks that an ideal answer to each prompt is allowed by the prompt and gets the full reward of its task.
-
-    The reward of the task `lexical` is ROUGE-L, which needs no weights.
-    """
+    """Checks that the ideal answer to each prompt is allowed by it and gets the full reward; `lexical` by ROUGE-L."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         _, self._full = smallest_and_largest(scorer.settings)
 
     def faults(self, rows: Sequence[Checked]) -> list[Fault | None]:
-        """Return why a row cannot be used, None for each row that can; `ideal_answer` is the reason of all.
-
-        rows: each an example, its prompt and its library, as `Libraries.actions_for` returns it. Raises
-        InvalidReference for a reference that is not one of its task, and NotInstalled if rows of the task `lexical`
-        cannot be scored.
-        """
+        """Return why each (example, prompt, library) is unusable, or None; raises InvalidReference and NotInstalled."""
         details = [fault_of_prompt(*row) for row in rows]
         left = [k for k, detail in enumerate(details) if detail is None]
         if left:
@@ -185,7 +164,6 @@ class PromptCheck:
         return [None if detail is None else Fault("ideal_answer", detail) for detail in details]
 
     def _scored(self, examples: Sequence[Example]) -> list[str | None]:
-        """Return for each example why its ideal answer does not get the full reward, None if it does."""
         tasks = [example.task for example in examples]
         answers = [ideal_answer(example) for example in examples]
         references = [reference_text(example.reference) for example in examples]  # as the rows have them
@@ -204,7 +182,6 @@ class PromptCheck:
         return details
 
     def _reason_of(self, reason: str, mean_words: float) -> str:
-        """Return why an ideal answer of SCORE gets less than the full reward."""
         if reason in ("missing_sections", "think_not_opened"):
             return f"a phrase of the reference holds a tag of the four sections ({reason})"
         if reason != OK:
@@ -216,7 +193,6 @@ class PromptCheck:
 
 
 def reason_of(task: str, reason: str) -> str:
-    """Return why an ideal answer to another task gets less than the full reward."""
     if reason != OK:
         return f"{reward_of(task).reasons[reason]} ({reason})"
     return WITHOUT_FULL_REWARD.get(task, "it does not match the reference completely")
@@ -229,7 +205,6 @@ WITHOUT_FULL_REWARD = {
 
 
 def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[str, ...] | None) -> str | None:
-    """Return why the ideal answer is not one that the prompt allows, None if it is."""
     if example.task != SCORE:
         return None
     named = library_of({"prompt": messages})

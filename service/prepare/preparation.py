@@ -25,8 +25,8 @@ from ..records.wrong_files import DocumentError
 from ..rewards.scorer import Scorer
 from ..terminal import Progress
 from ..wording import plural
-from .examples import Example, Message, open_examples
-from .groups import Groups, groups_of, with_ids
+from .examples import Example, open_examples
+from .groups import groups_of, with_ids
 from .ideal import PromptCheck, ideal_answer
 from .libraries import Libraries
 from .options import Options
@@ -40,17 +40,12 @@ __all__ = ["MalformedSource", "NothingLeft", "PrepareJob", "prepare"]
 
 CHECKED_ROWS = 2_048
 
-NO_PROMPT = Fault("no_prompt", "the record has no prompt")
-
 
 class PrepareJob(NamedTuple):
-    """The sources to read, and the folder to write."""
-
     sources: Sequence[str]
     folder: str
     held_out: Sequence[str] = ()
-    keep_splits: bool = True
-    """True to hold out files of other sources as well if their folder says that they are not for training."""
+    keep_splits: bool = True  # hold out other files as well if their folder says that they are not for training
     output_format: str = "jsonl"
 
     @property
@@ -75,8 +70,6 @@ class NothingLeft(Exception):
 
 
 class Member(NamedTuple):
-    """A record with its group and its split."""
-
     example: Example
     group: str
     split: str
@@ -85,10 +78,8 @@ class Member(NamedTuple):
 def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes. The files appear together, when all are complete; then the file of
-    an earlier run is removed for a split without rows. Raises MalformedSource, NothingLeft, FieldError for a group
-    field that no record has, NotInstalled without datasketch, UsageError for a trainer that lacks the stage and for
-    sources that cannot be read or would be replaced, and OSError.
+    The files appear together, when all are complete; the same records and options give the same bytes. Raises
+    MalformedSource, NothingLeft, FieldError, NotInstalled, UsageError and OSError.
     """
     with claimed(job) as claims:
         return _prepare(job, options, claims, quiet)
@@ -127,7 +118,12 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
             splits = held_out_splits(groups.names, [example.held_out for example in examples])
         else:
             splits = seeded_splits(groups.names, options.test_share, options.seed)
-        members = with_splits(examples, groups, splits, left_out)
+        members = []
+        for example, group, split in zip(examples, groups.names, splits, strict=True):
+            if split is None:
+                left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
+            else:
+                members.append(Member(example, group, split))
         chosen, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
@@ -163,7 +159,6 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
 def read(
     job: PrepareJob, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
 ) -> tuple[list[Source], list[Example]]:
-    """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
@@ -198,19 +193,6 @@ def digest_of(path: str | os.PathLike[str]) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def with_splits(
-    examples: Sequence[Example], groups: Groups, splits: Sequence[str | None], left_out: LeftOut
-) -> list[Member]:
-    """Return the records that have a split; the others share a group with one that is held out."""
-    members = []
-    for example, group, split in zip(examples, groups.names, splits, strict=True):
-        if split is None:
-            left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
-        else:
-            members.append(Member(example, group, split))
-    return members
-
-
 def rows_of(
     members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker
 ) -> Iterator[tuple[Member, Row | Fault]]:
@@ -224,24 +206,19 @@ def rows_of(
         if check is None:
             yield from ((member, maker.row(member.example, [], "", member.group, member.split)) for member in piece)
             continue
-        prompts = [prompt_for(member, options, libraries) for member in piece]
-        checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
+        checked = []
+        for example, _, split in piece:
+            actions = None if options.own_prompts else libraries.actions_for(example, split)
+            messages = list(example.prompt or ()) if options.own_prompts else messages_of(example, actions)
+            checked.append((example, messages, actions))
         for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
             if not messages:
-                yield member, NO_PROMPT
+                yield member, Fault("no_prompt", "the record has no prompt")
             elif fault is not None:
                 yield member, fault
             else:
                 ideal = ideal_answer(example) if options.stage == "supervised" else ""
                 yield member, maker.row(example, messages, ideal, member.group, member.split)
-
-
-def prompt_for(member: Member, options: Options, libraries: Libraries) -> tuple[list[Message], tuple[str, ...] | None]:
-    """Return the prompt of a record, and the actions that it names; no message if the record should have its own."""
-    if options.own_prompts:
-        return list(member.example.prompt or ()), None
-    actions = libraries.actions_for(member.example, member.split)
-    return messages_of(member.example, actions), actions
 
 
 def write(

@@ -15,8 +15,7 @@ from .examples import Example, Message
 
 __all__ = ["REASONED", "messages_of", "reference_fields"]
 
-REASONED = "bioprobench.rea_err"
-"""Form of the records of ERR that are to be answered with reasons."""
+REASONED = "bioprobench.rea_err"  # form of the records of ERR that are to be answered with reasons
 
 SKETCH_AND_FILL = """\
 You write laboratory protocols as plans that a program can check. Answer with four sections in this order, each once, \
@@ -78,8 +77,7 @@ GUIDANCE = {
     "safety": "Include the steps that protect people, samples and the environment, from preparation to disposal.",
 }
 
-LIBRARY = "As actions of the steps, only use the following actions: "
-"""Before quoted actions: `scirecipe_records.library_of` reads them from the prompt again."""
+LIBRARY = "As actions of the steps, only use the following actions: "  # `library_of` reads what follows
 
 CHOICE = f"""\
 You answer multiple-choice questions about laboratory protocols. A gap in the question, written ____, is what your \
@@ -120,8 +118,6 @@ Then end your answer with one block, the only one, True for a step that is right
 {START}True{END} or {START}False{END}"""
 
 CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step after"}
-"""Titles of the context of a step of ERR, by the names of the record."""
-
 GENERATION = """\
 You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks, in the order \
 in which they are carried out.
@@ -138,17 +134,11 @@ is called again. Do not define functions, import nothing, and call no other func
 
 Answer with the program only: no explanation, and no ``` around it, because your whole answer is read as Python."""
 
-ROWS = "rows"
-"""Form of records that have a prompt, and a reference of any task."""
+ROWS = "rows"  # form of records that have a prompt, and a reference of any task
 
 
 def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message]:
-    """Return the prompt of an example as a message of the system and one of the user.
-
-    actions: the library that the prompt of SCORE names, as `Libraries.actions_for` returns it; None for none. A record
-    of another task that has a prompt and not the fields of a benchmark keeps its prompt. Raises InvalidReference if the
-    reference, whose parts some prompts show, is not one of the task.
-    """
+    """Return the messages of the system and the user, or a record's own prompt; raises InvalidReference."""
     if example.dataset == ROWS and example.task != SCORE and example.prompt is not None:
         return [dict(message) for message in example.prompt]
     system, ask = (REASONED_VERDICT, verdict) if example.dataset == REASONED else PROMPTS[example.task]
@@ -157,20 +147,17 @@ def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message
 
 
 def reference_fields(example: Example) -> Mapping[str, Any]:
-    """Return what the reward of a task other than SCORE reads of the reference; raises InvalidReference."""
     fields: Mapping[str, Any] = reward_of(example.task).read_references(Batch(references=[example.reference]))[0]
     return fields
 
 
 def protocol(example: Example, actions: Sequence[str] | None = None) -> str:
-    """Return the question of SCORE, with guidance for its type, and with the library."""
     quoted = None if actions is None else ", ".join(f'"{action}"' for action in actions)
     library = None if quoted is None else f"{LIBRARY}{quoted}."
     return paragraphs(example.question, GUIDANCE.get(example.type or ""), library)
 
 
 def choice(example: Example) -> str:
-    """Return the question of PQA with its choices; one without choices has them in its text."""
     choices = example.record.get("choices")
     if not isinstance(choices, list):
         return example.question
@@ -178,13 +165,11 @@ def choice(example: Example) -> str:
 
 
 def order(example: Example) -> str:
-    """Return the question of ORD with the steps as they are shuffled, from index 0."""
     shown = reference_fields(example)["wrong_steps"]
     return paragraphs(example.question, "\n".join(["Steps:", *(f"{k}: {step}" for k, step in enumerate(shown))]))
 
 
 def verdict(example: Example) -> str:
-    """Return the step that ERR asks about, with its context."""
     context = example.record.get("context")
     about = context if isinstance(context, Mapping) else {}
     lines = [f"{title}: {about[name]}" for name, title in CONTEXT.items() if about.get(name)]
@@ -197,16 +182,12 @@ def generation(example: Example) -> str:
 
 
 def pseudocode(example: Example) -> str:
-    """Return the title and the description of a protocol, and the functions that its program may call."""
     functions = signatures_in(reference_fields(example)["ground_truth"])
     return paragraphs(f"Title: {example.question}", "\n".join(["Functions:", *functions]))
 
 
 def signatures_in(program: str) -> list[str]:
-    """Return the functions that a program defines with their parameters, and others that it calls, sorted by name.
-
-    Sorted, because functions are mostly defined in the order of the calls. Raises Unreadable.
-    """
+    """Return a program's functions, sorted by name because their order could show the order of the calls."""
     signatures = {name: f"{name}(…)" for name in Program(program).names()}
     for node in ast.walk(parse_python(program, MAX_LENGTH, MAX_DEPTH)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -216,7 +197,6 @@ def signatures_in(program: str) -> list[str]:
 
 
 def paragraphs(*texts: str | None) -> str:
-    """Join the texts that are not empty, with an empty line between two."""
     return "\n\n".join(text.strip() for text in texts if text and text.strip())
 
 

@@ -16,27 +16,17 @@ from .split import TEST, TRAIN
 
 __all__ = ["Statistics"]
 
-MOST_FREQUENT = 50
-"""Actions in the manifest."""
+MOST_FREQUENT = 50  # actions in the manifest
 SHOWN_ACTIONS = 10
-SHOWN_STEPS = 12
-"""Numbers of steps in the terminal; larger ones share a row."""
-
-TEXTS = ("question", "reference", "answer", "text")
-"""Texts of a row whose words, separated by white space, are counted; `text` is that of the protocol."""
-
-Kind = tuple[str, str | None, str | None]
-"""Task, type and level."""
+SHOWN_STEPS = 12  # numbers of steps in the terminal; larger ones share a row
+TEXTS = ("question", "reference", "answer", "text")  # texts whose words, separated by white space, are counted
+Kind = tuple[str, str | None, str | None]  # task, type, level
 
 
 class Statistics:
-    """The figures of rows, each a record with its split."""
-
     def __init__(self, rows: Iterable[tuple[Example, str]]) -> None:
         self.rows: Counter[tuple[str, Kind]] = Counter()
-        """Rows by split and kind."""
-        self.actions: Counter[str] = Counter()
-        """Steps by action, in lower case."""
+        self.actions: Counter[str] = Counter()  # steps by action, in lower case
         self._kinds: dict[Kind, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for example, split in rows:
             self._add(example, split)
@@ -101,7 +91,6 @@ class Statistics:
         return sorted(self._kinds, key=lambda kind: (kind[0], kind[1] or "", kind[2] or ""))
 
     def _frequent(self, most: int) -> list[tuple[str, int]]:
-        """Return actions with their numbers of steps, the most frequent first, equal ones in alphabetical order."""
         return sorted(self.actions.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
 
 
@@ -110,7 +99,6 @@ def shares(heads: Sequence[str], counts: Iterable[tuple[str, int]], total: int) 
 
 
 def as_json(values: Sequence[int]) -> dict[str, Any]:
-    """Return the figures of values for JSON; only `rows` without any."""
     if not values:
         return {"rows": 0}
     middle = {"mean": float(np.mean(values)), "median": float(np.median(values))}

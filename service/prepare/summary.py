@@ -21,7 +21,6 @@ from .statistics import Statistics
 __all__ = ["IN_HELD_OUT_GROUP", "LeftOut", "Source", "Summary", "Written"]
 
 IN_HELD_OUT_GROUP = Fault("in_held_out_group", "it shares a group with a record that is held out")
-"""Why a record is left out that has no fault."""
 
 ABOUT_LEXICAL = """\
 By default, rewards of the task lexical need a model, for BERTScore. Choose another reward where the service is called:
@@ -29,8 +28,6 @@ ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}', or in an address lexic
 
 
 class Source(NamedTuple):
-    """A file that was read."""
-
     name: str
     sha256: str
     records: int
@@ -38,8 +35,6 @@ class Source(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A file of rows."""
-
     split: str
     path: str
     rows: int
@@ -48,10 +43,7 @@ class Written(NamedTuple):
 
 
 class LeftOut(Listing):
-    """The records that are left out, and why.
-
-    report: prints a line.
-    """
+    """The records that are left out, and why; `report` prints a line."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(report, MANIFEST)
@@ -67,28 +59,21 @@ class LeftOut(Listing):
         return self.counts.total() > self.counts[IN_HELD_OUT_GROUP.reason]
 
     def document(self) -> list[dict[str, Any]]:
-        """Return every record that is left out for JSON."""
         return [{**place.document(), **fault._asdict()} for place, fault in self.faults]
 
 
 @dataclass
 class Summary:
-    """The figures of one run."""
-
     options: Options
     sources: Sequence[Source]
     files: Sequence[Written]
     left_out: LeftOut
     groups: Groups
     digest: str
-    """That of the split: `split.split_digest`."""
     statistics: Statistics
-    completed: int
-    """Actions of references that were missing in the libraries of their records, and were added."""
-    answers: Mapping[str, int]
-    """Rows of the stage `supervised` by what their answer is from: the `record`, or the `reference`."""
-    repeated_ids: int
-    """Rows whose id is that of an earlier row."""
+    completed: int  # actions of references that were missing in the libraries of their records, and were added
+    answers: Mapping[str, int]  # rows of the stage `supervised` by what their answer is from
+    repeated_ids: int  # rows with the id of an earlier row
 
     @property
     def read(self) -> int:
@@ -96,12 +81,10 @@ class Summary:
 
     @property
     def empty_splits(self) -> list[str]:
-        """The splits that were asked for and have no rows."""
         asked = (TRAIN, TEST) if self.options.test_share > 0 else (TRAIN,)
         return [split for split in asked if split not in {file.split for file in self.files}]
 
     def document(self) -> dict[str, Any]:
-        """Return the manifest."""
         sizes, alike = self.groups.sizes(), self.groups.near_duplicates
         return {
             "assay": VERSION,

@@ -45,8 +45,6 @@ COEFFICIENTS = {"Spearman": spearman, "Pearson": pearson}
 
 
 class Labelled(NamedTuple):
-    """The records of a model with their result."""
-
     name: str
     records: Sequence[Mapping[str, Any]]
     result: Result
@@ -87,7 +85,6 @@ class Agreement:
         }
 
     def table(self, titles: Mapping[str, str]) -> Table:
-        """Return a row for each label, coefficient and subset; `titles` are the headings of the metrics."""
         rows: list[Row] = []
         metrics: dict[str, None] = {}
         for label, subsets in self.correlations.items():
@@ -102,7 +99,6 @@ class Agreement:
         return Table(heads, rows, left=2, title="Agreement with labels", notes=list(self.notes()), groups=1)
 
     def notes(self) -> Iterator[str]:
-        """Yield what a reader of the table has to know."""
         for label, count in self.without.items():
             if count:
                 yield f"{label}: {plural(count, 'record')} without a label."
@@ -112,16 +108,12 @@ class Agreement:
 
 
 def cell(entry: Mapping[str, Any], coefficient: str, n: int) -> Cell | None:
-    """Format a coefficient, and the number of its records if that is not n."""
     value = entry[coefficient.lower()]
     return None if value is None else Cell(f"{value:z.3f}", n=f"{entry['n']:,}" if entry["n"] < n else "")
 
 
 def agreement_of(models: Sequence[Labelled], labels: Sequence[str]) -> Agreement:
-    """Correlate each metric with each label over all records, and those of each model and each group.
-
-    Raises InvalidRequest if no record has a label.
-    """
+    """Correlate each metric with each label over all records, each model and each group; raises InvalidRequest."""
     subsets = list(subsets_of(models))
     columns = {
         name: np.concatenate(
@@ -169,10 +161,7 @@ def correlation(label: str, subset: Subset, metric: str, column: np.ndarray, val
 
 
 def column_of(records: Sequence[Mapping[str, Any]], label: str) -> tuple[np.ndarray, list[int]]:
-    """Return the label of each record, NaN if it has none, and the rows where it is something else than a number.
-
-    A dotted name is a path into objects; true is 1 and false 0.
-    """
+    """Return the label of each record, NaN without one (true is 1), and the rows where it is not a number."""
     column, invalid = np.full(len(records), np.nan), []
     for row, record in enumerate(records):
         try:

@@ -25,23 +25,14 @@ from .pairing import Pairing, pair_records
 
 __all__ = ["ComparedFiles", "distinct_names"]
 
-MAX_NAMED = 5
-"""Locations that a note names."""
-
-MAX_LISTED = 200
-"""Maximum number of rows that were left out and are listed in the page."""
-
-MAX_HEAD = 22
-"""Characters of a heading that a plot shows."""
-
+MAX_NAMED = 5  # locations that a note names
+MAX_LISTED = 200  # rows that were left out and are listed in the page
+MAX_HEAD = 22  # characters of a heading that a plot shows
 INTERVAL = f"{CONFIDENCE:.0%} interval"
 
 
 class Block(NamedTuple):
-    """All records or a group of them: the part of every model, and the models' mean ranks.
-
-    best: for each metric, the numbers of the models with the best value, as the table shows it.
-    """
+    """All records or a group: each model's part, the models with the best value of each metric, and mean ranks."""
 
     field: str | None
     value: str | None
@@ -52,15 +43,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedFiles:
-    """The results of `assay evaluate` for several files with answers to the same task."""
-
     names: list[str]
     files: list[EvaluatedFile]
     baseline: int
     resamples: int
     seed: int
-    drawn: str = "record"
-    """What resamples are drawn of: `record`, or `question` with all answers to it."""
+    drawn: str = "record"  # what resamples are drawn of: `record`, or `question` with all answers to it
     agreement: Agreement | None = None
 
     @property
@@ -90,7 +78,6 @@ class ComparedFiles:
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """All records, and each group of the fields that have several values in the files together."""
         blocks = [self._block(None, None, [file.everything() for file in self.files])]
         for field in dict.fromkeys([*FIRST_GROUPS, *self.files[0].result.by]):
             values = {value for file in self.files for value in file.result.by.get(field, ())}
@@ -137,12 +124,10 @@ class ComparedFiles:
         return list(self.differences(self.blocks[0]))
 
     def tables(self) -> list[Table]:
-        """Return the means, the differences, and the agreement with labels if there are any."""
         agreement = [self.agreement.table(self.titles)] if self.agreement else []
         return [self.means(), self.difference_table(self.blocks[:1]), *agreement]
 
     def means(self) -> Table:
-        """Return a row for each model and block, with standard errors of what is a mean over records."""
         rows: list[Row] = []
         metrics = list(self.metrics.values())
         for block in self.blocks:
@@ -158,7 +143,6 @@ class ComparedFiles:
         return Table(heads, rows, left=2, notes=list(self._notes(rows)), groups=len(self.files))
 
     def difference_table(self, blocks: Sequence[Block]) -> Table:
-        """Return a row for each difference, in the units of the table of means, and notes on the pairs."""
         rows: list[Row] = []
         grouped = blocks[0] is not self.blocks[0]
         for block in blocks:
@@ -184,7 +168,6 @@ class ComparedFiles:
         yield "* or bold: the best value as shown; rank: mean rank over the metrics that all models have, 1 is best."
 
     def _pair_notes(self) -> Iterator[str]:
-        """Yield how records were paired, which could not be, and how intervals were computed."""
         yield (
             f"{INTERVAL}: percentiles of the paired bootstrap ({self.resamples:,} resamples, seed "
             f"{self.seed}). p-value: two-sided, for each metric separately."
@@ -229,7 +212,6 @@ class ComparedFiles:
                 yield self.files[k].where(row), sentence, "different_question"
 
     def document(self) -> bytes:
-        """Return everything as JSON: the document of each file, the comparison, and the agreement with labels."""
         by: dict[str, dict[str, Any]] = {}
         for block in self.blocks[1:]:
             by.setdefault(str(block.field), {})[str(block.value)] = self._block_document(block)
@@ -273,7 +255,6 @@ class ComparedFiles:
         }
 
     def csv(self) -> str:
-        """Return one line per model and record: model, location, id, groups, every metric and why it failed."""
         tables = [file.csv_rows() for file in self.files]
         heads = [next(rows) for rows in tables]
         names = list(dict.fromkeys(name for head in heads for name in head[:-1]))
@@ -317,7 +298,6 @@ class ComparedFiles:
         )
 
     def _verdict(self, left_out: int) -> Iterator[tuple[str, bool]]:
-        """Yield sentences on the comparison, each with whether all is well."""
         ranks = {k: rank for k, rank in enumerate(self.blocks[0].ranks) if rank is not None}
         if ranks:
             lowest = min(ranks.values())
@@ -335,10 +315,7 @@ class ComparedFiles:
             yield f"{plural(len(missing), 'metric')} could not be computed: see below the table.", False
 
     def _plots(self) -> Iterator[tuple[str, list[Chart]]]:
-        """Yield the name of each model but the baseline, and plots of its differences.
-
-        Metrics with the same unit and range share a plot, as all percentages do.
-        """
+        """Yield each model but the baseline, with plots of its differences: one for each unit and range of metrics."""
         baseline = self.names[self.baseline]
         for k in self.pairings:
             plots: dict[object, list[Estimate]] = {}
@@ -378,6 +355,5 @@ def distinct_names(sources: Sequence[str]) -> list[str]:
 
 
 def named(file: EvaluatedFile, rows: Sequence[int]) -> str:
-    """Name the locations of the first rows, and how many more there are."""
     locations = [file.answers.locations[row] for row in rows]
     return f"{locations[0].kind} {first_n([location.number for location in locations], MAX_NAMED)}"

@@ -19,9 +19,7 @@ from ..evaluate.task import Evaluation, mean_of
 __all__ = ["CONFIDENCE", "Difference", "Draws", "Interval", "Sample", "differences"]
 
 CONFIDENCE = 0.95
-
-MAX_CELLS = 1 << 17
-"""Rows of all resamples that are drawn at once: bounds the memory, and fits the cache."""
+MAX_CELLS = 1 << 17  # rows of all resamples that are drawn at once: bounds the memory, and fits the cache
 
 
 class Interval(NamedTuple):
@@ -56,10 +54,7 @@ def means_of_differences(differences: np.ndarray, questions: np.ndarray, resampl
 
 
 def means_of_means(columns: Sequence[np.ndarray], questions: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return float64 (resamples,): the mean of the means of columns (n,), each over its values that are not NaN.
-
-    NaN for a resample without any value of a column.
-    """
+    """Return float64 (resamples,): the mean of the means of columns (n,) without NaN; NaN if a column has no value."""
     values = np.column_stack(columns)
     present = ~np.isnan(values)
     filled, present = np.where(present, values, 0.0), present.astype(np.float64)
@@ -90,8 +85,7 @@ def interval_of(distribution: np.ndarray) -> Interval | None:
     return Interval(float(low), float(high), min(1.0, 2 * (1 + fewer) / (1 + len(distribution))))
 
 
-Column = tuple[np.ndarray, np.ndarray]
-"""The values of the model and of the baseline for each pair."""
+Column = tuple[np.ndarray, np.ndarray]  # the values of the model and of the baseline for each pair
 
 
 class Sample(NamedTuple):
@@ -120,7 +114,6 @@ class Sample(NamedTuple):
         return np.array([math.nan if mean is None else mean for mean in means])
 
     def corpus(self, rows: np.ndarray) -> Mapping[str, float | None]:
-        """Return the values that are not means over records, of int64 rows."""
         return self.evaluation.corpus(rows) if self.evaluation.corpus is not None else {}
 
     def value(self, name: str) -> float | None:
@@ -144,7 +137,6 @@ class Sample(NamedTuple):
         return self.values(columns[0]) if len(columns) == 1 and self._is_mean_of(name, columns) else None
 
     def is_mean_of_means(self, name: str) -> bool:
-        """Return whether a metric is the mean of the means of the columns that it is computed from, as AVG is."""
         return bool(self.evaluation.over.get(name)) and self._is_mean_of(name, self.evaluation.over[name])
 
     def _is_mean_of(self, name: str, columns: Sequence[np.ndarray]) -> bool:
@@ -159,19 +151,13 @@ class Sample(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How resamples are drawn: the question of each pair as int64 (pairs,), and their number and seed."""
-
     questions: np.ndarray
     resamples: int
     seed: int
 
 
 class Difference(NamedTuple):
-    """The value of a model less that of the baseline, over the n pairs where both have one.
-
-    `interval` is None if less than two pairs or questions are there to draw, or if the value is undefined for a
-    resample.
-    """
+    """A model's value less the baseline's over n pairs; `interval` is None if there are too few pairs or values."""
 
     metric: str
     n: int
@@ -225,7 +211,6 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
 
 
 def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -> Difference:
-    """Return the difference of a mean of means, such as AVG."""
     n = min(model.count(name), baseline.count(name))
     drawn = [
         means_of_means([sample.values(column) for column in sample.evaluation.over[name]], *draws)
@@ -236,7 +221,6 @@ def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -
 
 
 def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> Iterator[Difference]:
-    """Yield the differences of values that are computed again for each resample, such as F1."""
 
     def statistic(rows: np.ndarray) -> list[float]:
         values, baseline_values = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))

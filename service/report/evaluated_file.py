@@ -1,7 +1,4 @@
-"""The result of an evaluated file: a table, a page, and JSON and CSV with the location of every record.
-
-Numbers of the table are formatted as in the papers of the benchmarks.
-"""
+"""The result of an evaluated file as a table, a page, JSON and CSV; numbers are formatted as in the papers."""
 
 from __future__ import annotations
 
@@ -28,33 +25,20 @@ from .agreement import Agreement
 
 __all__ = ["FIRST_GROUPS", "EvaluatedFile", "Part", "formatted", "glossary"]
 
-FIRST_GROUPS = ("level", "type")
-"""Difficulty first, as in the tables of the paper."""
-
-MAX_VALUE = 40
-"""Maximum length of a value, such as a prompt, in the name of a group."""
-
-MAX_GROUPS = 16
-"""Maximum number of groups per field whose distributions are drawn, largest first."""
-
-MAX_LISTED = 200
-"""Maximum number of invalid rows listed."""
-
+FIRST_GROUPS = ("level", "type")  # difficulty first, as in the tables of the paper
+MAX_VALUE = 40  # maximum length of a value, such as a prompt, in the name of a group
+MAX_GROUPS = 16  # groups per field whose distributions are drawn, largest first
+MAX_LISTED = 200  # invalid rows listed
 MAX_WORST = 10
-MAX_TEXT = 4_000
-"""Characters that are shown of a text of a record."""
-
+MAX_TEXT = 4_000  # characters that are shown of a text of a record
 MAX_ID = 60
 
 
 class Part(NamedTuple):
-    """All records, or a group of them, with the aggregates over them."""
-
     name: str
     rows: np.ndarray
     aggregate: Aggregate
-    counts: dict[str, int]
-    """Records of the values that cover fewer than all of them."""
+    counts: dict[str, int]  # records of the values that cover fewer than all of them
 
 
 def one_line(value: str) -> str:
@@ -64,8 +48,6 @@ def one_line(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedFile:
-    """The result of `assay evaluate` for one file; with the command that was run, if known."""
-
     source: str
     task: Task
     options: dict[str, Any]
@@ -91,16 +73,13 @@ class EvaluatedFile:
         return {name: heading for name, _, heading in self.metrics}
 
     def tables(self) -> list[Table]:
-        """Return the table of means, and the agreement with labels if there are any."""
         return [self.means(), *([self.agreement.table(self.titles)] if self.agreement else [])]
 
     def means(self) -> Table:
-        """Return all records and each group, with standard errors of what is a mean over records."""
         rows = [[part.name, len(part.rows), *self.cells(part, self.metrics)] for part in self.divisions()]
         return Table(["", "n", *self.titles.values()], rows, notes=list(self.notes(rows)), groups=1)
 
     def divisions(self) -> Iterator[Part]:
-        """Yield all records, and the groups of every field that has more than one value."""
         yield self.everything()
         for field in self.fields():
             yield from (self.group(field, value) for value in self.result.by[field])
@@ -109,18 +88,15 @@ class EvaluatedFile:
         return Part("all", np.arange(len(self.answers.records)), self.result.aggregate, self.result.counts)
 
     def group(self, field: str, value: str) -> Part:
-        """Return the records of a group, which may be none."""
         rows = np.flatnonzero(np.array(self.result.groups[field], dtype=object) == value)
         aggregate, counts = self.result.by[field].get(value, {}), self.result.counts_by[field].get(value, {})
         return Part(f"{field} {one_line(value)}", rows, aggregate, counts)
 
     def fields(self) -> list[str]:
-        """Return the fields by which there is more than one group."""
         ordered = dict.fromkeys([*FIRST_GROUPS, *self.result.by])
         return [field for field in ordered if len(self.result.by.get(field, ())) > 1]
 
     def cells(self, part: Part, metrics: Sequence[tuple[str, Metric | None, str]]) -> Iterator[Cell | None]:
-        """Yield the values of a part: standard errors of means over records, and counts if they are not all records."""
         for key, metric, _ in metrics:
             value, count = part.aggregate.get(key), part.counts.get(key)
             if value is None:
@@ -141,7 +117,6 @@ class EvaluatedFile:
         return float(values.std(ddof=1)) / math.sqrt(len(values))
 
     def notes(self, rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-        """Yield what a reader of the table with these rows has to know."""
         for _, metric, heading in self.metrics:
             if metric is not None and metric.percent and metric.high not in (None, 1.0):
                 yield f"{heading} is out of {100 * (metric.high or 0):.0f}, the other percentages out of 100."
@@ -168,17 +143,13 @@ class EvaluatedFile:
         return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
 
     def explained_failures(self) -> list[tuple[str, int, str]]:
-        """Return the reason, the number of records and a sentence of each failure, the most frequent first."""
         return [
             (reason, count, f"{self.task.failures.get(reason, '')} ({'the answer' if of_response else 'the record'})")
             for (reason, of_response), count in self.failures().most_common()
         ]
 
     def invalid_rows(self) -> list[tuple[Location, str, str]]:
-        """Return (location, reason, sentence) of every row that is not a valid record, in the order of the file.
-
-        A record is invalid if it does not fit the task, or if metrics fail for another reason than its response.
-        """
+        """Return (location, reason, sentence) of every invalid row; a failure that a response causes is not one."""
         rows = [(location, fault.reason, fault.detail) for location, fault in self.answers.faults]
         for failure in self.result.failed:
             if not failure.of_response:
@@ -191,15 +162,12 @@ class EvaluatedFile:
         return ()
 
     def where(self, row: int) -> str:
-        """Name the location of a record, with its file."""
         return self.answers.locations[row].within(source_name(self.source))
 
     def document(self) -> bytes:
-        """Return everything as JSON: the reply of `POST /v1/evaluate` with the locations of the records."""
         return as_json(self.contents())
 
     def contents(self) -> dict[str, Any]:
-        """Return what `document` writes."""
         return {
             "source": self.source,
             "options": self.options,
@@ -218,7 +186,6 @@ class EvaluatedFile:
         return self.answers.locations[0].kind if self.answers.locations else "line"
 
     def csv(self) -> str:
-        """Return one line per record: location, id, groups, every metric and, if it failed, the reason."""
         return csv_text(self.csv_rows())
 
     def csv_rows(self) -> Iterator[list[Any]]:
@@ -262,18 +229,15 @@ class EvaluatedFile:
 
 
 def formatted(metric: Metric | None, value: float) -> str:
-    """Format a value as a percentage with two decimals, or else with four decimals."""
     return f"{100 * value:z.2f}" if metric is not None and metric.percent else f"{value:z.4f}"
 
 
 def glossary(metrics: Iterable[tuple[str, Metric | None, str]]) -> Table:
-    """Return the meaning of each metric."""
     rows = [(name, heading, metric.description if metric else "") for name, metric, heading in metrics]
     return Table(["metric", "heading", "meaning"], rows, title="Metrics", code=True, wide=True)
 
 
 def verdict(evaluated: EvaluatedFile, ranks: np.ndarray) -> Iterator[tuple[str, bool]]:
-    """Yield sentences on the run, each with whether all is well; ranks: see `mean_ranks`."""
     number, faults = len(evaluated.answers.records), len(evaluated.answers.faults)
     failed = {failure.record for failure in evaluated.result.failed}
     text = f"{plural(number, 'record')}, {'all evaluated' if not failed else f'of which {len(failed):,} failed'}"
@@ -309,10 +273,7 @@ def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
 def distributions(
     evaluated: EvaluatedFile, parts: list[Part]
 ) -> Iterator[tuple[str, str, list[tuple[str, str, Chart]], str]]:
-    """Yield the heading and the name of each metric, and the name, a text and a histogram of each part.
-
-    Of metrics with equal values of every record the first is drawn; the others have its heading instead.
-    """
+    """Yield each metric's heading, name and histograms, or the heading that was drawn for equal values."""
     metrics = {name: (metric, heading) for name, metric, heading in evaluated.metrics}
     seen: list[tuple[str, np.ndarray, tuple[float, float]]] = []
     for name, column in evaluated.result.per_record.items():
@@ -340,7 +301,6 @@ def distributions(
 
 
 def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
-    """Return the range of the metric, or of the values if it has none."""
     low = metric.low if metric is not None and metric.low is not None else min(0.0, float(values.min()))
     high = metric.high if metric is not None and metric.high is not None else float(values.max())
     return low, high if high > low else low + 1.0
@@ -357,10 +317,7 @@ def figure(
 
 
 def worst_records(evaluated: EvaluatedFile, ranks: np.ndarray, name: str) -> tuple[Table, list[list[tuple[str, str]]]]:
-    """Return the records with the lowest ranks (see `mean_ranks`), lowest first, and the texts of each.
-
-    Records with the best values only are left out.
-    """
+    """Return the records with the lowest ranks below 1, lowest first, and the texts of each."""
     shown = [entry for entry in evaluated.metrics if entry[0] in evaluated.result.per_record]
     order = [row for row in np.argsort(ranks, kind="stable").tolist() if ranks[row] < 1.0][:MAX_WORST]
     rows, texts = [], []
@@ -377,10 +334,7 @@ def worst_records(evaluated: EvaluatedFile, ranks: np.ndarray, name: str) -> tup
 
 
 def mean_ranks(evaluated: EvaluatedFile) -> np.ndarray:
-    """Return float64 (n,): the mean of the metrics of each record; NaN for one without values.
-
-    Each metric counts from 0 at its worst value to 1 at its best.
-    """
+    """Return float64 (n,): the mean of each record's metrics, from 0 (worst) to 1 (best); NaN without values."""
     columns = [
         normalized(metric, column)
         for metric in evaluated.task.metrics
@@ -395,10 +349,7 @@ def mean_ranks(evaluated: EvaluatedFile) -> np.ndarray:
 
 
 def normalized(metric: Metric, column: np.ndarray) -> np.ndarray:
-    """Return the values of a metric with a maximum, 0 at the worst and 1 at the best.
-
-    Negative values of a correlation count as 0, which is what responses without any structure have.
-    """
+    """Scale a metric to 0 at its worst and 1 at its best; a negative correlation counts as 0."""
     low, high = max(metric.low or 0.0, 0.0), metric.high or 1.0
     values = np.clip((column - low) / (high - low), 0.0, 1.0)
     return 1.0 - values if metric.less_is_better else values
@@ -409,8 +360,9 @@ def texts_of(evaluated: EvaluatedFile, record: Mapping[str, Any]) -> list[tuple[
     names = [task.response, *(name for name in task.record.model_fields if name != task.response)]
     grouped = {*evaluated.result.by, "id"}
     fields = [(name, record[name]) for name in names if record.get(name) not in (None, "") and name not in grouped]
-    return [(name, clipped(value if isinstance(value, str) else indented(value), MAX_TEXT)) for name, value in fields]
-
-
-def indented(value: Any) -> str:
-    return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()
+    texts = []
+    for name, value in fields:
+        if not isinstance(value, str):
+            value = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()
+        texts.append((name, clipped(value, MAX_TEXT)))
+    return texts

@@ -19,33 +19,22 @@ from ..scoring.text_columns import utf8
 __all__ = ["SIGNS", "Sign", "Tallies", "Tally", "split_parts"]
 
 MAX_LOCATIONS = 12
-MAX_REFERENCES = 512
-"""Maximum number of references whose parts are cached: rows of a group are adjacent."""
-
+MAX_REFERENCES = 512  # references whose parts are cached: rows of a group are adjacent
 WORD = re.compile(rb"[^\s.,;:()]+")
-
-MIN_WORDS = 60
-"""Minimum words of prose for a check of their variety."""
-
+MIN_WORDS = 60  # minimum words of prose for a check of their variety
 MIN_VARIETY = 0.3
 MAX_OUTSIDE = 0.25
-TOLERATED_OUTSIDE = 400
-"""Bytes outside the four sections that are always tolerated."""
-
-SUSPICIOUS = 0.02
-"""Minimum share of the responses that passed both gates for a sign to be marked, if it pays."""
+TOLERATED_OUTSIDE = 400  # bytes outside the four sections that are always tolerated
+SUSPICIOUS = 0.02  # minimum share of the responses that passed both gates for a sign to be marked, if it pays
 
 
 class Parts(NamedTuple):
-    """The parts of a response or reference that the signs use."""
-
     size: int
     think: bytes
     bodies: list[bytes]
     prose: bytes
     note: bytes
-    outside: int
-    """Bytes outside the four sections."""
+    outside: int  # bytes outside the four sections
 
     @property
     def repeats(self) -> int:
@@ -139,13 +128,10 @@ SIGNS = (
         lambda response, _: not (response.think.strip() and response.note.strip()),
     ),
 )
-"""All heuristics, for responses that passed both gates."""
 
 
 @dataclass
 class Tally:
-    """The number of responses with a sign, the sum of their rewards, and the first locations."""
-
     number: int = 0
     rewards: float = 0.0
     locations: list[Location] = field(default_factory=list)
@@ -156,8 +142,6 @@ class Tally:
 
 
 class Tallies:
-    """All signs over the responses that passed both gates."""
-
     def __init__(self) -> None:
         self.responses = 0
         self.rewards = 0.0
@@ -179,7 +163,6 @@ class Tallies:
                     tally.locations.append(rollout.location)
 
     def found(self) -> list[str]:
-        """Return the names of the signs that occurred."""
         return [name for name, tally in self.by_sign.items() if tally.number]
 
     def share(self, name: str) -> float:
@@ -191,6 +174,5 @@ class Tallies:
         return (self.rewards - tally.rewards) / without if without else None
 
     def is_suspicious(self, name: str) -> bool:
-        """Return whether a sign is frequent, and its responses earn no less than the others."""
         mean, without = self.by_sign[name].mean, self.mean_without(name)
         return self.share(name) >= SUSPICIOUS and mean is not None and (without is None or mean >= without)

@@ -42,22 +42,17 @@ class Pairing:
     order.
     """
 
-    by: str
-    """`id`, `question`, `position`; empty if nothing could be paired."""
+    by: str  # `id`, `question`, `position`; empty if nothing could be paired
     rows: np.ndarray
     baseline_rows: np.ndarray
     unpaired: list[int]
     baseline_unpaired: list[int]
-    questions: np.ndarray
-    """int64 (pairs,): the number of the question that each pair answers, from 0; its own if that is unknown."""
-    contradictory: list[int]
-    """Pairs of equal ids whose references or prompts differ."""
-    samples: tuple[list[np.ndarray], list[np.ndarray]] | None = None
-    """Where several records have the same id: all rows of each pair, int64, of the file and of the baseline."""
+    questions: np.ndarray  # int64 (pairs,): the number of the question of each pair, its own if it is unknown
+    contradictory: list[int]  # pairs of equal ids whose references or prompts differ
+    samples: tuple[list[np.ndarray], list[np.ndarray]] | None = None  # all int64 rows of each pair, if ids repeat
 
     @property
     def records(self) -> tuple[int, int]:
-        """Return how many records of the file and of the baseline are in pairs."""
         if self.samples is None:
             return len(self.rows), len(self.rows)
         of_file, of_baseline = (sum(map(len, rows)) for rows in self.samples)
@@ -65,7 +60,6 @@ class Pairing:
 
     @property
     def how(self) -> str:
-        """Say by what the records were paired."""
         return HOW[self.by]
 
 
@@ -135,8 +129,7 @@ def pairs_of_ids(
 class Question(NamedTuple):
     """What a record has in common with those of other models, and whether that tells questions apart."""
 
-    digest: bytes
-    """Of its fields: their texts are long, and there is one for every record."""
+    digest: bytes  # digest of its fields, whose texts are long
     tells_apart: bool
 
 

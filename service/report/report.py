@@ -26,23 +26,12 @@ from .verdict import remedies, verdict
 
 __all__ = ["Report"]
 
-DIGITS = {"mean_words": 2, "anchors": 2}
-"""Decimals of components; 4 for the others."""
-
-MAX_FLAT = 200
-"""Maximum number of groups without spread that are listed, largest first."""
-
-MAX_STEPS = 20
-"""Maximum number of rows of steps."""
-
-MAX_PHRASES = 12
-"""Objects, and parameters, that are shown of a step."""
-
-MAX_TEXT = 6_000
-"""Characters that are shown of a response, and of a reference."""
-
+DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
+MAX_FLAT = 200  # groups without spread that are listed, largest first
+MAX_STEPS = 20  # rows of steps
+MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
+MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
 SUGGESTIONS = 3
-
 
 StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 """A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
@@ -50,8 +39,6 @@ StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 
 @dataclass(frozen=True, kw_only=True)
 class ShownExample:
-    """An example with its explanation, or why it has none."""
-
     example: Example
     response: str
     reference: str
@@ -62,7 +49,6 @@ class ShownExample:
 
     @staticmethod
     def chips(phrases: Sequence[Phrase], similarity: Similarity | None) -> list[tuple[str, str]]:
-        """Mark phrases by whether the other side has them: as a whole, or their words, whichever is compared."""
         more = len(phrases) - MAX_PHRASES
         chips = [(phrase.text[:80], kind_of(phrase, similarity)) for phrase in phrases[:MAX_PHRASES]]
         return [*chips, (f"and {more:,} more", "")] if more > 0 else chips
@@ -76,11 +62,7 @@ class Report(Statistics):
         self.name, self.command = name, command
 
     def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
-        """Write the page, completely or not at all. Raises OSError.
-
-        faults: the number of rows without a reward, by reason. others: the number of rows of other tasks, by task,
-        which the report leaves out.
-        """
+        """Write the page, completely or not at all; `faults`: rows by reason; `others`: rows of other tasks by task."""
         write_document(target, self._page(faults, others or {}).encode())
 
     def _page(self, faults: Mapping[str, int], others: Mapping[str, int]) -> str:
@@ -141,7 +123,6 @@ class Report(Statistics):
         return charts
 
     def _sizes(self, rewards: np.ndarray, passed: np.ndarray) -> list[tuple[str, Chart, str]]:
-        """Return the title, a chart and the correlation of the rewards and the size of responses."""
         steps = self.steps.all()
         drawn = (
             ("Reward and length", "bytes", self.lengths.all(), np.ones(len(rewards), bool)),
@@ -191,7 +172,6 @@ def _spreads(columns: Sequence[tuple[str, np.ndarray]], code: bool = False) -> T
 
 
 def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str, Any] | None:
-    """Return charts, a table and a list of the groups; None if none has two responses."""
     multiple = [group for group in groups if group.size > 1]
     if not multiple:
         return None
@@ -230,7 +210,6 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
 
 
 def group_sizes(sizes: Sequence[int]) -> str:
-    """Say how many groups of which size there are: `4 groups of 5 responses`."""
     least, most = min(sizes), max(sizes)
     groups = f"{len(sizes):,} groups" if len(sizes) > 1 else "1 group"
     if least == most:

@@ -41,25 +41,13 @@ COMPONENTS = {
 }
 """The components that are shown, of responses that pass both gates."""
 
-LAST_TAG = "</note>"
-"""What a response that was cut off lacks."""
-
-MAX_GROUPS = 100_000
-"""Maximum number of groups; rollouts of further groups are only counted, to bound memory."""
-
-MAX_LABEL = 160
-"""Characters of the prompt of a group that are shown."""
-
-EXAMPLES = 3
-"""Number of best and of worst examples."""
-
-MAX_LENGTH = 1 << 18
-"""Maximum characters of a response that is kept and explained; longer ones are truncated."""
-
+LAST_TAG = "</note>"  # what a response that was cut off lacks
+MAX_GROUPS = 100_000  # groups; rollouts of further groups are only counted, to bound memory
+MAX_LABEL = 160  # characters of the prompt of a group that are shown
+EXAMPLES = 3  # number of best and of worst examples
+MAX_LENGTH = 1 << 18  # characters of a response that is kept and explained; longer ones are truncated
 TRUNCATED_LENGTH = 2_000
-
-MAX_PROMPT = 400
-"""Characters of the prompt of an example that are shown."""
+MAX_PROMPT = 400  # characters of the prompt of an example that are shown
 
 
 class Statistics:
@@ -67,20 +55,17 @@ class Statistics:
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
-        self.bounds = smallest_and_largest(scorer.settings)
-        """The rewards of SCORE 0 and of the maximum SCORE."""
+        self.bounds = smallest_and_largest(scorer.settings)  # the rewards of SCORE 0 and of the maximum SCORE
         self.rewards, self.passed, self.lengths = Values(), Values(), Values()
         self.steps = Values()
         self.components = {name: Values() for name in COMPONENTS}
         self.reasons: Counter[str] = Counter()
-        self.truncated = 0
-        """Responses without all sections that begin with one and lack the last end tag."""
+        self.truncated = 0  # responses without all sections that begin with one and lack the last end tag
         self.groups = Groups()
         self.examples = Examples()
         self.signs = Tallies()
 
     def add(self, rollouts: Sequence[Rollout], scores: Scores) -> None:
-        """Add one piece; row k of `scores` belongs to `rollouts[k]`."""
         codes = scores.reason_codes
         passed = codes == OK
         self.rewards.add(scores.rewards)
@@ -129,21 +114,16 @@ class Group(NamedTuple):
 
 
 class Groups:
-    """The rewards of every group, in the order of their first rollouts, 16 bytes each.
-
-    Groups of equal rewards have advantages of 0 and give no gradient.
-    """
+    """The rewards of every group, in the order of their first rollouts, 16 bytes each."""
 
     def __init__(self, max_groups: int = MAX_GROUPS) -> None:
         self._max_groups = max_groups
         self._numbers: dict[bytes, int] = {}
         self._prompts: list[tuple[str, Location]] = []
         self._rows, self._rewards = array("q"), array("d")
-        self.left_out = 0
-        """Rollouts of groups above the maximum."""
+        self.left_out = 0  # rollouts of groups above the maximum
 
     def add(self, group: Any, location: Location, reward: float) -> None:
-        """Add one rollout; `group` is any JSON value."""
         digest = value_digest(group)
         if digest not in self._numbers:
             if len(self) >= self._max_groups:
@@ -199,7 +179,6 @@ class Examples:
         self._random = random.Random(0)
 
     def add(self, rollout: Rollout, reward: float, reason_code: int) -> None:
-        """Add a rollout, which may become an example."""
         if reason_code == OK:
             _keep(self._best, -reward, rollout, reward)
             _keep(self._worst, reward, rollout, reward)
@@ -210,7 +189,6 @@ class Examples:
             self._by_reason[reason] = _example(rollout, reward, reason)
 
     def best(self) -> list[Example]:
-        """Return the highest rewards, highest first."""
         return [example for _, example in self._best]
 
     def worst(self) -> list[Example]:
@@ -219,7 +197,6 @@ class Examples:
         return [example for _, example in self._worst if example.location not in best]
 
     def by_reason(self) -> list[Example]:
-        """Return one failed response for each reason, the most frequent reason first."""
         return [self._by_reason[reason] for reason, _ in self._seen.most_common()]
 
 
@@ -244,7 +221,6 @@ def _example(rollout: Rollout, reward: float, reason: str) -> Example:
 
 
 def shown_prompt(rollout: Rollout) -> str:
-    """Return the prompt of a row in short: a field of the row, or else the text by which rows are grouped."""
     row = orjson.loads(rollout.text) if rollout.text else {}
     group = rollout.group if isinstance(rollout.group, str) and rollout.group != rollout.reference else ""
     return shortened(prompt_of(row) or group, MAX_PROMPT)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..settings import MAX_CONTENT, ScoreSettings
+from ..settings import MAX_CONTENT
 from ..wording import fixed, plural, share
 from .hacking import SIGNS
 from .statistics import Statistics, correlation
@@ -28,14 +28,10 @@ REMEDIES = {
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
 }
-"""What to do about responses that fail a gate, by reason."""
 
-MAIN_SHARE = 0.25
-"""Minimum share of the failed responses for the second reason to be named, if it is not tied with the third."""
-
+MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third
 MIN_CORRELATED = 30
-STRONG = 0.5
-"""Responses and correlation from which on the verdict mentions that longer responses earn more."""
+STRONG = 0.5  # responses and correlation from which on the verdict mentions that longer responses earn more
 
 
 class Finding(NamedTuple):
@@ -48,7 +44,6 @@ class Finding(NamedTuple):
 
 
 def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
-    """Return the findings, the most important first."""
     number = stats.reasons.total()
     not_scored = [_faults(faults)] if faults else []
     if not number:
@@ -57,7 +52,6 @@ def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
 
 
 def remedies(stats: Statistics) -> dict[str, str]:
-    """Return what to do about each reason that occurred."""
     by_reason = {reason: REMEDIES.get(reason, "") for reason in stats.reasons}
     if cut := stats.truncated:
         which = "All of them" if cut == stats.reasons["missing_sections"] else f"{cut:,} of them"
@@ -109,28 +103,20 @@ def _groups(stats: Statistics) -> Finding:
 
 
 def _rewards(stats: Statistics) -> Finding:
-    """Return the mean rewards, and which component of the responses that pass is furthest from its maximum."""
     rewards, passed = stats.rewards.all(), stats.passed.all() > 0
     text = f"The mean reward is {fixed(rewards.mean())}"
     if not passed.any():
         return Finding(f"{text}.", "rewards")
     if not passed.all():
         text += f"; among the responses that pass both gates it is {fixed(rewards[passed].mean())}"
-    means = {
-        name: float(np.mean(stats.components[name].all())) / largest
-        for name, largest in counted(stats.scorer.settings).items()
-    }
+    order = {"order": 1.0} if stats.scorer.settings.use_order else {}
+    maxima = {"scale": 1.0, **order, "content": MAX_CONTENT}
+    means = {name: float(np.mean(stats.components[name].all())) / largest for name, largest in maxima.items()}
     name = min(means, key=lambda name: means[name])
     if means[name] >= 1.0:
         return Finding(f"{text}.", "rewards", good=True)
     weakest = f"Their weakest component is {name}, on average at {share(means[name])} of its maximum."
     return Finding(f"{text}.", "components", [weakest], True)
-
-
-def counted(settings: ScoreSettings) -> dict[str, float]:
-    """Return the components that make up SCORE under these settings, with their maxima."""
-    order = {"order": 1.0} if settings.use_order else {}
-    return {"scale": 1.0, **order, "content": MAX_CONTENT}
 
 
 def _hacking(stats: Statistics) -> list[Finding]:

@@ -27,13 +27,10 @@ NO_CANDIDATE = {
 
 
 class GroupFigures(NamedTuple):
-    """Rewards of one group."""
-
     rollouts: int
     pass_rate: float
     mean_reward: float
-    spread: float
-    """Largest reward minus smallest."""
+    spread: float  # largest minus smallest
 
     @property
     def without_spread(self) -> str | None:
@@ -45,21 +42,14 @@ class GroupFigures(NamedTuple):
 
 @dataclass
 class Choice:
-    """The result: rows in the order in which they are written."""
-
-    picked: array[int] = field(default_factory=lambda: array("q"))
-    """Rows that are kept, chosen (pairs), or the first of a group (curriculum)."""
-    rejected: array[int] = field(default_factory=lambda: array("q"))
-    """The other row of each pair."""
+    picked: array[int] = field(default_factory=lambda: array("q"))  # kept, chosen, or the first of a group
+    rejected: array[int] = field(default_factory=lambda: array("q"))  # the other row of each pair
     kept_groups: int = 0
-    dropped_groups: dict[int, str] = field(default_factory=dict)
-    """Reason by the number of the group."""
-    dropped_rows: Counter[str] = field(default_factory=Counter)
-    """Rows that are not among the best, by reason."""
+    dropped_groups: dict[int, str] = field(default_factory=dict)  # reason by the number of the group
+    dropped_rows: Counter[str] = field(default_factory=Counter)  # rows that are not among the best, by reason
 
 
 def choose(rows: ScoredRows, members: Sequence[np.ndarray], options: Options) -> Choice:
-    """Select from groups, given by their rows: the same rows always give the same choice."""
     choice = Choice()
     rule = {"best": _choose_best, "pairs": _choose_pairs, "curriculum": _choose_prompt}[options.mode]
     for number, group in enumerate(members):
@@ -74,7 +64,6 @@ def choose(rows: ScoredRows, members: Sequence[np.ndarray], options: Options) ->
 
 
 def figures_of(rows: ScoredRows, group: Sequence[int]) -> GroupFigures:
-    """Return the figures of a group, given by its rows; its mean is that of the exact sum."""
     rewards = [rows.rewards[row] for row in group]
     size = len(rewards)
     passes = sum(rows.passed[row] for row in group)
@@ -112,10 +101,7 @@ def _choose_pairs(rows: ScoredRows, group: list[int], options: Options, choice: 
 
 
 def _by_difference(rows: ScoredRows, chosen: list[int], rejected: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield pairs by falling difference of rewards; equal ones by the rows.
-
-    chosen, rejected: by falling and by rising reward, so that each chosen row is merged with those that follow.
-    """
+    """Merge chosen rows, by falling reward, with rejected ones, by rising reward: yield pairs by falling difference."""
     heap = [(rows.rewards[rejected[0]] - rows.rewards[row], row, rejected[0], 0) for row in chosen]
     heapq.heapify(heap)
     while heap:
@@ -129,7 +115,6 @@ def _by_difference(rows: ScoredRows, chosen: list[int], rejected: list[int]) -> 
 
 
 def _choose_prompt(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:
-    """Keep a group whose rewards differ and whose pass rate is within the limits, by its first row."""
     figures = figures_of(rows, group)
     if reason := figures.without_spread:
         return reason
@@ -142,7 +127,6 @@ def _choose_prompt(rows: ScoredRows, group: list[int], options: Options, choice:
 
 
 def _sort_by_difficulty(rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice) -> None:
-    """Sort prompts: high pass rates first, then high mean rewards, then the earlier row."""
 
     def difficulty(row: int) -> tuple[float, float, int]:
         figures = figures_of(rows, members[rows.groups[row]].tolist())
@@ -152,7 +136,6 @@ def _sort_by_difficulty(rows: ScoredRows, members: Sequence[np.ndarray], choice:
 
 
 def _unique(rows: ScoredRows, ranked: list[int]) -> list[int]:
-    """Return the rows without those whose text an earlier one has."""
     first: dict[int, int] = {}
     for row in ranked:
         first.setdefault(rows.digests[row], row)
@@ -160,5 +143,4 @@ def _unique(rows: ScoredRows, ranked: list[int]) -> list[int]:
 
 
 def _no_candidate(rows: ScoredRows, group: list[int]) -> str:
-    """Return why a group without an eligible response is dropped."""
     return NO_CANDIDATE[Eligibility(max(rows.eligibility[row] for row in group))]

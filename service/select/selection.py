@@ -37,15 +37,12 @@ class Job(NamedTuple):
     target: str = "-"
     target_format: str = "jsonl"
     dropped: str | None = None
-    """Where to write the groups that are dropped."""
 
 
 def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -> Summary:
-    """Read, select and write; list rows with a fault on standard error.
+    """Read, select and write, completely or not at all; list rows with a fault on standard error.
 
-    fields: names that rows may have, replaced by the usual ones that they do have. Raises DocumentError for a malformed
-    file, FieldError for a missing field, and OSError if an output cannot be written; outputs are written completely or
-    not at all.
+    Raises DocumentError for a malformed file, FieldError for a missing field, and OSError.
     """
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
         reader, fields, pass_rule = _read(job, options, fields, spool, quiet)
@@ -101,7 +98,6 @@ def _read(
 
 
 def _needed(options: Options) -> dict[str, str]:
-    """Return why rows must have fields, by the roles of these."""
     needed = {} if options.mode == "curriculum" else {"response": f"--{options.mode} selects responses"}
     if options.trainer is not None:
         needed["prompt"] = f"rows of {options.trainer} have a prompt"
@@ -137,7 +133,6 @@ def _pass_rule(options: Options, rows: Sequence[Mapping[str, Any]]) -> tuple[boo
 def _lines(
     rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
 ) -> Iterator[bytes]:
-    """Yield the rows of the output."""
     if options.mode == "pairs":
         for chosen, rejected in zip(choice.picked, choice.rejected, strict=True):
             both = rows.rewards[chosen], rows.rewards[rejected]
@@ -154,7 +149,6 @@ def _lines(
 def _dropped_lines(
     rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
 ) -> Iterator[bytes]:
-    """Yield each group that is dropped: why, its first row, its figures, and what its rows have in common."""
     for number, reason in choice.dropped_groups.items():
         group = members[number].tolist()
         figures = figures_of(rows, group)._asdict()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..tables.table import Table
 from ..wording import plural, share
 from .choices import Choice
-from .options import Options
-from .scored_rows import RowReader, ScoredRows
+from .options import ALL, Options
+from .scored_rows import RowReader
 
 __all__ = ["REASONS", "Summary"]
 
@@ -31,17 +31,13 @@ REASONS = {
     "duplicate": "the text of another response of its group",
     "not_among_best": "others of its group are better",
 }
-"""Why groups and rows are dropped."""
 
 
 @dataclass
 class Summary:
-    """The figures of one run."""
-
     options: Options
     grouped_by: str
     pass_rule: str | None
-    """When a response passes."""
     reader: RowReader
     choice: Choice
 
@@ -51,32 +47,26 @@ class Summary:
 
     @property
     def groups(self) -> int:
-        """The number of groups with a reward."""
         return self.choice.kept_groups + len(self.choice.dropped_groups)
 
     def rewards(self) -> dict[str, float | None]:
-        """Return the mean reward of all rows, and those of what is kept; None without rows."""
         rows, choice = self.reader.rows, self.choice
         means = {"all": mean(rows.rewards)}
         if self.options.mode == "pairs":
             for name, chosen in (("chosen", choice.picked), ("rejected", choice.rejected)):
                 means[name] = mean([rows.rewards[row] for row in chosen])
+        elif self.options.mode == "best":
+            means["kept"] = mean([rows.rewards[row] for row in choice.picked])
         else:
-            means["kept"] = mean(self._kept_rewards(rows))
+            grouped = zip(rows.rewards, rows.groups, strict=True)
+            means["kept"] = mean([reward for reward, group in grouped if group not in choice.dropped_groups])
         return means
-
-    def _kept_rewards(self, rows: ScoredRows) -> list[float]:
-        """Return the rewards of the rows that are kept, in a curriculum those of all rows of the kept groups."""
-        if self.options.mode == "best":
-            return [rows.rewards[row] for row in self.choice.picked]
-        dropped = self.choice.dropped_groups
-        return [reward for reward, group in zip(rows.rewards, rows.groups, strict=True) if group not in dropped]
 
     def as_json(self) -> dict[str, Any]:
         reader, choice = self.reader, self.choice
-        options = self.options._asdict()
+        per_group = "all" if self.options.per_group == ALL else self.options.per_group
         return {
-            "options": {**options, "per_group": "all" if self.options.is_all else self.options.per_group},
+            "options": {**self.options._asdict(), "per_group": per_group},
             "grouped_by": self.grouped_by,
             "passed_if": self.pass_rule,
             "rows": {
@@ -123,11 +113,9 @@ def counts(counter: Counter[str]) -> dict[str, int]:
     return {name: number for name, number in sorted(counter.items(), key=lambda pair: (-pair[1], pair[0])) if number}
 
 
-def mean(rewards: Iterable[float]) -> float | None:
-    values = list(rewards)
-    return math.fsum(values) / len(values) if values else None
+def mean(rewards: Sequence[float]) -> float | None:
+    return math.fsum(rewards) / len(rewards) if rewards else None
 
 
 def in_parentheses(part: int, whole: int) -> str:
-    """Return a share in parentheses, nothing of nothing."""
     return f" ({share(part, whole)})" if whole else ""

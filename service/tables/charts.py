@@ -14,15 +14,9 @@ import numpy as np
 
 __all__ = ["Chart", "Estimate", "histogram", "intervals", "scatter", "ticks"]
 
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 38
-"""Margins around the plot: for tick labels, titles, and the label of the mean."""
-
-MAX_POINTS = 300
-"""Up to this number of responses a point is drawn for each, above it a cell for each pair of bins."""
-
-INTERVALS_WIDTH, ROW_HEIGHT, CHARACTER_WIDTH = 520, 24, 7
-"""Lengths of a plot of intervals, whose rows have names."""
-
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 38  # margins for tick labels, titles, and the label of the mean
+MAX_POINTS = 300  # up to this number of responses a point is drawn for each, above it a cell for each pair of bins
+INTERVALS_WIDTH, ROW_HEIGHT, CHARACTER_WIDTH = 520, 24, 7  # lengths of a plot of intervals, whose rows have names
 CELL_ROWS = 20
 MAX_CELL_COLUMNS = 24
 
@@ -130,10 +124,7 @@ def histogram(
     failed: int = 0,
     area: tuple[int, int] = (320, 200),
 ) -> Chart:
-    """Draw bars of equal width, and a line at the mean of at least one value; values out of bounds are clipped.
-
-    failed: number of values at the lower bound that belong to responses which fail a gate, drawn at the bottom.
-    """
+    """Draw bars of equal width and a line at the mean; `failed` values at the lower bound failed a gate."""
     counts, edges = np.histogram(np.clip(values, *bounds), bins, bounds)
     width, height = area
     top = ticks(0, max(int(counts.max()), 1), 4, whole=True)
@@ -166,11 +157,7 @@ def scatter(
     unit: str,
     area: tuple[int, int] = (520, 280),
 ) -> Chart:
-    """Draw rewards, float64 (n,), against lengths (`unit` is "bytes"; logarithmic) or numbers of steps ("steps").
-
-    Few responses are points; of more, a cell for each pair of bins is darker for more of them, and a dot is the mean of
-    a column.
-    """
+    """Draw rewards, float64 (n,), against bytes (logarithmic) or steps: points if few, else cells and column means."""
     logarithmic = unit == "bytes"
     x_title = "length of the response" if logarithmic else "steps of the response"
     edges = doublings(x) if logarithmic else whole_edges(x)
@@ -232,7 +219,6 @@ class Estimate(NamedTuple):
 
 
 def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
-    """Draw each estimate as a dot on the bar of its interval, one row each, and a line at 0."""
     ends = [0.0, *(end for estimate in estimates for end in (estimate.value, *estimate.ends))]
     room = 0.05 * (max(ends) - min(ends)) or 1.0
     bounds = min(ends) - room, max(ends) + room
@@ -253,7 +239,6 @@ def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
 
 
 def span(left: float, stop: float, unit: str) -> str:
-    """Name a bin: a bin of one whole number by that number."""
     low, high = math.ceil(left), math.ceil(stop) - 1
     return f"{low:,} {unit}" if low == high else f"{low:,} to {high:,} {unit}"
 
@@ -275,7 +260,6 @@ def whole_edges(x: np.ndarray) -> np.ndarray:
 
 
 def powers(low: float, high: float) -> list[float]:
-    """Return at most eight powers of two from `low` to `high`, which are some."""
     first, last = round(math.log2(low)), round(math.log2(high))
     return [2.0**k for k in range(first, last + 1, math.ceil((last - first) / 7))]
 
@@ -294,6 +278,5 @@ def scale(
 
 
 def alignment(x: float, width: int) -> str:
-    """Return the text-anchor of a label at `x`."""
     room = 48
     return "start" if x < LEFT + room else "end" if x > width - RIGHT - room else "middle"

@@ -17,7 +17,6 @@ __all__ = ["render", "without_controls"]
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page that is made now."""
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return _environment().get_template(template).render(values, when=when, version=VERSION)
 

@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Row", "Table", "as_json", "csv_text", "with_notes"]
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of cells that spreadsheets compute, or that they remove to find one of the others."""
-
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # spreadsheets compute or strip these
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
-
-APOSTROPHE = "'"
-"""Before a cell: what follows is text."""
+APOSTROPHE = "'"  # before a cell: what follows is text
 
 LATEX = str.maketrans(
     {
@@ -53,10 +49,7 @@ MARKDOWN = str.maketrans({"|": r"\|", "*": r"\*", "<": "&lt;", "\n": " ", "\r": 
 
 
 class Cell(NamedTuple):
-    """A value, its standard error and the number of its records, empty if there is none: `1.5 ± 0.1 (7)`.
-
-    best: it is bold. bar: the share of its width that a page fills.
-    """
+    """A value, its standard error and the number of its records: `1.5 ± 0.1 (7)`; `bar` is a share of its width."""
 
     value: str
     error: str = ""
@@ -68,8 +61,7 @@ class Cell(NamedTuple):
         return f"{self.value}{self.error and f' ± {self.error}'}{self.n and f' ({self.n})'}"
 
 
-Row = Sequence["str | int | Cell | None"]
-"""Texts, whole numbers, cells, and None where there is no value."""
+Row = Sequence["str | int | Cell | None"]  # texts, whole numbers, cells, and None where there is no value
 
 
 def as_cell(value: str | int | Cell | None) -> Cell:
@@ -100,11 +92,9 @@ class Table:
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """The rows with a cell for each value."""
         return [[as_cell(value) for value in row] for row in self.rows]
 
     def forms(self) -> list[tuple[str, str]]:
-        """Return the name and the text of every form that a page offers to copy."""
         return [("Markdown", self.markdown()), ("LaTeX", self.latex()), ("CSV", self.csv())]
 
     def drawn(self) -> RichTable:
@@ -128,7 +118,6 @@ class Table:
         return drawn
 
     def _lines(self) -> Iterator[list[str]]:
-        """Yield the texts of the rows of groups, with a star at the best values."""
         cells, left = self.cells, self.left
         room = [" " if any(cell.best for cell in column) else "" for column in zip(*cells, strict=True)][left:]
         for k, row in enumerate(cells):
@@ -141,7 +130,6 @@ class Table:
                 yield [*[""] * (left - 1), "±", *(cell.error + space for cell, space in numbers)]
 
     def markdown(self) -> str:
-        """Return a table as GitHub and most other renderers of Markdown read it."""
         heads = [visible(head).translate(MARKDOWN) for head in self.heads]
         rows = [[bold(cell, visible(str(cell)).translate(MARKDOWN), "**{}**") for cell in row] for row in self.cells]
         rule = [*[":--"] * self.left, *["--:"] * (len(heads) - self.left)]
@@ -150,10 +138,7 @@ class Table:
         return "".join([*title, *lines, *(f"\n{visible(note).translate(MARKDOWN)}\n" for note in self.notes)])
 
     def latex(self) -> str:
-        """Return a tabular environment with the rules of the package booktabs; title and notes are comments.
-
-        A rule is between rows of different groups, whose names are in the first of several columns of text.
-        """
+        """Return a tabular environment of booktabs with a rule between groups; title and notes are comments."""
         heads = [visible(head).translate(LATEX) for head in self.heads]
         rows = [
             [bold(cell, visible(str(cell)).translate(LATEX), r"\textbf{{{}}}") for cell in row] for row in self.cells
@@ -209,7 +194,6 @@ def broken(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
 
 
 def with_notes(tables: Iterable[Table]) -> Iterator[str | Table]:
-    """Yield what a terminal shows of tables: each with its title and its notes."""
     for table in tables:
         if table.title:
             yield from ("", f"{table.title}:")
@@ -231,10 +215,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def inert(cell: Any) -> Any:
-    """Return text that a spreadsheet could take for a formula with an apostrophe before it; numbers unchanged.
-
-    Control characters are escaped. See OWASP, "CSV Injection".
-    """
+    """Put an apostrophe before text that a spreadsheet could take for a formula (OWASP, CSV Injection)."""
     if not isinstance(cell, str):
         return cell
     formula = cell.lstrip(" ").startswith(FORMULAS) and NUMBER.fullmatch(cell) is None

@@ -22,7 +22,7 @@ def test_references_are_compared_by_the_words_of_their_steps(tmp_path: Path) -> 
     ]
     data, findings = checked(tmp_path, rows)
     (contradiction,) = data.contradictions
-    assert [[place.location.number for place in places] for places in contradiction.rows] == [[1, 2], [3], [4]]
+    assert [[place.location.number for place in places] for places in contradiction] == [[1, 2], [3], [4]]
     assert [(one.reason, one.place.location.number) for one in findings] == [
         ("contradictory_reference", 3),
         ("contradictory_reference", 4),
@@ -45,4 +45,4 @@ def test_the_order_of_objects_and_their_number_matter_as_in_the_rules(tmp_path: 
     moved = [{"action": "add", "objects": ["a"], "parameters": ["b", "c"]}]
     rows = [{"prompt": PROMPT, "reference": key_of(steps)} for steps in (one, other, moved)]
     data, _ = checked(tmp_path, rows)
-    assert [len(places) for places in data.contradictions[0].rows] == [2, 1]
+    assert [len(places) for places in data.contradictions[0]] == [2, 1]
