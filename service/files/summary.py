@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..evaluate.task import OK
-from ..rewards.registry import SCORE
+from ..rewards.registry import reward_of
 from ..rewards.scores import Scores, group_advantages, require_group_of_two
 from ..terminal import table
 
@@ -113,11 +113,11 @@ class Summary:
         """Return the tables of a file with one task."""
         name, task = named
         rewards, count = task.rewards.all(), task.reasons.total()
+        gates = [(gate, self._gates[gate]) for gate in GATES if gate in reward_of(name).components]
+        what = ": gates and order" if gates else ""
         values = {"mean reward": rewards.mean(), **quantiles(rewards)}
-        what = ": gates and order" if name == SCORE else ""
         parts: list[str | Table] = [f"passed       {task.passed:,} ({100 * task.passed / count:.1f} %){what}", ""]
         parts.append(table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0))
-        gates = [(gate, self._gates[gate]) for gate in GATES if name == SCORE]
         for head, found in (("gate", gates), ("reason", task.reasons.most_common())):
             if found:
                 shares = [(one, f"{number:,}", f"{100 * number / count:.1f} %") for one, number in found]
