@@ -39,7 +39,13 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-DEFAULT_PATHS = ("kernels", "service/scoring", "service/evaluate/thoth.py", "service/evaluate/paper.py")
+DEFAULT_PATHS = (
+    "kernels",
+    "service/scoring",
+    "service/rewards",
+    "service/evaluate/thoth.py",
+    "service/evaluate/paper.py",
+)
 COMPILER = ("kernels/compiler/compilation.py", "kernels/compiler/jit.py", "kernels/warmup.py")
 """Files that have no effect while kernels are plain Python: they have no mutants."""
 
@@ -49,6 +55,10 @@ TESTS = (
     ("kernels/reading/reference_slots.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/protocol_metrics.py", ("tests/kernels", "tests/evaluate/test_evaluate_score.py")),
     ("kernels/", ("tests/kernels", "tests/scoring")),
+    (
+        "service/rewards/",
+        ("tests/rewards", "tests/scoring", "tests/evaluate/test_mixed.py", "tests/http/endpoints/test_mixed.py"),
+    ),
     (
         "service/scoring/",
         (

@@ -90,12 +90,12 @@ class Batch:
         """Return whether a field has an issue."""
         return any(field_of(issue) == name for issue in self.issues)
 
-    def set_responses(self, given: Any, detail: str = "a string is needed") -> None:
+    def set_responses(self, texts: Any, detail: str = "a string is needed") -> None:
         """Copy responses, so that the caller cannot change the list while kernels read the strings."""
-        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
             self.issues.append(Issue("responses", "wrong_type", "a list of strings is needed"))
             return
-        self.responses = list(given)
+        self.responses = list(texts)
         if set(map(type, self.responses)) != {str}:
             self.issues += [
                 Issue(f"responses[{row}]", "wrong_type", detail)
@@ -103,26 +103,26 @@ class Batch:
                 if not isinstance(text, str)
             ]
 
-    def set_references(self, given: Any) -> None:
+    def set_references(self, references: Any) -> None:
         """Copy references, which each reward checks for itself."""
-        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
             self.issues.append(Issue("references", "wrong_type", "a list of references is needed"))
         else:
-            self.references = list(given)
+            self.references = list(references)
 
-    def set_index(self, given: Any, detail: str = "an integer is needed") -> None:
+    def set_index(self, index: Any, detail: str = "an integer is needed") -> None:
         """Set the reference of each response after the responses; `detail` is for entries that are not integers."""
-        if given is None or self.responses is None:
+        if index is None or self.responses is None:
             return
-        is_array = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu"
-        if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
+        is_array = isinstance(index, np.ndarray) and index.ndim == 1 and index.dtype.kind in "iu"
+        if not is_array and (isinstance(index, (str, bytes)) or not isinstance(index, Sequence)):
             self.issues.append(Issue("reference_index", "wrong_type", "a list of integers is needed"))
             return
-        entries = given
-        if len(given) != self.size:
-            wrong_length = f"it has {len(given)} entries for {self.size} responses"
+        entries = index
+        if len(index) != self.size:
+            wrong_length = f"it has {len(index)} entries for {self.size} responses"
             self.issues.append(Issue("reference_index", "wrong_length", wrong_length))
-            entries = given if is_array else list(given)
+            entries = index if is_array else list(index)
             entries = entries[: self.size]
         self.reference_index = entries.astype(np.int64) if is_array else self._integers(entries, detail)
 
@@ -136,10 +136,10 @@ class Batch:
         clipped = [0 if row in wrong else entry if -1 <= entry < UNLIMITED else -1 for row, entry in enumerate(entries)]
         return np.array(clipped, np.int64)
 
-    def set_groups(self, given: Any) -> None:
+    def set_groups(self, groups: Any) -> None:
         """Set the group of each response after the responses."""
         if self.responses is not None:
-            self.groups, issues = group_numbers(given, self.size)
+            self.groups, issues = group_numbers(groups, self.size)
             self.issues += issues
 
     def check(self) -> None:
@@ -223,14 +223,14 @@ def is_integer(entry: Any) -> bool:
     return isinstance(entry, (int, np.integer)) and not isinstance(entry, bool)
 
 
-def group_numbers(given: Any, responses: int) -> tuple[np.ndarray | None, list[Issue]]:
+def group_numbers(groups: Any, responses: int) -> tuple[np.ndarray | None, list[Issue]]:
     """Return a number for the group of each response, int64 (responses,), None without (valid) groups; and issues.
 
     An integer and the string of its digits are two groups.
     """
-    if given is None:
+    if groups is None:
         return None, []
-    entries = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    entries = groups.tolist() if isinstance(groups, np.ndarray) and groups.ndim == 1 else groups
     if isinstance(entries, (str, bytes)) or not isinstance(entries, Sequence):
         return None, [Issue("groups", "wrong_type", "a list of strings or integers is needed")]
     issues = []

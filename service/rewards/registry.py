@@ -118,7 +118,7 @@ class Reward(ABC):
         return [TASK_COMPONENTS.index(name) for name in self.components]
 
     @abstractmethod
-    def options(self, given: Mapping[str, Any], remote: bool = False) -> Any:
+    def options(self, values: Mapping[str, Any], remote: bool = False) -> Any:
         """Validate options; raises InvalidSetting naming every issue as `config.NAME`.
 
         remote: options come over HTTP, so they must not trigger network or file access (see `Options`).
@@ -175,10 +175,10 @@ class ScoreReward(Reward):
     in_kernels = True
     compares = False
 
-    def options(self, given: Mapping[str, Any], remote: bool = False) -> None:
+    def options(self, values: Mapping[str, Any], remote: bool = False) -> None:
         detail = "settings of SCORE are not options of a task"
-        if given:
-            raise InvalidSetting([Issue(f"config.{name}", "unknown_setting", detail) for name in given])
+        if values:
+            raise InvalidSetting([Issue(f"config.{name}", "unknown_setting", detail) for name in values])
 
     def schema(self, remote: bool = False) -> dict[str, Any]:
         return ScoreSettings.model_json_schema()
@@ -263,15 +263,15 @@ class TaskReward(Reward):
     def compares(self) -> bool:  # type: ignore[override]
         return self.task.compares
 
-    def options(self, given: Mapping[str, Any], remote: bool = False) -> Any:
+    def options(self, values: Mapping[str, Any], remote: bool = False) -> Any:
         issues = [
             Issue(f"config.{name}", "unknown_setting", "there is no setting of this name")
-            for name in given
+            for name in values
             if name in EVALUATION_ONLY
         ]
-        task_issues = self.task.local_issues(given) if remote else []
+        task_issues = self.task.local_issues(values) if remote else []
         try:
-            options = self.task.checked({name: value for name, value in given.items() if name not in EVALUATION_ONLY})
+            options = self.task.checked({name: value for name, value in values.items() if name not in EVALUATION_ONLY})
         except ScoringError as error:
             task_issues += error.issues
         reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
@@ -356,19 +356,15 @@ class TaskReward(Reward):
         return Columns(np.zeros((1, rows)), np.full((1, rows), self.out_of_time, np.uint8), zeros)
 
 
-OTHERS = tuple(
-    TaskReward(number, name)
-    for number, name in enumerate(
-        ("bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner"), start=1
-    )
-)
-REWARDS: tuple[Reward, ...] = (ScoreReward(), *OTHERS)
+OPTION_TASKS = ("bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner")
+"""The rewards with options of their own."""
+
+TASK_REWARDS = tuple(TaskReward(number, name) for number, name in enumerate(OPTION_TASKS, start=1))
+REWARDS: tuple[Reward, ...] = (ScoreReward(), *TASK_REWARDS)
 """Every reward; a position is the task's number in replies, so new ones come last."""
 
 REWARD_TASKS = tuple(reward.name for reward in REWARDS)
 NUMBERS = {reward.name: reward.number for reward in REWARDS}
-OPTION_TASKS = tuple(reward.name for reward in OTHERS)
-"""The rewards with options of their own."""
 
 
 def reward_of(name: str | None) -> Reward:
@@ -439,12 +435,12 @@ def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[di
     return {name: value for name, value in config.items() if name not in options}, options
 
 
-def set_options(batch: Batch, given: Mapping[str, Any], remote: bool = False) -> None:
+def set_options(batch: Batch, values: Mapping[str, Any], remote: bool = False) -> None:
     """Set the options of the task of a batch, or of its tasks by their names; `remote` is as for `Reward.options`."""
     if batch.task is not None:
-        _set_options(batch, batch.task, given, "config.", remote)
+        _set_options(batch, batch.task, values, "config.", remote)
         return
-    for name, options in sorted(given.items(), key=lambda item: item[0] in OPTION_TASKS):
+    for name, options in sorted(values.items(), key=lambda item: item[0] in OPTION_TASKS):
         if name not in OPTION_TASKS:
             batch.issues.append(Issue(f"config.{name}", "unknown_setting", one_of(name, OPTION_TASKS)))
         elif not isinstance(options, Mapping):
@@ -453,9 +449,9 @@ def set_options(batch: Batch, given: Mapping[str, Any], remote: bool = False) ->
             _set_options(batch, name, options, f"config.{name}.", remote)
 
 
-def _set_options(batch: Batch, name: str, given: Mapping[str, Any], prefix: str, remote: bool) -> None:
+def _set_options(batch: Batch, name: str, values: Mapping[str, Any], prefix: str, remote: bool) -> None:
     try:
-        batch.options[name] = reward_of(name).options(given, remote)
+        batch.options[name] = reward_of(name).options(values, remote)
     except InvalidSetting as error:
         batch.issues += [issue._replace(path=issue.path.replace("config.", prefix, 1)) for issue in error.issues]
 
@@ -464,7 +460,7 @@ def identity_of(batch: Batch) -> dict[str, str]:
     """Return `config_id` and `signature` of a valid batch: for several tasks, they do not depend on which it has."""
     if batch.task is not None:
         return reward_of(batch.task).identity(batch)
-    settings, options = batch.scorer.settings, {reward: reward.options_in(batch) for reward in OTHERS}
+    settings, options = batch.scorer.settings, {reward: reward.options_in(batch) for reward in TASK_REWARDS}
     dumped = {reward.name: chosen.model_dump() for reward, chosen in options.items()}
     config_id = digest([RULES_VERSION, settings.model_dump(), dumped])
     changed = {reward.task: chosen for reward, chosen in options.items() if chosen != reward.defaults}

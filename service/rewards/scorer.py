@@ -27,7 +27,7 @@ from .scores import Scores
 __all__ = ["Outcome", "Scorer", "merge", "score", "score_here", "set_config", "split"]
 
 Outcome = Columns | ScoringError | None
-"""The rewards of the rows of one reward, or an error with issues of its references and options; None of a part that is
+"""The columns of a part, or an error with issues of its references and options; anything else for a part that is
 `read_only` and has no such issue."""
 
 
@@ -281,7 +281,7 @@ def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> 
         if isinstance(outcome, ScoringError):
             issues += [in_batch(batch, part, issue) for issue in outcome.advice]
     if issues:
-        raise error_of(in_order(issues))
+        raise error_of(in_order(issues) if len(parts) > 1 or batch.issues else issues)
     index, settings = batch.reference_index, batch.scorer.settings
     assert index is not None
     if batch.task == SCORE:

@@ -97,12 +97,12 @@ def begin(
     if not failed:
         times.scored()
 
-    def complete(others: Sequence[Outcome]) -> Answer:
+    def complete(computed: Sequence[Outcome]) -> Answer:
         times.start()
         try:
-            scores = merge(batch, [*here, *left], [*outcomes, *others])
+            scores = merge(batch, [*here, *left], [*outcomes, *computed])
         except ScoringError as error:
-            unlisted = sum(outcome.unlisted for outcome in others if isinstance(outcome, UnlistedError))
+            unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
             raise refuse(error.issues, unlisted) from None
         reply = encode(scores)
         times.encoded()

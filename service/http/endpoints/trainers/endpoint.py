@@ -174,8 +174,8 @@ class TrainerEndpoint:
             issues=[*issues],
         )
 
-        def refuse(found: Sequence[Issue], unlisted: int) -> Problem | Masked:
-            of_parts = [issue for issue in found if issue.path.startswith(("config.", "references["))]
+        def refuse(all_issues: Sequence[Issue], unlisted: int) -> Problem | Masked:
+            of_parts = [issue for issue in all_issues if issue.path.startswith(("config.", "references["))]
             return self._refusal(issues, of_parts, document, parsed, unlisted)
 
         return begin(batch, lambda scores: self._dialect.encode(scores, document, parsed.options), times, refuse)
