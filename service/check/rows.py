@@ -72,7 +72,7 @@ def open_checked_rows(
         source, [*columns, *RECORD_FIELDS, *PROMPT_NAMES, *REFERENCE_NAMES, *TRAINER_FIELDS], as_json=True
     ) as records:
         fields, rows = found_fields(source, records, tasks, fields)
-        yield ([checked_row(source, one, tasks, fields) for one in piece] for piece in pieces(rows)), records.size
+        yield ([checked_row(source, raw, tasks, fields) for raw in piece] for piece in pieces(rows)), records.size
 
 
 def found_fields(
@@ -106,18 +106,18 @@ def has_reference(record: dict[str, Any]) -> bool:
     return published_answer(record) is not None or ("reference" not in record and "reference" in unfolded(record))
 
 
-def checked_row(source: Source, one: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
+def checked_row(source: Source, raw: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
     """Return a row with its gold answer, prompt and split: an object, or the reference itself, as text or as steps."""
-    place, field = Place(source.name, one.location), fields.reference or ""
-    record = one.value
-    if one.location.kind == "row":
+    place, field = Place(source.name, raw.location), fields.reference or ""
+    record = raw.value
+    if raw.location.kind == "row":
         record = without_nulls({name: without_nulls(value) for name, value in record.items()})
-    if one.fault is not None:
-        return CheckedRow(place, Rollout(one.location, b"", fault=one.fault), None, source.name, size=one.size)
-    if not isinstance(record, dict) or ("steps" in record and one.location.kind != "row"):
-        return CheckedRow(place, reference_rollout(one.location, record), None, source.name, size=one.size)
-    rollout, record = record_rollout(one.location, record, field)
-    row = CheckedRow(place, rollout, record, source.name, size=one.size)
+    if raw.fault is not None:
+        return CheckedRow(place, Rollout(raw.location, b"", fault=raw.fault), None, source.name, size=raw.size)
+    if not isinstance(record, dict) or ("steps" in record and raw.location.kind != "row"):
+        return CheckedRow(place, reference_rollout(raw.location, record), None, source.name, size=raw.size)
+    rollout, record = record_rollout(raw.location, record, field)
+    row = CheckedRow(place, rollout, record, source.name, size=raw.size)
     if fields.split is not None:
         value = field_at(record, fields.split)
         row.split = "" if value is None else str(value)

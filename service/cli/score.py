@@ -13,7 +13,7 @@ import orjson
 
 from ..errors import one_of
 from ..records.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
-from ..records.files import Records, Source, format_of, open_records, source_title
+from ..records.files import Records, format_of, open_records, source_title
 from ..records.forms import unfolded
 from ..records.rows import SAMPLE_ROWS, Fields, peek
 from ..settings import ScoreSettings
@@ -135,21 +135,19 @@ def command(
     names = COMPONENTS if task_name == SCORE and task_field is None else TASK_COMPONENTS
     special = file.format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
-        source=source,
+        source=file,
         target=target,
-        source_format=file.format,
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=rollout_fields(fields),
         components=names if "components" in include else (),
         advantages="advantages" in include,
-        max_line_bytes=file.max_line_bytes,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
     if report == "-":
         raise click.UsageError("--report cannot be written to standard output")
     claim_outputs(inputs, [("OUTPUT", target), ("--report", report)], append, job.target_format)
     settings = load_config(flags, config_file).score
-    with file_errors(target, job.source_name, job.source_format):
+    with file_errors(target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
         failed = _run(job, tasks, quiet, report)
     if failed:
@@ -184,12 +182,11 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     if target is not None:
         from ..report.report import Report
 
-        report = Report(tasks.scorer, source_title(job.source), command_line())
+        report = Report(tasks.scorer, source_title(job.source.path), command_line())
         observe = report.add
     tasks.prepare()
     started, summary, request = time.perf_counter(), None, None
-    source = Source(job.source, job.source_format, job.max_line_bytes)
-    with open_records(source, as_json=True) as records:
+    with open_records(job.source, as_json=True) as records:
         if records.document and not _holds_rows(records.document):
             require_request(records.document)
             if tasks.has_others:
@@ -203,7 +200,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
         else:
             first, rows = peek(records.rows)
             named = list(map(unfolded, objects_among(first)))
-            found = found_fields(job.fields, tasks, named, tasks.others_in(named), source.kind, quiet)
+            found = found_fields(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
             with Progress(records.size, quiet) as progress:
                 summary = score_rows(job._replace(fields=found), tasks, rows, progress, observe)
     if report is not None and target is not None:
@@ -274,5 +271,5 @@ def _show(job: Job, summary: Summary, signature: str, started: float, quiet: boo
         show(scored, *files, *details, error=True)
         say(f"\n{signature}", err=True)
     if not summary.rows:
-        say(f"warning: {job.source_name} has no rows", err=True)
+        say(f"warning: {job.source.name} has no rows", err=True)
     return bool(summary.faults)

@@ -116,7 +116,7 @@ def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     """List issues on standard error and, if it is JSON, in the output."""
     listing = Listing(partial(say, err=True))
     for issue in issues:
-        listing.add(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", issue.reason, "value")
+        listing.add(f"{job.source.name}: {issue.path}: {issue.detail} ({issue.reason})", issue.reason, "value")
     listing.close()
     if is_columnar(job.target_format):
         return

@@ -29,7 +29,7 @@ from ..records.rows import (
 )
 from ..rewards.batch import Batch, error_of
 from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, identity_of, reward_of, set_options, set_tasks
-from ..rewards.scorer import Outcome, Scorer, merge, score_here, split
+from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
 from ..rewards.scores import Scores
 from ..scoring.column_scorer import Columns, ColumnScorer
 from ..scoring.text_columns import Texts
@@ -146,7 +146,7 @@ class RowTasks:
         parts, failed = split(batch), False
         outcomes: list[Outcome] = []
         for part in parts:
-            outcomes.append(None if failed else score_here(part, score_read))
+            outcomes.append(None if failed else attempt(part, score_read))
             failed = failed or isinstance(outcomes[-1], ScoringError)
         return merge(batch, parts, outcomes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from ..records.columns import ColumnSource, json_text_of, json_values
 from ..records.files import is_columnar
 from ..records.rows import RESULT_NAMES, Location, Rollout
 from ..records.wrong_files import DocumentError
-from ..terminal import Listing, Progress
+from ..terminal import Progress
 from .columns.batch_scorer import BatchScorer, is_text
 from .columns.results import SpooledResults, column_output
 from .output_file import temp_dir_for
 from .row_tasks import RowTasks
-from .score_rows import Job, Observe, row_output
+from .score_rows import Job, Observe, Tally, row_output
 from .summary import Summary
 
 __all__ = ["score_columns"]
@@ -42,10 +43,22 @@ def score_columns(
     """
     names = columns_read(job, tasks, source)
     check_columns(job, tasks, source, names)
-    summary = Summary()
+    tally = Tally(job.source, tasks, progress, observe)
+    reference = job.fields.reference
+    as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
+    batches = BatchScorer(tasks, job.fields, job.advantages)
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
         results = SpooledResults(spool, job.components, job.advantages, job.fields.group is not None)
-        _score(job, tasks, source, names, results, summary, progress, observe)
+        first = 0
+        for batch in source.batches(names, as_dictionary):
+            scored = batches.score(batch)
+            results.add(scored)
+            faults = sorted(scored.faults.items())
+            faulty = [Rollout(Location("row", first + row), b"", fault=fault) for row, fault in faults]
+            tally.add(scored.scores, faulty, partial(_rollouts, job, batch, np.flatnonzero(scored.valid), first))
+            first += batch.num_rows
+            progress.advance(batch.num_rows, batch.num_rows)
+        summary = tally.close()
         write = _write_columns if is_columnar(job.target_format) else _write_rows
         write(job, tasks, source, results)
     return summary
@@ -74,44 +87,17 @@ def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequenc
         raise DocumentError(f"there are columns with the names of components: {', '.join(overwritten)}")
 
 
-def _score(
-    job: Job,
-    tasks: RowTasks,
-    source: ColumnSource,
-    names: list[str],
-    results: SpooledResults,
-    summary: Summary,
-    progress: Progress,
-    observe: Observe | None,
-) -> None:
-    reference = job.fields.reference
-    as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
-    batches = BatchScorer(tasks, job.fields, job.advantages)
-    listing = Listing(progress.message)
-    summary.faults = listing.counts
-    first = 0
-    for batch in source.batches(names, as_dictionary):
-        scored = batches.score(batch)
-        results.add(scored)
-        summary.add(scored.scores)
-        if observe is not None:
-            rows, scores = tasks.of_score(scored.scores)
-            observe(_rollouts(job, batch, np.flatnonzero(scored.valid)[rows].tolist(), first), scores)
-        for row, fault in sorted(scored.faults.items()):
-            listing.add(f"{job.source_name}[{first + row}]: {fault.detail} ({fault.reason})", fault.reason)
-        first += batch.num_rows
-        progress.advance(batch.num_rows, batch.num_rows)
-    listing.close()
-
-
-def _rollouts(job: Job, batch: Any, rows: list[int], first: int) -> list[Rollout]:
-    """Return these rows of a batch whose first row has the number `first`."""
-    if not rows:
+def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list[int]) -> list[Rollout]:
+    """Return the rows of these numbers, which count valid rows, of a batch whose first row has the number `first`."""
+    if not numbers:
         return []
     fields = job.fields
     names = (fields.response, fields.reference, fields.group or fields.reference)
     columns = {name: batch.column(name).to_pylist() for name in dict.fromkeys(names)}
-    return [Rollout(Location("row", first + k), b"", frozenset(), *(columns[name][k] for name in names)) for k in rows]
+    return [
+        Rollout(Location("row", first + k), b"", frozenset(), *(columns[name][k] for name in names))
+        for k in valid[numbers].tolist()
+    ]
 
 
 def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
-from ..records.files import is_columnar, source_name
+from ..records.files import Source, is_columnar
 from ..records.forms import unfolded
 from ..records.rows import PIECE_BYTES, Fields, Record, Rollout, error_row, numbered, pieces, rollout_of, with_results
 from ..rewards.scores import Scores
@@ -21,30 +20,46 @@ from .output_file import Write, temp_dir_for
 from .row_tasks import RowTasks
 from .summary import GroupedRewards, Summary
 
-__all__ = ["Job", "Observe", "column_results", "report_faults", "row_output", "score_rows"]
+__all__ = ["Job", "Observe", "Tally", "column_results", "report_faults", "row_output", "score_rows"]
 
 
 class Job(NamedTuple):
-    """What to read and to write, and in which formats (those of `formats`); "-" is a standard stream."""
+    """What to read and to write, and in which format; the target "-" is standard output."""
 
-    source: str
+    source: Source
     target: str
-    source_format: str = "jsonl"
     target_format: str = "jsonl"
     fields: Fields = Fields()
     components: tuple[str, ...] = ()
     """Names of the components that the output has."""
     advantages: bool = False
-    max_line_bytes: int = 64 * 2**20
-
-    @property
-    def source_name(self) -> str:
-        """The name of the source in messages."""
-        return source_name(self.source)
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
 """Receives rows of SCORE without a fault and their scores, in order, piece by piece."""
+
+
+class Tally:
+    """Counts the rows of a file piece by piece, lists those with a fault and shows those of SCORE to an observer."""
+
+    def __init__(self, source: Source, tasks: RowTasks, progress: Progress, observe: Observe | None) -> None:
+        self.summary = Summary()
+        self._name, self._tasks, self._observe = source.name, tasks, observe
+        self._listing = Listing(progress.message)
+        self.summary.faults = self._listing.counts
+
+    def add(self, scores: Scores, faulty: Iterable[Rollout], scored: Callable[[list[int]], Sequence[Rollout]]) -> None:
+        """Add a piece; `scored` returns the rows of these numbers, which count rows without a fault."""
+        self.summary.add(scores)
+        report_faults(self._name, faulty, self._listing)
+        if self._observe is not None:
+            rows, scores = self._tasks.of_score(scores)
+            self._observe(scored(rows.tolist()), scores)
+
+    def close(self) -> Summary:
+        """Say how many rows are not listed, and return the counts."""
+        self._listing.close()
+        return self.summary
 
 
 def score_rows(
@@ -57,52 +72,32 @@ def score_rows(
 
     Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
-    summary = Summary()
-    listing = Listing(progress.message)
-    summary.faults = listing.counts
-    scored = _score_pieces(job, tasks, rows, summary, progress, listing, observe)
-    with row_output(job, tasks.identity) as write:
-        if not job.advantages:
-            for _, _, lines in scored:
+    tally = Tally(job.source, tasks, progress, observe)
+    grouped, numbers = GroupedRewards(job.fields.group is not None), dict[str | bytes, int]()
+    with (
+        row_output(job, tasks.identity) as write,
+        tempfile.TemporaryFile(dir=temp_dir_for(job.target)) if job.advantages else nullcontext() as spool,
+    ):
+        for piece in pieces(rows):
+            rollouts = [_read(job, tasks, row) for row in piece]
+            scores = tasks.score(rollouts)
+            valid = [rollout for rollout in rollouts if rollout.fault is None]
+            tally.add(scores, rollouts, lambda rows, valid=valid: [valid[row] for row in rows])  # type: ignore[misc]
+            results = column_results(scores, job.components)
+            lines = [with_results(one, next(results)) if one.fault is None else error_row(one) for one in rollouts]
+            if spool is None:
                 write(lines)
-            listing.close()
-            return summary
-        grouped, numbers = GroupedRewards(job.fields.group is not None), dict[str | bytes, int]()
-        with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
-            for rollouts, rewards, lines in scored:
+            else:
                 spool.writelines(line + b"\n" for line in lines)
-                grouped.add(rewards, (-1 if one.fault else numbered(numbers, one.group) for one in rollouts))
-            listing.close()
+                grouped.add(scores.rewards, (-1 if one.fault else numbered(numbers, one.group) for one in rollouts))
+            progress.advance(len(piece), sum(row.size for row in piece))
+        summary = tally.close()
+        if spool is not None:
             advantages = iter(grouped.advantages(tasks.settings.advantage_ddof).tolist())
             spool.seek(0)
-            while piece := spool.readlines(PIECE_BYTES):
-                write([_with_advantage(line[:-1], next(advantages)) for line in piece])
+            while spooled_lines := spool.readlines(PIECE_BYTES):
+                write([_with_advantage(line[:-1], next(advantages)) for line in spooled_lines])
     return summary
-
-
-def _score_pieces(
-    job: Job,
-    tasks: RowTasks,
-    rows: Iterable[Record],
-    summary: Summary,
-    progress: Progress,
-    listing: Listing,
-    observe: Observe | None,
-) -> Iterator[tuple[list[Rollout], np.ndarray, list[bytes]]]:
-    """Yield rollouts, the rewards (float64) of those without a fault, and the output line of each rollout."""
-    for piece in pieces(rows):
-        rollouts = [_read(job, tasks, row) for row in piece]
-        scores = tasks.score(rollouts)
-        summary.add(scores)
-        report_faults(job.source_name, rollouts, listing)
-        if observe is not None:
-            valid = [rollout for rollout in rollouts if rollout.fault is None]
-            chosen, of_those = tasks.of_score(scores)
-            observe([valid[row] for row in chosen.tolist()], of_those)
-        results = column_results(scores, job.components)
-        lines = [with_results(one, next(results)) if one.fault is None else error_row(one) for one in rollouts]
-        yield rollouts, scores.rewards, lines
-        progress.advance(len(piece), sum(row.size for row in piece))
 
 
 def _read(job: Job, tasks: RowTasks, record: Record) -> Rollout:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from ..evaluate.task import OK
-from ..rewards.registry import SCORE
+from ..rewards.registry import reward_of
 from ..rewards.scores import Scores, group_advantages, require_group_of_two
 from ..tables.table import Row, Table
 from ..wording import fixed, share
@@ -104,10 +104,11 @@ class Summary:
 def _of_one(name: str, task: TaskSummary, passed: Mapping[str, int]) -> Iterator[str | Table]:
     rewards, count = task.rewards.all(), task.reasons.total()
     values = {"mean reward": rewards.mean(), **quantiles(rewards)}
-    yield f"passed       {task.passed:,} ({share(task.passed, count)}){': gates and order' if name == SCORE else ''}"
+    gates = [(gate, passed[gate]) for gate in GATES if gate in reward_of(name).components]
+    yield f"passed       {task.passed:,} ({share(task.passed, count)}){': gates and order' if gates else ''}"
     yield from ("", Table(list(values), [[fixed(value) for value in values.values()]], left=0))
-    for head, counts in (("gate", [(gate, passed[gate]) for gate in GATES]), ("reason", task.reasons.most_common())):
-        if head == "reason" or name == SCORE:
+    for head, counts in (("gate", gates), ("reason", task.reasons.most_common())):
+        if counts:
             rows = [(value, number, share(number, count)) for value, number in counts]
             yield from ("", Table([head, "responses", "share"], rows))
 

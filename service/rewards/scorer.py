@@ -24,7 +24,7 @@ from .batch import UNKNOWN, Batch, error_of, in_order, read_objects
 from .registry import REWARDS, SCORE, reward_of, set_options, set_tasks, split_config
 from .scores import Scores
 
-__all__ = ["Outcome", "Scorer", "merge", "score", "score_here", "set_config", "split"]
+__all__ = ["Outcome", "Scorer", "attempt", "merge", "score", "score_here", "set_config", "split"]
 
 Outcome = Columns | ScoringError | None
 """The columns of a part, or an error with issues of its references and options; anything else for a part that is

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...errors import InvalidRequest, Issue
 from ...records.rows import PIECE_BYTES, Fields
-from ...scoring.text_columns import references_as_column
+from ...records.trainer_rows import json_text, reference_text
 from ..output_file import Write, temp_dir_for
 from .results import column_output, result_fields
 
@@ -29,7 +29,7 @@ def rows_as_columns(
     Writing raises InvalidRequest for rows with a field named like a component.
     """
     results = {field.name: field for field in result_fields(components, advantages)}
-    types = {fields.reference: FieldType(to_text=_reference_text), fields.response: FieldType(text=True)}
+    types = {fields.reference: FieldType(to_text=reference_text), fields.response: FieldType(text=True)}
     read = partial(_flatten, components=components)
     with json_as_columns(target, fmt, read, types, results, metadata) as write:
         yield write
@@ -84,12 +84,6 @@ def _flatten(line: bytes, components: Sequence[str]) -> dict[str, Any]:
         detail = f"rows have fields with the names of components: {', '.join(conflicting)}"
         raise InvalidRequest([Issue("include", "name_taken", detail)])
     return record | values
-
-
-def _reference_text(reference: Any) -> str:
-    """Return the key lines of a reference given as steps, which parse as the same reference."""
-    column, malformed = references_as_column([reference])
-    return json_text(reference) if malformed else column.data.tobytes().decode()
 
 
 class FieldType:
@@ -173,8 +167,3 @@ def _has_empty_struct(kind: Any) -> bool:
     if pa.types.is_list(kind):
         return _has_empty_struct(kind.value_type)
     return pa.types.is_struct(kind) and (kind.num_fields == 0 or any(_has_empty_struct(field.type) for field in kind))
-
-
-def json_text(value: Any) -> str:
-    """Encode a value as JSON without whitespace."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
