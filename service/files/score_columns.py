@@ -94,10 +94,11 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
     fields = job.fields
     names = (fields.response, fields.reference, fields.group or fields.reference)
     columns = {name: batch.column(name).to_pylist() for name in dict.fromkeys(names)}
-    return [
-        Rollout(Location("row", first + k), b"", frozenset(), *(columns[name][k] for name in names))
-        for k in valid[numbers].tolist()
-    ]
+    rollouts = []
+    for k in valid[numbers].tolist():
+        response, reference, group = (columns[name][k] for name in names)
+        rollouts.append(Rollout(Location("row", first + k), b"", response=response, reference=reference, group=group))
+    return rollouts
 
 
 def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -112,6 +112,7 @@ class Rollout:
 
     location: Location
     text: bytes
+    _: KW_ONLY
     names: frozenset[str] = frozenset()
     response: str = ""
     reference: Any = None
@@ -157,7 +158,7 @@ def peek(rows: Iterator[AnyRow]) -> tuple[list[AnyRow], Iterator[AnyRow]]:
 def rollout_of(record: Record) -> Rollout:
     """Return a rollout whose fields are still to be filled, or one with the fault that prevents it."""
     if record.fault is None and isinstance(record.value, dict):
-        return Rollout(record.location, record.text or b"", frozenset(record.value))
+        return Rollout(record.location, record.text or b"", names=frozenset(record.value))
     fault = record.fault or Fault("not_an_object", "the row is not a JSON object")
     return Rollout(record.location, b"", fault=fault)
 

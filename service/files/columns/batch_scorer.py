@@ -101,22 +101,16 @@ class BatchScorer:
         is_column = _is_column_text(chosen.type)
         references = text_column_of(chosen) if is_column else list(map(without_nulls, chosen.to_pylist()))
         scores, refused = self._tasks.score_columns(text_column_of(responses), references, local.astype(np.int64))
-        places = np.flatnonzero(valid)
-        faults |= {int(rows[places[row]]): fault for row, fault in refused.items()}
-        places = np.delete(places, list(refused))
-        groups[rows[places]] = self._groups(batch, entries, index)[places]
-        return rows[places], scores
-
-    def _groups(self, batch: Any, entries: Any, index: np.ndarray) -> np.ndarray:
-        """Return int64 (rows,): the group of each row; undefined for rows without a reference."""
-        if not self._grouped:
-            return np.zeros(len(index), np.int64)
-        if self._fields.group is not None:
-            keys = [numbered(self._numbers, value) for value in batch.column(self._fields.group).to_pylist()]
-            return np.array(keys, np.int64)
-        keys = [numbered(self._numbers, value) for value in entries.to_pylist()]
-        groups: np.ndarray = np.array([*keys, -1], np.int64)[index]
-        return groups
+        scored = np.delete(rows[valid], list(refused))
+        faults |= {int(rows[valid][row]): fault for row, fault in refused.items()}
+        groups[scored] = 0
+        if self._grouped:
+            values, value_index = chosen.to_pylist(), local
+            if self._fields.group is not None:
+                values, value_index = batch.column(self._fields.group).to_pylist(), np.flatnonzero(valid)
+            keys = np.array([numbered(self._numbers, value) for value in values], np.int64)
+            groups[scored] = np.delete(keys[value_index], list(refused))
+        return scored, scores
 
     def _score_records(
         self, batch: Any, rows: np.ndarray, faults: dict[int, Fault], groups: np.ndarray
