@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe_records import library_of, without_instructions
-from assay.service.prepare.examples import Example, Step, key_lines_of, read_example
+from assay.service.explain.reading import Step
+from assay.service.prepare.examples import Example, key_lines_of, read_example
 from assay.service.prepare.groups import with_ids
 from assay.service.prepare.options import Options
 from assay.service.prepare.prompts import messages_of

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from assay.service.errors import NotInstalled
 from assay.service.evaluate.text import minhash
 from assay.service.evaluate.text.minhash import MinHash, Shingler
-from assay.service.prepare.examples import Example, Step
+from assay.service.explain.reading import Step
+from assay.service.prepare.examples import Example
 from assay.service.prepare.groups import groups_of
 from assay.service.prepare.options import Options
 from assay.service.records.fields import FieldError

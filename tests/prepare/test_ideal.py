@@ -11,11 +11,13 @@ from hypothesis import given
 
 from assay.service.errors import NotInstalled
 from assay.service.evaluate.scirecipe_records import violations
-from assay.service.prepare.examples import Example, Message, Step
+from assay.service.explain.reading import Step
+from assay.service.prepare.examples import Example
 from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.split import TRAIN
+from assay.service.records.fields import Message
 from assay.service.rewards.scorer import Scorer
 from tests.prepare import by_hand
 from tests.strategies import examples, protocols

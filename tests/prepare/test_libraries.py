@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe_records import library_of
+from assay.service.explain.reading import Step
 from assay.service.explain.text import canons
-from assay.service.prepare.examples import Example, Step
+from assay.service.prepare.examples import Example
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.split import TEST, TRAIN
