@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         Offence,
         ScoringError,
     )
-    from .service.evaluate.evaluation import evaluate
     from .service.explain.explanation import explain
     from .service.rewards.scorer import Scorer
     from .service.rewards.scores import Scores
     from .service.settings import ScoreSettings
+    from .service.tasks.evaluation import evaluate
     from .service.version import VERSION as __version__  # noqa: N811 (the name that Python expects)
 
 _HOMES = {
@@ -42,7 +42,7 @@ _HOMES = {
     "Scorer": ".service.rewards.scorer",
     "Scores": ".service.rewards.scores",
     "ScoringError": ".service.errors",
-    "evaluate": ".service.evaluate.evaluation",
+    "evaluate": ".service.tasks.evaluation",
     "explain": ".service.explain.explanation",
 }
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["TextColumn", "column_of"]
-
 
 class TextColumn(NamedTuple):
     """n texts in one buffer; row k is `data[offsets[k]:offsets[k + 1]]`.

@@ -7,28 +7,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiler.jit import helper, hot_kernel
-from .memory.workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS, SPAN_STARTS
-from .reading.key_steps import read_key_steps
+from .compiler import helper, hot_kernel
+from .memory import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS, SPAN_STARTS
 from .reading.references import ID_AT, OBJECT_AT, STEP_AT
-from .reading.sections import FOUND, NOT_OPENED, find_sections
-from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
-from .similarity.align import UNMATCHED, align
-from .similarity.exact_sum import add_exactly, rounded_sum
-from .similarity.lcs import lcs_length
-from .similarity.semantics import (
+from .reading.response import FOUND, NOT_OPENED, find_sections
+from .reading.steps import read_key_steps
+from .rules import (
+    KEY_NUMBERING,
+    MIN_OBJECT_SIMILARITY,
+    MISSING_SECTIONS,
+    OK,
+    PARAMETER_WEIGHT,
+    THINK_NOT_OPENED,
+    TOO_LONG,
+)
+from .semantics import (
+    UNMATCHED,
+    add_exactly,
+    align,
     match_strings,
     object_similarity,
     parameter_similarity,
     position_factor,
     renumber_with_reference,
+    rounded_sum,
 )
-from .similarity.subsequence import is_subsequence
-from .status import KEY_NUMBERING, MISSING_SECTIONS, OK, THINK_NOT_OPENED, TOO_LONG
+from .sequences import is_subsequence, lcs_length
 from .text.interning import reset
 from .text.lines import has_more_lines
-
-__all__ = ["MEASURES", "measure_protocols"]
 
 MEASURES = (
     "step_m",

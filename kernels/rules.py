@@ -1,20 +1,8 @@
-"""Settings and constants of the reward as kernels read them: plain numbers (docs/rules.md, Settings)."""
+"""Constants of the paper's rules, by their symbols, and the reason codes of responses."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-__all__ = [
-    "DOUBLE",
-    "MIN_OBJECT_SIMILARITY",
-    "PARAMETER_WEIGHT",
-    "RAW",
-    "SHIFT",
-    "STEP_GAP_DENOMINATOR",
-    "STEP_GAP_NUMERATOR",
-    "UNIT",
-    "Rules",
-]
 
 STEP_GAP_NUMERATOR, STEP_GAP_DENOMINATOR = 6, 10
 """0.6 of M = max(1, ⌊0.6 m⌋), from which step gap on f is 0 (docs/rules.md, Step scale); a fraction keeps it exact."""
@@ -50,3 +38,32 @@ class Rules(NamedTuple):
     think_prefilled: bool
     max_response_bytes: int
     max_steps: int
+
+
+REASONS = (
+    "ok",
+    "too_long",
+    "think_not_opened",
+    "missing_sections",
+    "no_steps",
+    "bad_step_line",
+    "bad_step_json",
+    "bad_step_schema",
+    "key_numbering",
+    "orc_numbering",
+    "step_count",
+    "low_coverage",
+)
+
+OK = 0
+TOO_LONG = 1
+THINK_NOT_OPENED = 2
+MISSING_SECTIONS = 3
+NO_STEPS = 4
+BAD_STEP_LINE = 5
+BAD_STEP_JSON = 6
+BAD_STEP_SCHEMA = 7
+KEY_NUMBERING = 8
+ORC_NUMBERING = 9
+STEP_COUNT = 10
+LOW_COVERAGE = 11

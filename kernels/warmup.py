@@ -10,30 +10,19 @@ import numba
 import numpy as np
 
 from .column import TextColumn, column_of, frozen
-from .compiler.compilation import kernel_rules
-from .compiler.jit import CACHE, FUNCTIONS, JIT, KERNELS
-from .fast_path import new_request, read_request
-from .json_text.envelope import read_envelope
-from .json_text.spans import element_spans, member_spans
-from .memory.workspace import allocate_workspace
+from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, kernel_rules
+from .json_columns import element_spans, member_spans, read_envelope
+from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
 from .reading.references import allocate_for, read_references, trim
-from .reading.text_spans import find_text_spans
+from .reading.response import find_text_spans
 from .rules import Rules
-from .score import score_slice
-from .similarity.align import anchors
-from .similarity.exact_sum import exact_sums
-from .similarity.iou import ious
-from .similarity.lcs import lcs_lengths
-from .similarity.levenshtein import levenshtein_distances
-from .similarity.prompt_overlap import overlaps
-from .similarity.subsequence import subsequences
-from .text.python_strings import can_read_strings, encode_strings, find_strings
-from .text.unicode_tables import tables
-from .text.utf8 import is_valid_column
+from .score import new_request, read_request, score_slice
+from .semantics import anchors, exact_sums, ious
+from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
+from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
+from .text.unicode import tables
 from .text.words import canonical_texts
-
-__all__ = ["WarmupReport", "compiled_signatures", "progress", "warmup"]
 
 ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
 """Rules of the types that the kernels are compiled for; the values do not matter."""

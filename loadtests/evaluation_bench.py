@@ -18,9 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from assay.service.bench.benchmarks import machine
 from assay.service.bench.measure import Benchmark, Run, Timing, WrongAnswerError, clocked, measure, without_setup
-from assay.service.bench.report import machine
-from assay.service.evaluate.evaluation import evaluate
+from assay.service.tasks.evaluation import evaluate
 
 from . import evaluation_twins as twins
 from .evaluation_twins import Record, Values

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.service.evaluate.text.embedders import hashed_words
-from assay.service.evaluate.thoth import sections_in
+from assay.service.tasks.text.embedders import hashed_words
+from assay.service.tasks.thoth import sections_in
 from examples.rollouts import as_request, generate
 from tests.reference import bioplanner, bioprobench, protocol_metrics, scorer, thoth_metrics
 

@@ -26,8 +26,8 @@ from report import Row, latency, table
 from swarm import Load, Swarm
 from target import Remote, Target, config_of
 
-from assay.service.extras import in_this_shell, install_command
 from assay.service.settings import RULES_VERSION
+from assay.service.wording import in_this_shell, install_command
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from exchanges import authorization
 
-from assay.service.bench.measure import BenchmarkError
-from assay.service.bench.servers import SERVE, ServerProcess
+from assay.service.bench.measure import SERVE, BenchmarkError, ServerProcess
 
 __all__ = ["Remote", "Target", "Usage", "config_of"]
 

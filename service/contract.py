@@ -8,17 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema
 
 from .settings import ScoreSettings
 
-__all__ = [
-    "EXAMPLE_COMPONENTS",
-    "EXAMPLE_REFERENCE",
-    "EXAMPLE_RESPONSE",
-    "Contract",
-    "KeyLines",
-    "Overrides",
-    "Step",
-    "Steps",
-]
-
 EXAMPLE_REFERENCE = (
     'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
     'Step 2: {"action": "centrifuge", "objects": ["lysate"], "parameters": ["300 × g", "5 min"]}'

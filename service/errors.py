@@ -13,25 +13,9 @@ A response that cannot be read is not an error but a result with a reason.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
-
-__all__ = [
-    "AssayError",
-    "InvalidReference",
-    "InvalidRequest",
-    "InvalidSetting",
-    "Issue",
-    "NotInstalled",
-    "Offence",
-    "ScoringError",
-    "UnreadableInput",
-    "UsageError",
-    "did_you_mean",
-    "one_of",
-    "row_of",
-    "with_remedy",
-]
 
 MAX_MISSPELLED = 40
 """Characters of a name for which a similar name is searched: the time grows with their square."""
@@ -133,3 +117,27 @@ class UsageError(AssayError):
 
 class UnreadableInput(UsageError):
     """A file that no command reads as it is."""
+
+
+def format_traceback(error: BaseException) -> str:
+    """Format the tracebacks of an error and its causes, root cause first; no messages, which may quote a request."""
+    parts = []
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        parts.append(format_traceback(cause))
+    parts.extend(traceback.format_tb(error.__traceback__))
+    parts.append(f"{type(error).__module__}.{type(error).__qualname__}\n")
+    return "".join(parts)
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that has been answered, and of its causes.
+
+    Their frames refer to the request's body, and often to a future that refers to the error: a cycle, which would keep
+    the body in memory until the next garbage collection.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        cause = current.__cause__ or current.__context__
+        current.__traceback__ = current.__cause__ = current.__context__ = None
+        current = cause

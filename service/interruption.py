@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["INTERRUPTED", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
-
 INTERRUPTED = 130
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

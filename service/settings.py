@@ -11,17 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue, did_you_mean
-from .signature import signature_of
-
-__all__ = [
-    "MAX_CONTENT",
-    "RULES_VERSION",
-    "ScoreSettings",
-    "SettingOverrides",
-    "normalize_zero",
-    "setting_detail",
-    "setting_issues",
-]
+from .version import signature_of
 
 MAX_NAME = 100
 MAX_SUGGESTIONS = 16

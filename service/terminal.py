@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-__all__ = ["Listing", "Progress", "compiling", "printable", "say", "show", "visible", "watched_start"]
-
 MAX_LISTED = 5  # rows of each reason that a `Listing` prints
 WIDE = 100_000  # width where nothing wraps: of output that is not a terminal's
 PATIENCE_SECONDS = 1.0  # until the progress of a first start is shown: cached kernels are loaded in less

@@ -22,10 +22,10 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
-import assay.kernels.memory.workspace
+import assay.kernels.memory
 from assay.kernels.column import TextColumn
-from assay.kernels.text.unicode_tables import tables
-from assay.service.scoring import workspaces
+from assay.kernels.text.unicode import tables
+from assay.service.scoring import threads as workspaces
 
 __all__ = ["GuardedMemory", "forget", "guarded_memory"]
 
@@ -214,16 +214,16 @@ def guarded_memory() -> Iterator[GuardedMemory]:
     Workspaces are exactly as large as texts need; the product rounds them up.
     """
     memory = the_memory()
-    small, rounded = assay.kernels.memory.workspace.SMALL, workspaces._rounded
+    small, rounded = assay.kernels.memory.SMALL, workspaces._rounded
     previous = set_handler(memory.capsule)
     try:
         forget()
         tables.cache_clear()
-        assay.kernels.memory.workspace.SMALL = 1 << 62  # so that NumPy allocates these, too
+        assay.kernels.memory.SMALL = 1 << 62  # so that NumPy allocates these, too
         workspaces._rounded = int
         yield memory
     finally:
-        assay.kernels.memory.workspace.SMALL, workspaces._rounded = small, rounded
+        assay.kernels.memory.SMALL, workspaces._rounded = small, rounded
         memory.fail(None)
         memory.put_at_end(True)
         set_handler(previous)

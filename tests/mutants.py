@@ -1,7 +1,7 @@
 """Change the code one operator at a time, and list the changes that no test vector and no test notices.
 
     python -m tests.mutants --sample 400 --jobs 2                400 mutants of the kernels and of scoring
-    python -m tests.mutants kernels/similarity/lcs.py            every mutant of a file
+    python -m tests.mutants kernels/sequences.py            every mutant of a file
     python -m tests.mutants service/select --json select.json    of a folder, also as a document
 
 A *mutant* is the code with one change, such as `<` to `<=`. It is judged in a temporary copy of the checkout, with
@@ -43,16 +43,16 @@ DEFAULT_PATHS = (
     "kernels",
     "service/scoring",
     "service/rewards",
-    "service/evaluate/thoth.py",
-    "service/evaluate/paper.py",
+    "service/tasks/thoth.py",
+    "service/tasks/paper.py",
 )
-COMPILER = ("kernels/compiler/compilation.py", "kernels/compiler/jit.py", "kernels/warmup.py")
+COMPILER = ("kernels/compiler.py", "kernels/compiler.py", "kernels/warmup.py")
 """Files that have no effect while kernels are plain Python: they have no mutants."""
 
 TESTS = (
-    ("kernels/fast_path.py", ("tests/kernels", "tests/http/wire")),
+    ("kernels/score.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/json_text/", ("tests/kernels", "tests/http/wire")),
-    ("kernels/reading/reference_slots.py", ("tests/kernels", "tests/http/wire")),
+    ("kernels/reading/references.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/protocol_metrics.py", ("tests/kernels", "tests/evaluate/test_evaluate_score.py")),
     ("kernels/", ("tests/kernels", "tests/scoring")),
     (
@@ -68,8 +68,8 @@ TESTS = (
             "tests/http/endpoints/test_mixed.py",
         ),
     ),
-    ("service/evaluate/thoth.py", ("tests/evaluate/test_evaluate_score.py",)),
-    ("service/evaluate/paper.py", ("tests/evaluate/test_evaluate_score.py",)),
+    ("service/tasks/thoth.py", ("tests/evaluate/test_evaluate_score.py",)),
+    ("service/tasks/paper.py", ("tests/evaluate/test_evaluate_score.py",)),
 )
 """The tests of a file, by the first entry that its path begins with; `tests_of` finds those of other files."""
 
@@ -382,9 +382,7 @@ def allow(unchanged_seconds: float) -> None:
 
 def run_vectors(seconds: dict[str, float]) -> dict[str, Any]:
     """Give the vectors to Assay in a random order, but the long ones last, up to the first that differs."""
-    from assay.service.conformance.comparison import compare
-    from assay.service.conformance.own_answers import own_answer
-    from assay.service.conformance.vectors import read_vectors
+    from assay.research.conformance import compare, own_answer, read_vectors
 
     cases = sorted(read_vectors(), key=lambda case: hashlib.sha256(case.id.encode()).digest())
     measured: dict[str, float] = {}

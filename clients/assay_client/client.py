@@ -3,22 +3,239 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from functools import partial
+from itertools import count
+from numbers import Real
+from typing import Any, NamedTuple
 
-from .base_client import BaseClient, Reference
-from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
-from .errors import Unavailable
-from .requests import checked_reference
-from .results import Score, Scores
+from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
+from .errors import Endpoints, InvalidRequest, Unavailable, reply_with_retries
+from .local import LocalService, shared_local_service
+from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
+from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
+from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
 from .transport.asynchronous import AsyncTransport
+from .transport.connecting import Address
+from .transport.http11 import HttpExchange, Transport, TransportFault, request_head
 from .transport.sync import SyncTransport, completed
 
-__all__ = ["AsyncClient", "Client"]
+Reference = str | bool | Mapping[str, Any]
+"""Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
+
+_request_numbers = count(1)
+
+
+class ClientCall(NamedTuple):
+    method: str
+    route: str
+    body: bytes
+    request_id: str
+    deadline: float
+
+
+class BaseClient:
+    _transport: Transport
+
+    def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **arguments: Any) -> None:
+        self.settings = resolve_settings(settings, arguments)
+        self._start()
+
+    def _start(self) -> None:
+        self._endpoints = Endpoints(self.settings.addresses)
+        self._local: LocalService | None = None
+        self._local_lock = threading.Lock()
+        _all_clients.add(self)
+
+    def _after_fork(self) -> None:
+        """Reset a forked child: connections, locks and the lease on a local service are the parent's."""
+        self._transport.pool.abandon()
+        _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
+        self._start()
+
+    async def _sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _acquire_local(self, seconds: float) -> None:
+        self._acquire_local_blocking(seconds)
+
+    async def _score(
+        self,
+        responses: Sequence[str],
+        references: Sequence[Reference],
+        reference_index: Sequence[int] | None = None,
+        config: Mapping[str, Any] | None = None,
+        include: Iterable[str] = ("components",),
+        timeout: float | None = None,
+        records: Sequence[object] | None = None,
+        groups: Sequence[str | int] | None = None,
+        task: str | Sequence[str] | None = None,
+    ) -> Scores:
+        task = SCORE if task is None else task
+        merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
+        request = score_request(responses, references, reference_index, merged, include, records, groups, task)
+        return await self._scores(request, await self._deadline(timeout))
+
+    async def _scores(
+        self, request: EncodedRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
+    ) -> Scores:
+        """Return the scores; `receive` gets position and score of the others while some responses are sent again."""
+        replies = ScoreReplies(request, receive)
+        request_id = new_request_id()
+
+        async def attempt(address: Address, seconds: float) -> HttpReply:
+            nonlocal request_id
+            sent = ClientCall("POST", "/v1/score", replies.request.body, request_id, deadline)
+            reply = await self._attempt(sent, address, seconds)
+            missing = replies.add(reply) if reply.status == 200 else None
+            if missing is not None:
+                request_id = new_request_id()
+                raise TransportFault(missing)
+            return reply
+
+        reply = await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
+        if replies.scores is None or reply.status != 200:
+            raise error_of(reply, replies.request)
+        return replies.scores
+
+    async def _request(
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        method, sent = ("GET", b"") if body is None else ("POST", body if isinstance(body, bytes) else dumps(body))
+        return read_document(await self._reply(method, route, await self._deadline(timeout), sent))
+
+    async def _deadline(self, timeout: float | None) -> float:
+        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
+        if timeout is not None and not isinstance(timeout, Real):
+            raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
+        if self.settings.mode == "local" and self._local is None:
+            await self._acquire_local(self.settings.start_timeout)
+        return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
+
+    def _batch_key(self, config: Mapping[str, Any] | None, task: str | None, timeout: float | None) -> BatchKey:
+        """Return what a single call must share with others to be sent with them; raise InvalidSetting."""
+        if task is None:
+            return self.settings.merged(config), timeout, False
+        settings = {task: config} if config and task != SCORE else config
+        return self.settings.merged(settings, MIXED), timeout, True
+
+    async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
+        async def score(batch: list[Entry]) -> Scores:
+            texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
+            config, _, is_mixed = key
+            task = tuple(entry.task for entry in batch) if is_mixed else SCORE
+            request = assemble_request(texts, references, None, config, ("components",), task=task)
+            deadline = max(entry.deadline for entry in batch)
+            return await self._scores(request, deadline, lambda k, row: batch[k].settle(row))
+
+        await settle_entries(entries, score)
+
+    async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> HttpReply:
+        call = ClientCall(method, route, body, new_request_id(), deadline)
+        attempt = partial(self._attempt, call)
+        return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
+
+    async def _attempt(self, call: ClientCall, address: Address, seconds: float) -> HttpReply:
+        headers = self._headers(call.request_id, address, seconds)
+        head = request_head(call.method, address, call.route, headers, len(call.body))
+        try:
+            reply = await self._transport.exchange(HttpExchange(address, head, call.body, seconds, call.deadline))
+            return checked_reply(reply, call.request_id, call.route, address)
+        except TransportFault:
+            if self._local is not None:
+                await self._acquire_local(call.deadline - time.monotonic())
+            raise
+
+    def _headers(self, request_id: str, address: Address, seconds: float) -> dict[str, str]:
+        """Return the headers of a request, with the key only for a service whose URL has no credentials."""
+        headers = {"X-Request-ID": request_id, "X-Request-Timeout": f"{max(seconds, 0.001):.3f}"}
+        if self.settings.run is not None:
+            headers["X-Assay-Run"] = self.settings.run
+        api_key = self.settings.api_key
+        authorization = address.authorization or (api_key and f"Bearer {api_key}")
+        return headers | {"Authorization": authorization} if authorization else headers
+
+    def _acquire_local_blocking(self, seconds: float) -> None:
+        with self._local_lock:
+            if self._local is not None:
+                self._local.ensure(seconds)
+                return
+            local = shared_local_service(self.settings)
+            try:
+                self._endpoints = Endpoints([local.ensure(seconds)])
+            except BaseException:
+                local.release()
+                raise
+            self._local = local
+
+    def _close(self) -> None:
+        self._transport.pool.close()
+        with self._local_lock:
+            if self._local is not None:
+                self._local.release()
+                self._local = None
+
+    def __getstate__(self) -> ClientSettings:
+        return self.settings
+
+    def __setstate__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._start()
+
+    def __repr__(self) -> str:
+        where = ", ".join(map(str, self.settings.addresses)) or "local"
+        return f"{type(self).__name__}({where})"
+
+
+def new_request_id() -> str:
+    return f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
+
+
+def checked_reply(reply: HttpReply, request_id: str, route: str, address: Address) -> HttpReply:
+    """Return the reply; raise TransportFault if it answers another request, InvalidRequest if the route is missing."""
+    if reply.headers.get("x-request-id", request_id) != request_id:
+        raise TransportFault("the reply belongs to another request")
+    if reply.status == 404:
+        detail = f"no {route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
+        message = f"{str(error_of(reply)).rstrip('.')}; {detail}"
+        raise InvalidRequest(message, status=404, request_id=reply.request_id)
+    return reply
+
+
+def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
+    arguments = {name: value for name, value in arguments.items() if value is not None or name not in SETTINGS}
+    if isinstance(first, ClientSettings):
+        if arguments:
+            raise TypeError(f"{', '.join(arguments)}: not allowed with a ClientSettings object")
+        return first
+    if first is not None:
+        extra = [name for name in ("base_url", "uds") if name in arguments]
+        if extra:
+            raise TypeError(f"{extra[0]}=: not allowed with a positional address")
+        arguments["base_url"] = first
+    return ClientSettings.read(**arguments)
+
+
+_all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
+_inherited: list[object] = []
+"""Transports of the parent, which a forked child keeps."""
+
+
+def _reset_after_fork() -> None:
+    for client in list(_all_clients):
+        client._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class Client(BaseClient):

@@ -1,17 +1,49 @@
-"""Builds the body of `POST /v1/score`, with each distinct reference of a task once."""
+"""JSON with orjson if it is installed, else with the standard library."""
 
 from __future__ import annotations
 
+import json
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import Issue, invalid
-from .json_text import dumps
 from .tasks import REWARD_TASKS, SCORE, components_of
 
-__all__ = ["INCLUDES", "EncodedRequest", "assemble_request", "checked_reference", "score_request"]
+try:
+    import orjson
+except ImportError:  # an optional extra
+    orjson = None  # type: ignore[assignment]
+
+SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def dumps(value: Any) -> bytes:
+    """Return JSON in UTF-8, with lone surrogates replaced by U+FFFD; raise TypeError or ValueError."""
+    if orjson is not None:
+        try:
+            return orjson.dumps(value)
+        except TypeError:  # a lone surrogate, or not JSON: json.dumps decides
+            pass
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return SURROGATES.sub("\ufffd", text).encode()
+
+
+def loads(body: bytes | bytearray) -> Any:
+    """Return the value of a JSON text; raise ValueError, also for NaN and the infinities."""
+    if orjson is not None:
+        return orjson.loads(body)
+    return json.loads(body.decode(), parse_constant=reject_constant)
+
+
+def reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
 
 INCLUDES = ("components", "advantages")
 NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
-from typing import NamedTuple
+from math import isfinite
+from typing import Any, NamedTuple
 
-from .tasks import REWARD_TASKS, SCORE, TASK_REASONS, has_passed
-
-__all__ = ["Score", "Scores", "scores_of"]
+from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
+from .requests import EncodedRequest, loads
+from .tasks import OUT_OF_TIME, REWARD_TASKS, SCORE, TASK_REASONS, has_passed
 
 
 class Score(NamedTuple):
@@ -116,3 +119,177 @@ def scores_of(rows: Sequence[Score]) -> Scores:
 def reason_code(task: str, reason: str) -> int:
     reasons = TASK_REASONS[task]
     return reasons.index(reason) if reason in reasons else -1
+
+
+REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""Names of reasons, also of reasons that only a newer service has."""
+
+MAX_FLOAT = sys.float_info.max
+MAX_DETAIL = 500
+
+
+class HttpReply(NamedTuple):
+    """A complete HTTP response; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def request_id(self) -> str:
+        return self.headers.get("x-request-id", "")
+
+
+class ScoreReplies:
+    """Collects the replies to a request: several if the service had no time left for some responses.
+
+    Such a response is sent again, in a request of its own kind, and never has a reward before that is answered.
+
+    request: the whole request, and then what is to be sent next.
+    receive: is given position and score of the responses that have a reward while others have none yet.
+    """
+
+    def __init__(self, request: EncodedRequest, receive: Callable[[int, Score], None] | None = None) -> None:
+        self.request = self._whole = request
+        self.scores: Scores | None = None
+        self._receive = receive
+
+    def add(self, reply: HttpReply) -> str | None:
+        """Read a reply; return why another request is needed, else None; raise as `read_scores`."""
+        scores = read_scores(reply, self.request)
+        rows = self.request.rows or range(self.request.responses)
+        if self.scores is None:
+            self.scores = scores
+        elif not merge(self.scores, scores, rows):
+            self.request, self.scores = self._whole, None
+            return "its configuration or version has changed between two replies to a request"
+        late = [k for k, reason in zip(rows, scores.reasons, strict=True) if reason == OUT_OF_TIME]
+        if not late:
+            return None
+        if self._receive is not None:
+            for k, score in zip(rows, scores.rows(), strict=True):
+                if score.reason != OUT_OF_TIME:
+                    self._receive(k, score)
+        self.request = self._whole.part(self._whole.members_of_groups(late))
+        return f"no time was left for {len(late)} of {len(rows)} responses"
+
+
+def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
+    """Replace the scores of some rows; return False if they are of another configuration or version."""
+    components, part_components = scores.components or {}, part.components or {}
+    origin = scores.config_id, scores.signature, components.keys()
+    if origin != (part.config_id, part.signature, part_components.keys()):
+        return False
+    columns: list[tuple[list[Any], list[Any]]] = [(scores.rewards, part.rewards), (scores.reasons, part.reasons)]
+    columns += [(components[name], part_components[name]) for name in components]
+    if scores.advantages is not None and part.advantages is not None:
+        columns.append((scores.advantages, part.advantages))
+    for column, values in columns:
+        for k, value in zip(rows, values, strict=True):
+            column[k] = value
+    return True
+
+
+def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
+    """Return the scores of a reply; raise the error it reports, or BadReply if a column is invalid."""
+    document = read_document(reply, request)
+    n = request.responses
+    components = advantages = None
+    try:
+        reasons = read_column(document, "reasons", n)
+        if not set(map(type, reasons)) <= {str} or not all(map(REASON.fullmatch, set(reasons))):
+            raise ValueError("`reasons` has an entry that is not the name of a reason")
+        config_id = document.get("config_id")
+        if not isinstance(config_id, str):
+            raise ValueError("`config_id` is missing")
+        signature = document.get("signature", "")
+        if not isinstance(signature, str):
+            raise ValueError("`signature` is not a string")
+        if "components" in request.include:
+            columns = document.get("components")
+            if not isinstance(columns, dict) or not set(request.components) <= columns.keys():
+                raise ValueError("`components` is incomplete")
+            components = {name: read_numbers(columns, name, n) for name in columns}
+        if "advantages" in request.include:
+            advantages = read_numbers(document, "advantages", n)
+        rewards = read_numbers(document, "rewards", n)
+    except ValueError as error:
+        raise bad_reply(str(error), reply) from None
+    origin = config_id, reply.request_id
+    return Scores(rewards, list(reasons), components, advantages, *origin, signature=signature, tasks=request.tasks)
+
+
+def read_document(reply: HttpReply, request: EncodedRequest | None = None) -> dict[str, Any]:
+    """Return the JSON object of a reply with status 200; raise the error that any other reply reports."""
+    if reply.status != 200:
+        raise error_of(reply, request)
+    try:
+        document = loads(reply.body)
+    except ValueError:
+        raise bad_reply("it is not JSON", reply) from None
+    if not isinstance(document, dict):
+        raise bad_reply("it is not an object", reply)
+    return document
+
+
+def read_column(document: dict[str, Any], name: str, n: int) -> list[Any]:
+    values = document.get(name)
+    if not isinstance(values, list):
+        raise ValueError(f"`{name}` is missing")
+    if len(values) != n:
+        raise ValueError(f"`{name}` has {len(values)} entries for {n} responses")
+    return values
+
+
+def read_numbers(document: dict[str, Any], name: str, n: int) -> list[float]:
+    values = read_column(document, name, n)
+    if set(map(type, values)) <= {float} and all(map(isfinite, values)):
+        return values  # fast path: columns are long and nearly always valid
+    for k, value in enumerate(values):
+        if type(value) not in (float, int) or not abs(value) <= MAX_FLOAT:
+            raise ValueError(f"`{name}[{k}]` is not a finite number")
+    return [float(value) for value in values]
+
+
+def bad_reply(what: str, reply: HttpReply) -> BadReply:
+    return BadReply(f"invalid reply: {what}", status=reply.status, request_id=reply.request_id)
+
+
+def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayError:
+    document = problem_document(reply)
+    issues = issues_of(document)
+    if request is not None:
+        issues = request.in_caller_terms(issues)
+    detail = str(document.get("detail") or document.get("title") or foreign_detail(reply))[:MAX_DETAIL]
+    message = f"HTTP {reply.status}: {detail}"
+    origin: dict[str, Any] = {"status": reply.status, "request_id": reply.request_id}
+    if reply.status in (401, 403):
+        return Unauthorized(message, **origin)
+    if reply.status == 413:
+        return TooLarge(message, issues=issues, **origin)
+    if 400 <= reply.status < 500:
+        return invalid(issues, **origin) if issues else InvalidRequest(message, **origin)
+    if reply.status >= 500:
+        return ServiceError(message, **origin)
+    return BadReply(f"HTTP {reply.status} is not a reply of an Assay service", **origin)
+
+
+def foreign_detail(reply: HttpReply) -> str:
+    if reply.status == 400 and b"HTTPS" in reply.body:  # as nginx, Apache and Go say
+        return "the port speaks TLS: use https:// instead of http://"
+    return "no details"
+
+
+def problem_document(reply: HttpReply) -> dict[str, Any]:
+    """Return the problem document (RFC 9457); empty if the reply has none, such as a proxy's."""
+    try:
+        document = loads(reply.body)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def issues_of(document: dict[str, Any]) -> list[Issue]:
+    errors = document.get("errors")
+    entries = [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
+    return [Issue(*(str(entry.get(name)) for name in ("path", "reason", "detail"))) for entry in entries]

@@ -10,7 +10,7 @@ from datasets import Dataset
 
 from assay_client.tasks import SCORE
 from assay_environments import PreparedRow, read_rows, score_responses
-from assay_environments.evaluating import METRICS, evaluate, record_of
+from assay_environments.scoring import METRICS, evaluate, record_of
 
 __all__ = ["MetricValue", "dataset", "evaluated", "process_results"]
 

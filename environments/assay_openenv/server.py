@@ -1,22 +1,95 @@
-"""Serves the environment over OpenEnv's protocol: HTTP for descriptions, a WebSocket for sessions."""
+"""The environment and its server: an episode is one row, its prompt and one answer."""
 
 from __future__ import annotations
 
 import argparse
+import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import uvicorn
 from fastapi import FastAPI
 from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import EnvironmentMetadata, State
 
-from assay_environments import read_rows
+from assay_environments import PreparedRow, read_rows, score_response_async, score_responses
+from assay_environments.scoring import Scored
 
-from .environment import AssayEnvironment
-from .models import AssayAction, AssayObservation
+from .client import AssayAction, AssayObservation
 
-__all__ = ["main", "new_app"]
+
+class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
+    """Gives the prompt of a row and scores the answer; concurrent sessions share requests."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, rows: Sequence[PreparedRow], config: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self._rows = rows
+        self._config = config
+        self._row: PreparedRow | None = None
+        self._state = State()
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, id: str | None = None, **unknown: Any
+    ) -> AssayObservation:
+        """Return the prompt of the row with this id, else of row `seed` modulo their number, else of a random one.
+
+        Raises ValueError if no row has the id, or for other arguments.
+        """
+        if unknown:
+            raise ValueError(f"reset has no such argument: {', '.join(unknown)}")
+        self._row = self._chosen(seed, id)
+        self._state = State(episode_id=episode_id or str(uuid4()), step_count=0)
+        return self._observation(self._row)
+
+    def step(self, action: AssayAction, timeout_s: float | None = None, **_others: Any) -> AssayObservation:
+        """Return the answer's reward, with `done`; raise AssayError, which is never a reward, if it has none."""
+        row = self._open_row()
+        (score,) = score_responses([row], [action.answer], self._config)
+        return self._result(row, score)
+
+    async def step_async(self, action: AssayAction, timeout_s: float | None = None, **_others: Any) -> AssayObservation:
+        row = self._open_row()
+        return self._result(row, await score_response_async(row, action.answer, self._config))
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        tasks = sorted({row.task for row in self._rows})
+        about = f"Prompts with rewards of Assay: {len(self._rows)} rows of {', '.join(tasks)}"
+        return EnvironmentMetadata(name="assay", description=about)
+
+    def _chosen(self, seed: int | None, name: str | None) -> PreparedRow:
+        if name is not None:
+            matches = [row for row in self._rows if row.id == name]
+            if len(matches) != 1:
+                raise ValueError(f"{len(matches)} rows have the id {name!r}")
+            return matches[0]
+        return random.choice(self._rows) if seed is None else self._rows[seed % len(self._rows)]
+
+    def _open_row(self) -> PreparedRow:
+        if self._row is None:
+            raise RuntimeError("no prompt to answer: call reset first, in the same session")
+        return self._row
+
+    def _result(self, row: PreparedRow, score: Scored) -> AssayObservation:
+        self._row = None
+        self._state.step_count += 1
+        observation = self._observation(row)
+        observation.reward, observation.done = score.reward, True
+        observation.reason, observation.passed = score.reason, bool(score.passed)
+        observation.components, observation.signature = dict(score.components), score.signature
+        return observation
+
+    @staticmethod
+    def _observation(row: PreparedRow) -> AssayObservation:
+        return AssayObservation(id=row.id, task=row.task, messages=row.prompt)
 
 
 def new_app(rows: str | None = None, split: str = "train", sessions: int = 256, **where: Any) -> FastAPI:

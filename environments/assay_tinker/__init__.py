@@ -1,6 +1,5 @@
 """Prepared rows as environments of the Tinker cookbook: a prompt, one answer, its reward."""
 
-from .dataset import AssayDataset, AssayDatasetBuilder
-from .environment import AssayEnv, AssayGroupBuilder
+from .environment import AssayDataset, AssayDatasetBuilder, AssayEnv, AssayGroupBuilder
 
 __all__ = ["AssayDataset", "AssayDatasetBuilder", "AssayEnv", "AssayGroupBuilder"]

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .harness import AssayEnv, AssayHarness
-    from .taskset import AssayTaskset
+    from .taskset import AssayEnv, AssayHarness, AssayTaskset
 
 __all__ = ["AssayEnv", "AssayHarness", "AssayTaskset", "load_environment"]
 

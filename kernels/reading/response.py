@@ -1,28 +1,178 @@
-"""Reads one response, its key and its orc, the prose, and checks the gates (docs/rules.md, Gates)."""
+"""One response: its sections, its steps and its gates."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.jit import helper
-from ..status import (
-    KEY_NUMBERING,
-    MISSING_SECTIONS,
-    OK,
-    ORC_NUMBERING,
-    STEP_COUNT,
-    THINK_NOT_OPENED,
-    TOO_LONG,
-)
+from ..compiler import helper, hot_kernel
+from ..memory import tag_bits, trailing_zeros
+from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
 from ..text.interning import reset
-from ..text.lines import NO_STEP, has_more_lines, has_more_steps, next_line, step_header
-from ..text.whitespace_tokens import count_tokens
+from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
 from ..text.words import read_words
 from .coverage import step_coverage
-from .key_steps import read_key_steps
-from .sections import FOUND, NOT_OPENED, find_sections
+from .steps import read_key_steps
 
-__all__ = ["passes_format_gate", "read_response"]
+NOT_FOUND, NOT_OPENED, FOUND = 0, 1, 2
+
+BLOCK, NO_BITS, ONE = 64, np.uint64(0), np.uint64(1)
+OPEN_THINK = np.frombuffer(b"<think>", np.uint8)
+CLOSE_THINK = np.frombuffer(b"</think>", np.uint8)
+OPEN_KEY = np.frombuffer(b"<key>", np.uint8)
+CLOSE_KEY = np.frombuffer(b"</key>", np.uint8)
+OPEN_ORC = np.frombuffer(b"<orc>", np.uint8)
+CLOSE_ORC = np.frombuffer(b"</orc>", np.uint8)
+OPEN_NOTE = np.frombuffer(b"<note>", np.uint8)
+CLOSE_NOTE = np.frombuffer(b"</note>", np.uint8)
+
+
+@helper
+def matches_tag(text, pos, stop, tag):
+    """Return whether `tag` occurs at `pos` (ASCII case-insensitive)."""
+    if stop - pos < tag.shape[0]:
+        return False
+    for k in range(tag.shape[0]):
+        byte = text[pos + k]
+        if byte != tag[k] and not (65 <= byte <= 90 and byte + 32 == tag[k]):
+            return False
+    return True
+
+
+@helper
+def find_tag(text, pos, stop, tag):
+    """Return the position of the earliest `tag` from `pos` on, or -1."""
+    last_block = text.shape[0] - BLOCK
+    while pos < stop and pos <= last_block:
+        openings = tag_bits(text, pos)
+        while openings != NO_BITS:
+            begin = pos + trailing_zeros(openings)
+            if matches_tag(text, begin, stop, tag):
+                return begin
+            openings &= openings - ONE
+        pos += BLOCK
+    while pos < stop:
+        if matches_tag(text, pos, stop, tag):
+            return pos
+        pos += 1
+    return -1
+
+
+@helper
+def find_pair(text, pos, stop, closing, opening):
+    """Find the earliest `closing`, white space, `opening` from `pos` on: (start, stop), or (-1, -1)."""
+    while True:
+        begin = find_tag(text, pos, stop, closing)
+        if begin < 0:
+            return -1, -1
+        pos = begin + closing.shape[0]
+        while pos < stop and is_space(text[pos]):
+            pos += 1
+        if matches_tag(text, pos, stop, opening):
+            return begin, pos + opening.shape[0]
+
+
+@helper
+def find_after_think(text, pos, stop):
+    """Find the sections, with `<think>` open at `pos`: (complete, key start, key stop, orc start, orc stop)."""
+    _, key_start = find_pair(text, pos, stop, CLOSE_THINK, OPEN_KEY)
+    if key_start < 0:
+        return False, 0, 0, 0, 0
+    key_stop, orc_start = find_pair(text, key_start, stop, CLOSE_KEY, OPEN_ORC)
+    if orc_start < 0:
+        return False, 0, 0, 0, 0
+    orc_stop, note_start = find_pair(text, orc_start, stop, CLOSE_ORC, OPEN_NOTE)
+    if note_start < 0 or find_tag(text, note_start, stop, CLOSE_NOTE) < 0:
+        return False, 0, 0, 0, 0
+    return True, key_start, key_stop, orc_start, orc_stop
+
+
+@helper
+def find_sections(text, start, stop, think_prefilled):
+    """Find `<key>` and `<orc>` in `text[start:stop]`: (outcome, key start, key stop, orc start, orc stop).
+
+    The outcome is FOUND, NOT_FOUND, or NOT_OPENED if the sections would be found with `<think>` before the text.
+    """
+    if think_prefilled:
+        complete, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)
+        return (FOUND if complete else NOT_FOUND), key_start, key_stop, orc_start, orc_stop
+    think = find_tag(text, start, stop, OPEN_THINK)
+    if think >= 0:
+        complete, key_start, key_stop, orc_start, orc_stop = find_after_think(text, think + OPEN_THINK.shape[0], stop)
+        if complete:
+            return FOUND, key_start, key_stop, orc_start, orc_stop
+    complete, _, _, _, _ = find_after_think(text, start, stop)
+    return (NOT_OPENED if complete else NOT_FOUND), 0, 0, 0, 0
+
+
+ABSENT = -1
+# Columns of a line: its start and stop, its number (`lines.NO_STEP` without a header), the start of the rest, and the
+# tokens of the rest.
+LINE_COLUMNS = 5
+START, STOP, NUMBER, BODY, TOKENS = range(LINE_COLUMNS)
+
+
+@helper
+def write_lines(lines, row, text, start, stop):
+    """Write the lines of `text[start:stop]` from row `row` on; returns the row after them."""
+    while True:
+        begin, end, start = next_line(text, start, stop)
+        if begin < 0:
+            return row
+        number, body = step_header(text, begin, end)
+        lines[row, START] = begin
+        lines[row, STOP] = end
+        lines[row, NUMBER] = number
+        lines[row, BODY] = body
+        lines[row, TOKENS] = count_tokens(text, body, end)
+        row += 1
+
+
+@helper
+def find_section_spans(sections, text, think_prefilled):
+    """Write the spans of the sections up to the first missing tag; returns the number of complete sections, 0 to 4."""
+    stop = text.shape[0]
+    pos = 0
+    if not think_prefilled:
+        pos = find_tag(text, 0, stop, OPEN_THINK)
+        if pos < 0:
+            return 0
+        pos += OPEN_THINK.shape[0]
+    sections[0, 0] = pos
+    for k in range(3):
+        if k == 0:
+            end, pos = find_pair(text, pos, stop, CLOSE_THINK, OPEN_KEY)
+        elif k == 1:
+            end, pos = find_pair(text, pos, stop, CLOSE_KEY, OPEN_ORC)
+        else:
+            end, pos = find_pair(text, pos, stop, CLOSE_ORC, OPEN_NOTE)
+        sections[k, 1] = end
+        if end < 0:
+            return k
+        sections[k + 1, 0] = pos
+    sections[3, 1] = find_tag(text, pos, stop, CLOSE_NOTE)
+    return 3 if sections[3, 1] < 0 else 4
+
+
+@hot_kernel
+def find_text_spans(sections, lines, counts, text, think_prefilled):
+    """Find the sections of one text and the lines of its key and orc; returns the number of complete sections.
+
+    sections: int64 (4, 2), written: start and stop of think, key, orc and note, ABSENT if not found; the first without
+    a stop shows which tags are missing. lines: int64 (n, LINE_COLUMNS), written: the non-blank lines, trimmed, lines of
+    key first; n is at least 2 + half the bytes. counts: int64 (2,), written: lines of key and of orc. text: uint8
+    (bytes,). Unless all four sections are complete, the whole text is read as a key section, like a reference.
+    """
+    for k in range(4):
+        sections[k, 0] = ABSENT
+        sections[k, 1] = ABSENT
+    whole = find_section_spans(sections, text, think_prefilled)
+    if whole < 4:
+        counts[0] = write_lines(lines, 0, text, 0, text.shape[0])
+        counts[1] = 0
+        return whole
+    counts[0] = write_lines(lines, 0, text, sections[1, 0], sections[1, 1])
+    counts[1] = write_lines(lines, counts[0], text, sections[2, 0], sections[2, 1]) - counts[0]
+    return whole
 
 
 @helper

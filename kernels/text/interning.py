@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.jit import helper, inlined
-from ..memory.hashing import hash_word, head_of, mix, tail_of
-from ..memory.load_store import load8, low_bytes, read_only, store8
-from ..memory.workspace import (
+from ..compiler import helper, inlined
+from ..memory import (
     CANON,
     CANON_USED,
     COUNTS,
@@ -26,9 +24,15 @@ from ..memory.workspace import (
     STARTS,
     STRINGS_USED,
     WORD_STAMPS,
+    hash_word,
+    head_of,
+    load8,
+    low_bytes,
+    mix,
+    read_only,
+    store8,
+    tail_of,
 )
-
-__all__ = ["PAIR", "hash_pair", "intern", "intern_pair", "pair_of", "reset", "same_bytes"]
 
 EPOCH_SHIFT = 32
 EPOCH_LIMIT = 1 << 31

@@ -18,8 +18,6 @@ from ..config import ServerSettings
 from ..http.process.server import uvicorn_config
 from ..http.process.sockets import listen
 
-__all__ = ["bare_reply"]
-
 
 def bare_reply(responses: int) -> dict[str, int]:
     return {"responses": responses}

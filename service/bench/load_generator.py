@@ -21,8 +21,6 @@ import uvloop
 
 from .measure import cpu_seconds, elapsed
 
-__all__ = ["Plan"]
-
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
 END_OF_HEAD = b"\r\n\r\n"
 

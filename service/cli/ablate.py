@@ -19,11 +19,16 @@ from ..records.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .file_options import (
+from .options import (
     OUTPUT,
+    SOME_FAILED,
     SOURCE,
+    Command,
+    CommandError,
     append_option,
     claim_outputs,
+    command_line,
+    config_option,
     document_options,
     document_targets,
     field_options,
@@ -31,30 +36,20 @@ from .file_options import (
     found_fields,
     input_files,
     input_options,
-    named_fields,
-    output_format_option,
-    rollout_fields,
-    write_documents,
-)
-from .options import (
-    SOME_FAILED,
-    Command,
-    CommandError,
-    command_line,
-    config_option,
     json_or_text,
     load_config,
+    named_fields,
+    output_format_option,
     pair_option,
+    rollout_fields,
     settings_options,
+    write_documents,
 )
 
 if TYPE_CHECKING:
-    from ..ablate.ablation import Ablation
-    from ..ablate.grids import Grid
-    from ..ablate.rewards import Rewards
-    from ..files.row_tasks import RowTasks
-
-__all__ = ["command"]
+    from ...research.ablate.ablation import Ablation, Rewards
+    from ...research.ablate.grids import Grid
+    from ..records.row_tasks import RowTasks
 
 
 @click.command(
@@ -112,8 +107,8 @@ def command(
     groups: with the base configuration, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
-    from ..files.output_file import is_special
-    from ..files.row_tasks import RowTasks
+    from ..records.output_file import is_special
+    from ..records.row_tasks import RowTasks
 
     names = named_fields(flags)
     (read,) = input_files(flags, source)
@@ -137,7 +132,7 @@ def command(
 
 
 def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Grid:
-    from ..ablate.grids import GRIDS, grid_named
+    from ...research.ablate.grids import GRIDS, grid_named
 
     try:
         return grid_named(name, settings, options)
@@ -156,9 +151,8 @@ def ablate(
 
     Raises DocumentError and OSError.
     """
-    from ..ablate.ablation import Ablation
-    from ..ablate.rewards import Rewards, reward_output, score_pieces
-    from ..files.score_rows import report_faults
+    from ...research.ablate.ablation import Ablation, Rewards, reward_output, score_pieces
+    from ..records.score_rows import report_faults
 
     rewards = Rewards(grid)
     tasks.prepare()

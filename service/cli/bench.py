@@ -10,8 +10,6 @@ import orjson
 from ..bench import TITLES
 from .options import Command, CommandError, Function, echo_json, names_in
 
-__all__ = ["command"]
-
 
 def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
@@ -43,10 +41,8 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
 
     Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
     """
-    from ..bench.benchmarks import build
-    from ..bench.checkout import NotACheckoutError, batch_of
-    from ..bench.measure import BenchmarkError, measure
-    from ..bench.report import Results, as_parts, load_average, results_json
+    from ..bench.benchmarks import Results, as_parts, build, load_average, results_json
+    from ..bench.measure import BenchmarkError, NotACheckoutError, batch_of, measure
     from ..terminal import show
 
     load = load_average()

@@ -14,24 +14,28 @@ from ..records.fields import FieldNames
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .file_options import (
+from .options import (
+    SOME_FAILED,
     SOURCE,
+    Command,
+    CommandError,
     claim_outputs,
+    command_line,
+    config_option,
     document_options,
     document_targets,
     field_options,
     file_errors,
     input_files,
     input_options,
+    load_config,
     named_fields,
+    settings_options,
     write_documents,
 )
-from .options import SOME_FAILED, Command, CommandError, command_line, config_option, load_config, settings_options
 
 if TYPE_CHECKING:
-    from ..check.findings import Finding
-
-__all__ = ["command"]
+    from ...research.check.data_set import Finding
 
 
 @click.command(
@@ -88,11 +92,10 @@ def command(
     SciRecipe; a prompt with references of different steps; and near-duplicates across splits. Then it shows how many
     gold answers pass at which min_coverage, and what trivial policies earn beside them under the configuration at hand.
     """
-    from ..check.data_set import DataSet
-    from ..check.findings import Rules
-    from ..check.page import page, terminal_parts
-    from ..check.rows import open_checked_rows
-    from ..files.row_tasks import RowTasks
+    from ...research.check.data_set import DataSet, Rules
+    from ...research.check.page import page, terminal_parts
+    from ...research.check.rows import open_checked_rows
+    from ..records.row_tasks import RowTasks
 
     files = input_files(flags, *sources)
     targets = document_targets(flags)

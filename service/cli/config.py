@@ -13,8 +13,6 @@ from ..settings import ScoreSettings
 from ..terminal import say
 from .options import Command, config_option, echo_json, load_config, settings_options
 
-__all__ = ["command"]
-
 
 @click.command(cls=Command, examples=("assay config --order lcs --min-coverage 0.9", "assay config > assay.toml"))
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the settings instead.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ..conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
+from ...research.conformance import KINDS, Vector, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
 from ..tables.table import Table
 from ..terminal import say, show
@@ -17,9 +17,7 @@ from ..version import VERSION
 from .options import Command, CommandError, echo_json, names_in
 
 if TYPE_CHECKING:
-    from ..conformance.comparison import Comparison, Mismatch
-
-__all__ = ["command"]
+    from ...research.conformance import Comparison, Mismatch
 
 DIFFERENT = 1  # exit code if an answer differs, or if the engine has a fault
 MAX_SHOWN = 20
@@ -67,7 +65,7 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
 
     Exit codes: 0 every answer is as expected; 1 an answer is wrong, or the engine fails; 2 usage error.
     """  # noqa: D301
-    from ..conformance.comparison import TOLERANCE, compare
+    from ...research.conformance import TOLERANCE, compare
 
     try:
         cases = read_vectors(kinds)
@@ -100,10 +98,10 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
 
 def _answers(engine: str | None, cases: list[Vector], timeout: float) -> tuple[Mapping[str, Any], list[str]]:
     if engine is None:
-        from ..conformance.own_answers import own_answer
+        from ...research.conformance import own_answer
 
         return {case.id: own_answer(case.row) for case in cases}, []
-    from ..conformance.engine import run_engine
+    from ...research.conformance import run_engine
 
     try:
         words = shlex.split(engine)

@@ -14,30 +14,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..extras import in_this_shell
 from ..records.files import Source, source_name
 from ..records.wrong_files import DocumentError
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
-from .file_options import (
+from ..wording import in_this_shell
+from .options import (
+    SOME_FAILED,
     SOURCE,
+    Command,
+    CommandError,
     claim_outputs,
+    command_line,
     document_failure,
     document_options,
     document_targets,
     field_options,
     input_files,
     input_options,
+    json_or_text,
     named_fields,
+    names_in,
+    pair_option,
     write_documents,
 )
-from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
-    from ..report.comparison import ComparedFiles
-    from ..report.evaluated_file import EvaluatedFile
-
-__all__ = ["command"]
+    from ...research.reports.comparison import ComparedFiles
+    from ...research.reports.evaluated_file import EvaluatedFile
 
 USUAL_GROUPS = ("level", "type")
 NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags here, or are of rewards only
@@ -130,8 +134,8 @@ def command(
     With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
     prompt; a record without a pair is listed, and the exit code is 1.
     """
-    from ..report.agreement import Labelled, agreement_of
-    from ..report.comparison import ComparedFiles
+    from ...research.reports.agreement import Labelled, agreement_of
+    from ...research.reports.comparison import ComparedFiles
 
     targets = document_targets(flags)
     outputs = [(f"--{kind}", target) for kind, target in targets.items()]
@@ -181,7 +185,7 @@ def command(
 
 
 def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
-    from ..report.comparison import distinct_names
+    from ...research.reports.comparison import distinct_names
 
     if names and len(names) != len(sources):
         raise click.UsageError(f"--name is needed for each file: {len(names)} for {len(sources)}")
@@ -206,10 +210,10 @@ def _evaluate(
 
     names: the response and the reference, whatever the task calls them. mapping: the task's names to those of the file.
     """
-    from ..evaluate.evaluation import result_of, task_named
-    from ..evaluate.task import USUAL
+    from ...research.reports.evaluated_file import EvaluatedFile
     from ..records.answers import read_answers
-    from ..report.evaluated_file import EvaluatedFile
+    from ..tasks.evaluation import result_of, task_named
+    from ..tasks.task import USUAL
 
     task = task_named(name)
     mapping = {task.response if role == "response" else role: field for role, field in names.items()} | dict(mapping)
@@ -328,7 +332,7 @@ def print_rows(rows: Iterable[tuple[str, str, str]]) -> int:
 def _list(ctx: click.Context, requested: bool) -> None:
     if not requested or ctx.resilient_parsing:
         return
-    from ..evaluate.evaluation import every_task
+    from ..tasks.evaluation import every_task
 
     for task in every_task():
         say(f"{task.name}\n    {task.description}")

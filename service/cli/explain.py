@@ -16,10 +16,19 @@ from ..records.rows import Fault
 from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
-from .file_options import SOURCE, field_options, input_files, named_fields, rollout_fields
-from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
-
-__all__ = ["command"]
+from .options import (
+    SOME_FAILED,
+    SOURCE,
+    Command,
+    CommandError,
+    config_option,
+    field_options,
+    input_files,
+    load_config,
+    named_fields,
+    rollout_fields,
+    settings_options,
+)
 
 
 @click.command(cls=Command, examples=("assay explain rollouts.jsonl --number 12", "assay explain request.json --json"))
@@ -69,7 +78,7 @@ def command(
     """
     from ..explain.explanation import explain
     from ..explain.terminal import as_text
-    from ..files.single_row import single_rollout
+    from ..records.answers import single_rollout
     from ..rewards.scorer import Scorer
 
     names, either = named_fields(flags), source == "-" and flags["input_format"] is None

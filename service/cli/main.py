@@ -19,8 +19,6 @@ from ..errors import did_you_mean
 from ..interruption import INTERRUPTED, Ended, end_by_signal
 from ..terminal import say, visible, watched_start
 
-__all__ = ["main"]
-
 COMMANDS = {
     "ablate": "Compare rewards under many configurations.",
     "bench": "Measure throughput on this machine.",

@@ -6,16 +6,13 @@ from typing import Any, get_args
 
 import click
 
+from ...research.prepare.examples import Options, Stage
 from ..errors import one_of
-from ..prepare.options import Options, Stage
 from ..records.files import FORMATS, format_of
-from ..records.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
+from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from ..wording import plural
-from .file_options import document_failure, file_errors
-from .options import SOME_FAILED, Command, CommandError
-
-__all__ = ["command"]
+from .options import SOME_FAILED, Command, CommandError, document_failure, file_errors
 
 DEFAULTS = Options()
 RECORDS = click.Path(exists=True)
@@ -117,7 +114,7 @@ def command(
 
     It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
-    from ..prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
+    from ...research.prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
     from ..records.forms import TASKS
 
     if held_out and test_share is not None:

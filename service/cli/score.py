@@ -18,40 +18,36 @@ from ..records.forms import unfolded
 from ..records.rows import SAMPLE_ROWS, Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Progress, say, show
-from .file_options import (
+from .options import (
+    SOME_FAILED,
     SOURCE,
+    Command,
     append_option,
     claim_outputs,
+    command_line,
+    config_option,
     field_options,
     file_errors,
     found_fields,
     input_files,
     input_options,
-    named_fields,
-    output_format_option,
-    output_option,
-    rollout_fields,
-)
-from .options import (
-    SOME_FAILED,
-    Command,
-    command_line,
-    config_option,
     json_or_text,
     load_config,
+    named_fields,
     names_in,
+    output_format_option,
+    output_option,
     pair_option,
+    rollout_fields,
     settings_options,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..files.row_tasks import RowTasks
-    from ..files.score_rows import Job
-    from ..files.summary import Summary
-
-__all__ = ["command"]
+    from ..records.row_tasks import RowTasks
+    from ..records.score_rows import Job
+    from ..records.summary import Summary
 
 INCLUDABLE = ("components", "advantages")
 SCORE = "score"
@@ -123,9 +119,9 @@ def command(
     count from 0. Each component is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
-    from ..files.output_file import is_special
-    from ..files.row_tasks import RowTasks
-    from ..files.score_rows import Job
+    from ..records.output_file import is_special
+    from ..records.row_tasks import RowTasks
+    from ..records.score_rows import Job
     from ..rewards.registry import TASK_COMPONENTS
 
     (file,) = input_files(flags, source)
@@ -174,13 +170,12 @@ def _check_task_flags(
 
 def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
-    from ..files.request_file import require_request, score_request
-    from ..files.score_rows import score_rows
-    from ..files.summary import Summary
+    from ..records.score_rows import require_request, score_request, score_rows
+    from ..records.summary import Summary
 
     report = observe = None
     if target is not None:
-        from ..report.report import Report
+        from ...research.reports.report import Report
 
         report = Report(tasks.scorer, source_title(job.source.path), command_line())
         observe = report.add
@@ -193,7 +188,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
         elif (found := _column_fields(job.fields, tasks, records, quiet)) is not None:
-            from ..files.score_columns import score_columns  # needs the extra
+            from ..records.score_columns import score_columns  # needs the extra
 
             with Progress(records.size, quiet) as progress:
                 summary = score_columns(job._replace(fields=found), tasks, records.file, progress, observe)

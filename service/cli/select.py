@@ -11,14 +11,16 @@ from typing import Any
 import click
 import orjson
 
-from ..files.output_file import is_special
+from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, Options
 from ..records.fields import FieldNames
 from ..records.files import format_of
-from ..records.trainer_rows import SUPERVISED, TRAINERS
-from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
+from ..records.forms import SUPERVISED, TRAINERS
+from ..records.output_file import is_special
 from ..terminal import say, show
-from .file_options import (
+from .options import (
+    SOME_FAILED,
     SOURCE,
+    Command,
     append_option,
     claim_outputs,
     document_options,
@@ -32,9 +34,6 @@ from .file_options import (
     output_option,
     write_documents,
 )
-from .options import SOME_FAILED, Command
-
-__all__ = ["command"]
 
 COUNT = re.compile(r"[1-9]\d*|all")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -136,7 +135,7 @@ def command(
     Rows with the `error` of `assay score` are counted and left out. A row that has no valid reward is listed on
     standard error; the exit code is then 1. The same input gives the same bytes.
     """
-    from ..select.selection import Job, select
+    from ...research.select.selection import Job, select
 
     modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
     targets = document_targets(flags)

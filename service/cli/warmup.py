@@ -7,8 +7,6 @@ import click
 from ..terminal import say
 from .options import Command
 
-__all__ = ["command"]
-
 
 @click.command(cls=Command, examples=("assay warmup", "ASSAY_CACHE_DIR=/cache assay warmup"))
 def command() -> None:

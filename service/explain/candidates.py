@@ -11,11 +11,9 @@ from typing import NamedTuple
 import orjson
 
 from ..wording import first_n, format_number
-from .edits.draft import Draft, DraftStep, StepPool, one_line
+from .edits import Draft, DraftStep, StepPool, one_line
 from .reading import KeyLine, Reading
 from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
-
-__all__ = ["Candidate", "EditCandidates", "draft_of", "listed_steps", "step_of"]
 
 Numbers = tuple[int, ...]
 

@@ -13,20 +13,15 @@ from ...kernels.score import reward_of
 from ..errors import AssayError
 from ..rewards.scorer import Scorer
 from ..scoring.column_scorer import rules_of
-from ..scoring.references import MAX_REFERENCE_BYTES
+from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
 from ..wording import format_reward, format_reward_change
-from .alignment import Alignment, align, formula
-from .arithmetic import combined, equations_of, factors_of
-from .case import Case, case_of
-from .coverage import coverages, marks_of
-from .hints import hints_of
+from .alignment import Alignment, align, combined, equations_of, factors_of, formula
+from .case import Case, case_of, coverages, marks_of
 from .reading import Reading
 from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
 from .suggestions import search
-from .verdict import checks_of, failure_of
-
-__all__ = ["DerivationError", "explain", "smallest_and_largest"]
+from .verdict import checks_of, failure_of, hints_of
 
 
 class DerivationError(AssayError):

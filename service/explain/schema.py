@@ -12,8 +12,6 @@ from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
 from ..settings import ScoreSettings
 
-__all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
-
 Span = tuple[int, int]
 Gate = Literal["format", "consistency"]
 Section = Literal["think", "key", "orc", "note"]

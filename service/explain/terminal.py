@@ -15,8 +15,6 @@ from ..terminal import printable
 from ..wording import first_n, format_reward, format_reward_change, plural
 from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
-__all__ = ["as_text"]
-
 BAR = 16  # characters of the longest bar of the waterfall
 WIDE_ENOUGH = 72  # columns below which bars have half the length
 MIN_WIDTH, MAX_WIDTH = 60, 100

@@ -10,25 +10,18 @@ from typing import Any, Protocol
 
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
-from ..rewards.scorer import Scorer
-from ..rewards.self_test import run_self_test
+from ..rewards.scorer import Scorer, run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
+from .request.access import Keys, OriginCheck
 from .request.admission import Admission
-from .request.api_keys import Keys
-from .request.origin import OriginCheck
-from .request.paths import Paths
+from .request.exchange import Readiness, RunNames
+from .request.metrics import Metrics
+from .request.paths import Paths, WorkerThreads
 from .request.processes import ForkServer, Processes
-from .request.readiness import Readiness
-from .request.runs import RunNames
-from .request.telemetry.metrics import Metrics
-from .request.telemetry.refusal_log import RefusalLog
-from .request.telemetry.tracing import otlp_tracing
-from .request.worker_threads import WorkerThreads
+from .request.refusal_log import RefusalLog
+from .request.tracing import otlp_tracing
 from .wire.json_codec import Limits
-
-__all__ = ["ServiceState"]
-
 
 FORK_SERVER = ForkServer()
 

@@ -24,6 +24,6 @@ __all__ = ["ScorerPool", "application", "score_dataset"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ..evaluate.optional_dependencies import import_optional
+    from ..tasks.task import import_optional
 
     return getattr(import_optional(__name__ + _HOMES[name], "ray", "it", "assay.service.ray"), name)

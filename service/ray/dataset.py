@@ -9,15 +9,12 @@ import pyarrow as pa
 
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
-from ..evaluate.optional_dependencies import import_optional
-from ..files.columns.batch_scorer import BatchScorer
-from ..files.columns.results import error_field, result_columns, result_fields
-from ..files.row_tasks import RowTasks
+from ..records.batch_columns import BatchScorer, error_field, result_columns, result_fields
+from ..records.row_tasks import RowTasks
 from ..records.rows import Fields
 from ..rewards.registry import TASK_COMPONENTS
 from ..settings import ScoreSettings
-
-__all__ = ["DatasetScorer", "score_dataset"]
+from ..tasks.task import import_optional
 
 
 def score_dataset(

@@ -12,15 +12,13 @@ import numpy as np
 
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, Issue, row_of
-from ..evaluate.optional_dependencies import import_optional
 from ..rewards.batch import Batch, read_objects
 from ..rewards.scorer import Scorer, merge, score_here, split
 from ..rewards.scores import Scores
 from ..scoring.column_scorer import Columns, ColumnScorer
 from ..scoring.text_columns import references_as_column, strings_of, text_column
 from ..settings import ScoreSettings
-
-__all__ = ["PoolActor", "ScorerPool", "pieces_of"]
+from ..tasks.task import import_optional
 
 MIN_ROWS = 64
 """Minimum responses per actor."""

@@ -19,12 +19,10 @@ from typing import Any
 
 from ..config import load
 from ..errors import InvalidRequest, InvalidSetting, Issue, ScoringError
-from ..evaluate.optional_dependencies import import_optional
 from ..http.app import Application, create_app
-from ..http.request.runs import run_issues
-from ..http.wire.stage_times import StageTimes
-
-__all__ = ["Replica", "application"]
+from ..http.request.exchange import run_issues
+from ..http.wire.headers import StageTimes
+from ..tasks.task import import_optional
 
 READY_SECONDS = 600
 """Time for a replica to compile every kernel; with a warm cache it takes seconds."""

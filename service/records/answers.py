@@ -1,4 +1,4 @@
-"""Reads the answers of a file as records of a task, with the fields of the file under the names of the task.
+"""Answers that `evaluate` reads, and the row that `explain` reads.
 
 An invalid row does not affect other rows: it is kept with its location and the reason.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..evaluate.task import Task
-from .fields import REFERENCE_NAMES, RESPONSE_NAMES, absent_field, value_at
-from .files import Source, open_records
-from .forms import task_record, unfolded
-from .rows import SAMPLE_ROWS, Fault, Location
+import orjson
 
-__all__ = ["Answers", "read_answers", "record_id"]
+from ..rewards.registry import REWARD_TASKS, SCORE
+from ..tasks.task import Task
+from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
+from .files import Records, Source, is_columnar, open_records
+from .forms import TRAINER_FIELDS, is_request, task_at, task_record, unfolded
+from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, rollout_of
+from .wrong_files import DocumentError
 
 Missing = tuple[str, str]
 """A field that a row lacks: the task's name, and the file's."""
@@ -112,3 +114,108 @@ def record_id(record: Mapping[str, Any]) -> str:
     """Return the id of a record; empty if it has none."""
     value = record.get("id")
     return str(value) if isinstance(value, (str, int)) else ""
+
+
+TASK = "task"
+EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions", TASK})
+
+
+def single_rollout(
+    source: Source, fields: Fields, number: int | None, task_field: str | None = None
+) -> tuple[Rollout, Any]:
+    """Read the row with this number: JSONL lines count from 1, everything else from 0; None for the first.
+
+    Returns the row and, if its document is a request, the settings in it, else None. A row of another task than SCORE
+    has a fault.
+    task_field: the field of a row's task; by default `task`, if its value is a task that gives rewards.
+    Raises DocumentError if there is no such row.
+    """
+    holder = (task_field or TASK, (task_field or TASK).partition(".")[0])
+    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *PROMPT_NAMES, *TRAINER_FIELDS, *holder]
+    with open_records(source, columns) as records:
+        request = _request_of(records.document)
+        if request is not None:
+            fields, task_field = Fields(), TASK
+        names = records.columns
+        if names is not None and task_field is not None and not any(name in names for name in holder):
+            raise DocumentError(f"exactly one column {holder[1]!r} is required")
+        record = _numbered(records, source, number)
+        if names is not None:
+            return _read_columns(record, list(names), fields, task_field), None
+    rollout = _read(record, fields, task_field)
+    if request is not None and request.get("config") is not None:
+        return rollout, _score_config(request)
+    own_config = rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS
+    return rollout, record.value["config"] if own_config else None
+
+
+def _request_of(document: str) -> dict[str, Any] | None:
+    """Return the request of POST /v1/score in a document, None for another object."""
+    try:
+        value = orjson.loads(document) if document else {}
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise DocumentError("not JSON, or neither a row nor an array of rows")
+    return value if is_request(value) else None
+
+
+def _numbered(records: Records, source: Source, number: int | None) -> Record:
+    """Return the record with a number; raises DocumentError if there is none."""
+    counted = "row" if is_columnar(source.format) else "line" if source.format == "jsonl" else "record"
+    for record in records.rows:
+        counted = record.location.kind
+        if number in (None, record.location.number):
+            return record
+        if number is not None and record.location.number > number:
+            break
+    if counted != "line":
+        raise DocumentError(f"there is no {counted} {number or 0}")
+    if number == 0:
+        raise DocumentError("line 0 does not exist; lines count from 1")
+    raise DocumentError("the file has no rows" if number is None else f"line {number} does not exist or is blank")
+
+
+def _read(record: Record, fields: Fields, task_field: str | None) -> Rollout:
+    """Return the rollout of a record, with the fields under their usual names."""
+    rollout = rollout_of(record)
+    if rollout.fault is not None:
+        return rollout
+    row = unfolded(record.value)
+    rollout.fault = _task_fault(row, task_field)
+    if rollout.fault is None:
+        try:
+            rollout.fault = fill_rollout(rollout, row, find_fields(fields, [row]))
+        except FieldError as error:
+            rollout.fault = Fault("missing_field", str(error))
+    return rollout
+
+
+def _read_columns(record: Record, names: list[str], fields: Fields, task_field: str | None) -> Rollout:
+    """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
+    row = unfolded(record.value)
+    found = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
+    rollout = Rollout(record.location, b"", response=row[found.response], reference=row[found.reference])
+    rollout.fault = _task_fault(row, task_field)
+    if rollout.fault is None and not isinstance(rollout.response, str):
+        rollout.fault = Fault("not_a_string", "the response is not a string")
+    return rollout
+
+
+def _task_fault(row: Mapping[str, Any], task_field: str | None) -> Fault | None:
+    """Return the fault of a row whose task is not SCORE; without a given field, `task` may be something else."""
+    task, fault = task_at(row, task_field or TASK)
+    if fault is not None or (task_field is None and not isinstance(row.get(TASK), str)):
+        return fault if task_field is not None else None
+    if task == SCORE:
+        return None
+    instead = f"`assay score --task {task}` gives its reward and reason"
+    return Fault("unknown_task", f"only rewards of {SCORE} are explained; {instead}")
+
+
+def _score_config(request: dict[str, Any]) -> Any:
+    """Return the settings of a request's rows of SCORE; those of other tasks are under their names."""
+    config = request.get("config")
+    if isinstance(config, dict) and isinstance(request.get(TASK), list):
+        return {name: value for name, value in config.items() if name not in REWARD_TASKS}
+    return config

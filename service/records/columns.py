@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 from .rows import PIECE_ROWS
 from .wrong_files import DocumentError, WrongFile, beginning_of, require_columnar
 
-__all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns"]
-
 READ_AHEAD = 2**20
 PARQUET, IPC_FILE, IPC_STREAM, FEATHER_1 = b"PAR1", b"ARRO", b"\xff\xff\xff\xff", b"FEA1"
 

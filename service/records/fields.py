@@ -6,31 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import did_you_mean
-from ..evaluate.scirecipe_records import text_of
+from ..tasks.scirecipe_records import text_of
 from .rows import SAMPLE_ROWS, Fields, Record
 from .wrong_files import DocumentError
-
-__all__ = [
-    "CONVERSATION_NAMES",
-    "PROMPT_NAMES",
-    "REFERENCE_NAMES",
-    "RESPONSE_NAMES",
-    "Asking",
-    "FieldError",
-    "FieldNames",
-    "Message",
-    "absent_field",
-    "asking_of",
-    "chat_messages",
-    "field_at",
-    "find_fields",
-    "guess_field",
-    "has_field",
-    "has_text",
-    "objects_among",
-    "prompt_of",
-    "value_at",
-]
 
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
 """Fields in which files keep a model's answer: tried in order if none is given."""

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from ..errors import UnreadableInput, UsageError
-from ..extras import in_this_shell, install_command
+from ..wording import in_this_shell, install_command
 from .forms import is_request, request_rows
 from .rows import Fault, Location, Record
 from .wrong_files import (
@@ -33,26 +33,6 @@ from .wrong_files import (
     require_json,
     text_fault,
 )
-
-__all__ = [
-    "EXTENSIONS",
-    "FORMATS",
-    "JSON_WHITESPACE",
-    "MANIFEST",
-    "MAX_LINE_BYTES",
-    "Records",
-    "Source",
-    "array_rows",
-    "expand",
-    "format_of",
-    "is_columnar",
-    "json_document",
-    "jsonl_rows",
-    "open_records",
-    "open_source",
-    "source_name",
-    "source_title",
-]
 
 COLUMNAR = ("parquet", "arrow", "arrows")
 """`arrow` is an IPC file, `arrows` an IPC stream; when reading, the first bytes decide."""

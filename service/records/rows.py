@@ -14,33 +14,6 @@ import orjson
 
 from ..errors import Issue, row_of
 
-__all__ = [
-    "NO_GROUP",
-    "PIECE_BYTES",
-    "PIECE_ROWS",
-    "RESULT_NAMES",
-    "SAMPLE_ROWS",
-    "Fault",
-    "Fields",
-    "Location",
-    "Place",
-    "Record",
-    "Rollout",
-    "error_row",
-    "fill_rollout",
-    "missing_fields",
-    "numbered",
-    "peek",
-    "pieces",
-    "reference_faults",
-    "rollout_of",
-    "set_group",
-    "value_digest",
-    "value_key",
-    "with_results",
-    "without_nulls",
-]
-
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
 SAMPLE_ROWS = 100

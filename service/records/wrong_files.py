@@ -8,20 +8,6 @@ from pathlib import Path
 from shlex import quote
 from typing import BinaryIO
 
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "FROM_LATIN_1",
-    "HEAD_BYTES",
-    "DocumentError",
-    "WrongFile",
-    "beginning_of",
-    "packed_remedy",
-    "require_columnar",
-    "require_document",
-    "require_json",
-    "text_fault",
-]
-
 HEAD_BYTES = 2**16
 """Bytes of a file that are looked at, at most."""
 

@@ -16,10 +16,7 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, NotInstalled, ScoringError
 from ..scoring.column_scorer import ColumnScorer, Validate
-from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED
-from ..scoring.text_columns import Texts, count_of, taken
-
-__all__ = ["UNKNOWN", "Batch", "error_of", "group_numbers", "groups_of_one", "in_order", "read_objects"]
+from ..scoring.text_columns import MAX_REFERENCE_BYTES, UNLIMITED, Texts, count_of, taken
 
 UNKNOWN = 255
 """The number of a task in place of an invalid name, which an issue reports."""

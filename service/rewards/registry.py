@@ -16,34 +16,16 @@ import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn
-from ...kernels.json_text.columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
+from ...kernels.json_columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, one_of
-from ..evaluate.evaluation import task_named
-from ..evaluate.signatures import mixed_signature, reward_signature
-from ..evaluate.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
-from ..scoring.column_scorer import Columns, ColumnScorer
-from ..scoring.configurations import issues_under_all, score_together
-from ..scoring.references import issues_of_all
-from ..scoring.text_columns import Texts, references_as_column, strings_of
+from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
+from ..scoring.text_columns import Texts, issues_of_all, references_as_column, strings_of
 from ..scoring.threads import MIN_REFERENCES
 from ..settings import RULES_VERSION, ScoreSettings
+from ..tasks.evaluation import mixed_signature, reward_signature, task_named
+from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
 from .batch import UNKNOWN, Batch
-
-__all__ = [
-    "NUMBERS",
-    "REWARDS",
-    "REWARD_TASKS",
-    "SCORE",
-    "TASK_COMPONENTS",
-    "Reward",
-    "identity_of",
-    "reward_of",
-    "set_options",
-    "set_tasks",
-    "split_config",
-    "task_reward",
-]
 
 SCORE = "score"
 

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels.column import frozen
-from ...kernels.similarity.exact_sum import exact_sums
+from ...kernels.semantics import exact_sums
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest
 from ..scoring.column_scorer import Columns
 from .batch import groups_of_one
 from .registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, Reward
-
-__all__ = ["NO_SPREAD", "Floats", "Scores", "group_advantages", "require_group_of_two", "spread_of", "sums_of"]
 
 Floats = NDArray[np.float64]
 """A column of measures."""
@@ -35,7 +33,7 @@ class Scores:
     rewards : ndarray of float64, shape (n,)
         The rewards, all finite.
     reason_codes : ndarray of uint8, shape (n,)
-        Numbers of the reasons: indices into `assay.kernels.status.REASONS`, which other tasks number for themselves.
+        Numbers of the reasons: indices into `assay.kernels.rules.REASONS`, which other tasks number for themselves.
     reference_index : ndarray of int64, shape (n,)
         The reference of each response.
     groups : ndarray of int64, shape (n,), or None

@@ -19,8 +19,6 @@ from ..wording import NOTHING
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Cell", "Row", "Table", "as_json", "csv_text", "with_notes"]
-
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # spreadsheets compute or strip these
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
 APOSTROPHE = "'"  # before a cell: what follows is text

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from assay import evaluate
-from assay.service.ablate.rewards import METRICS
-from assay.service.records.trainer_rows import reference_text
+from assay.research.ablate.ablation import METRICS
+from assay.service.records.forms import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"

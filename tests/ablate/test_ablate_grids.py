@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.service.ablate.grids import MAX_CONFIGURATIONS, grid_named
+from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
 from assay.service.errors import InvalidSetting
 from assay.service.settings import ScoreSettings
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from assay.service.ablate.ablation import Groups
+from assay.research.ablate.ablation import Groups
 
 VALUES = st.sampled_from([-1.25, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 """Few, so that there are ties and groups without spread."""

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.service.check.data_set import DataSet
-from assay.service.check.findings import Finding, Rules
-from assay.service.check.rows import open_checked_rows
-from assay.service.files.row_tasks import RowTasks
+from assay.research.check.data_set import DataSet, Finding, Rules
+from assay.research.check.rows import open_checked_rows
 from assay.service.records.fields import FieldNames
 from assay.service.records.files import Source
+from assay.service.records.row_tasks import RowTasks
 from assay.service.settings import ScoreSettings
 from tests.command_line import write_rows
 

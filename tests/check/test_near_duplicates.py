@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.check.near_duplicates import NearDuplicates
+from assay.research.check.near_duplicates import NearDuplicates
 from assay.service.records.rows import Location, Place
 from tests.check.data_sets import GOOD, checked, key_of
 

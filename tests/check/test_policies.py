@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.service.check.policies import POLICIES, SEED, answers_of
+from assay.research.check.policies import POLICIES, SEED, answers_of
 from assay.service.explain.reading import steps_in
 from assay.service.rewards.scorer import Scorer
 from tests.check.data_sets import GOOD, STEPS, answer, checked, key_of, ten_words
@@ -108,4 +108,4 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
         data, _ = checked(tmp_path, [{"reference": GOOD}] * 9)
         shuffled = next(one for one in data.policies() if one.policy.name == "shuffled")
         assert shuffled.rewards.mean == pytest.approx(expected, abs=1e-12)
-        monkeypatch.setattr("assay.service.check.rows.pieces", lambda rows: ([row] for row in rows))
+        monkeypatch.setattr("assay.research.check.rows.pieces", lambda rows: ([row] for row in rows))

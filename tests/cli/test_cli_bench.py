@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from assay.service.bench import TITLES
-from assay.service.bench.benchmarks import build
-from assay.service.bench.checkout import NotACheckoutError, plain_scorer
-from assay.service.bench.report import RATIOS, Results, notes
+from assay.service.bench.benchmarks import RATIOS, Results, build, notes
+from assay.service.bench.measure import NotACheckoutError, plain_scorer
 from tests.command_line import KEY_LINE, ROOT, environment
 
 SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]

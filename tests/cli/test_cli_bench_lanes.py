@@ -29,8 +29,17 @@ from assay.service.bench.benchmarks import (
     some_rows,
 )
 from assay.service.bench.load_generator import Plan
-from assay.service.bench.measure import Benchmark, BenchmarkError, Run, WrongAnswerError, cpu_seconds, measure
-from assay.service.bench.servers import ServerProcess, bare_server, service
+from assay.service.bench.measure import (
+    Benchmark,
+    BenchmarkError,
+    Run,
+    ServerProcess,
+    WrongAnswerError,
+    bare_server,
+    cpu_seconds,
+    measure,
+    service,
+)
 from tests.command_line import KEY_LINE, RESPONSE
 
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}

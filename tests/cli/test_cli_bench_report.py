@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from assay.service.bench import TITLES
+from assay.service.bench.benchmarks import RATIOS, Results, as_parts, findings, results_json
 from assay.service.bench.measure import Run, Timing
-from assay.service.bench.report import RATIOS, Results, as_parts, findings, results_json
 from assay.service.terminal import show
 
 BATCH = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.service.check.policies import POLICIES
+from assay.research.check.policies import POLICIES
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, ROOT, write_rows
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from assay.service.http.process.lease import exit_with_lease
+from assay.service.cli.serve import exit_with_lease
 from tests.clients.fault_server import FaultServer
 
 

@@ -15,9 +15,16 @@ import pytest
 
 from assay_client import Unavailable
 from assay_client.transport import connecting
-from assay_client.transport.addresses import Address, address_of
-from assay_client.transport.connecting import ATTEMPT_DELAY, connected_socket, connected_socket_async
-from assay_client.transport.resolving import resolved, resolved_async, targets_of
+from assay_client.transport.connecting import (
+    ATTEMPT_DELAY,
+    Address,
+    address_of,
+    connected_socket,
+    connected_socket_async,
+    resolved,
+    resolved_async,
+    targets_of,
+)
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"

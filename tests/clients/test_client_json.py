@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import json_text
+from assay_client import requests as json_text
 
 
 @pytest.fixture(params=["orjson", "standard library"])

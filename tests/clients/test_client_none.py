@@ -21,7 +21,9 @@ from assay_client import (
     TooLarge,
     Unauthorized,
     Unavailable,
-    retries,
+)
+from assay_client import (
+    errors as retries,
 )
 from assay_client.adapters import for_trl
 from tests.clients.adapter_samples import EXPECTED, TEXTS

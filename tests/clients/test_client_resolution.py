@@ -14,7 +14,7 @@ import pytest
 
 from assay_client import AsyncClient, Unavailable
 from assay_client.adapters import for_trl
-from assay_client.transport import resolving
+from assay_client.transport import connecting as resolving
 from tests.clients.fault_server import FaultServer
 from tests.own_process import printed
 

@@ -13,7 +13,7 @@ import pytest
 
 from assay_client import InvalidReference, Unavailable
 from assay_client.adapters import for_ms_swift, for_trl
-from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
+from assay_client.adapters.common import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import MIXED_METRICS
 from assay_client.tasks import OWN_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS

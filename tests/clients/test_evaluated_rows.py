@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from assay.service.evaluate.evaluation import evaluate as evaluate_here
-from assay.service.evaluate.evaluation import task_named
+from assay.service.tasks.evaluation import evaluate as evaluate_here
+from assay.service.tasks.evaluation import task_named
 from assay_client import Unavailable
 from assay_environments import PreparedRow, score_response_async
-from assay_environments.evaluating import METRICS, evaluate, record_of
-from assay_environments.explaining import explanation
+from assay_environments.scoring import METRICS, evaluate, explanation, record_of
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED
 from tests.servers import LiveServer

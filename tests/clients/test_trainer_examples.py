@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.trainer_rows import PROMPTS, PromptRow
+from assay.service.records.forms import PROMPTS, PromptRow
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime, for_trl, for_verl
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.by_path import loaded

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from assay import InvalidSetting, ScoreSettings
-from assay.kernels.json_text.columns import MAX_STEPS_BYTES
+from assay.kernels.json_columns import MAX_STEPS_BYTES
 from assay.service.config import Config, ServerSettings, load
 from tests.servers import ROOT
 

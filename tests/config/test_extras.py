@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from assay.service.extras import in_this_shell, install_command
+from assay.service.wording import in_this_shell, install_command
 
 
 def test_the_command_runs_pip_of_this_interpreter_with_the_extras_packages(tmp_path: Path, monkeypatch) -> None:

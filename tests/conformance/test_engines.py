@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.conformance.engine import MAX_PROBLEMS, run_engine
-from assay.service.conformance.vectors import Vector
+from assay.research.conformance import MAX_PROBLEMS, Vector, run_engine
 from tests.conformance.broken_engines import RULES
 from tests.conftest import ROOT
 

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from assay import Scorer, ScoreSettings, evaluate
+from assay.kernels.rules import REASONS
 from assay.kernels.score import COMPONENTS
-from assay.kernels.status import REASONS
-from assay.service.conformance.comparison import compare
-from assay.service.conformance.own_answers import own_answer
-from assay.service.conformance.vectors import KINDS, Vector, VectorsNotFound, read_vectors
+from assay.research.conformance import KINDS, Vector, VectorsNotFound, compare, own_answer, read_vectors
 from assay.service.settings import RULES_VERSION
 from tests.vectors import make
 
@@ -244,7 +242,7 @@ def test_the_tolerance(cases):
 
 
 def test_vectors_of_another_version(monkeypatch, tmp_path):
-    monkeypatch.setattr("assay.service.conformance.vectors.FOLDER", tmp_path)
+    monkeypatch.setattr("assay.research.conformance.FOLDER", tmp_path)
     with pytest.raises(VectorsNotFound, match=r"score\.jsonl: No such file"):
         read_vectors()
     (tmp_path / "words.jsonl").write_text('{"vectors":"words","rules_version":"0","cases":0}\n')

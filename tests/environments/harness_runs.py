@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, has_passed
-from assay_environments.evaluating import METRICS
+from assay_environments.scoring import METRICS
 from tests.environments.readmes import NO_NETWORK, SECONDS, blocks
 from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in

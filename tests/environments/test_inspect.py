@@ -11,7 +11,7 @@ from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.log import EvalLog, read_eval_log
 
-from assay_environments.evaluating import METRICS
+from assay_environments.scoring import METRICS
 from assay_inspect import bioprobench_pqa, mixed, protocols
 from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, mean_of, reported, run, scored
 from tests.environments.samples import BAD_REFERENCE, Sample, score_requests, write_rows

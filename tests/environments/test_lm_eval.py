@@ -14,7 +14,7 @@ from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
 from assay_client import InvalidReference, Unavailable
-from assay_environments.evaluating import METRICS
+from assay_environments.scoring import METRICS
 from assay_lm_eval.scoring import dataset, evaluated, process_results
 from tests.environments.harness_runs import BY_TASK, SAMPLES, reported, run, scored, to_all
 from tests.environments.samples import Sample, write_rows

@@ -24,8 +24,7 @@ import yaml
 
 from assay_environments import read_rows
 from assay_openenv import AssayAction, AssayEnv
-from assay_openenv.environment import AssayEnvironment
-from assay_openenv.server import new_app
+from assay_openenv.server import AssayEnvironment, new_app
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from assay.service.errors import InvalidRequest
-from assay.service.evaluate import evaluate
-from assay.service.evaluate.scirecipe_task import without_headers
+from assay.service.tasks import evaluate
+from assay.service.tasks.scirecipe import without_headers
 
 KEY = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": []}'
 ANSWER = "<think>t</think><key>{key}</key><orc>{orc}</orc><note>n</note>"

@@ -8,9 +8,16 @@ from collections.abc import Callable
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH, MAX_WRITTEN, Program
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.python_source import MAX_BRACES, MAX_MARKS, MAX_NAMES, MAX_TOKENS, Unreadable, parse_python
+from assay.service.tasks.bioplanner import MAX_DEPTH, MAX_LENGTH, MAX_WRITTEN, Program
+from assay.service.tasks.bioprobench.answers import (
+    MAX_BRACES,
+    MAX_MARKS,
+    MAX_NAMES,
+    MAX_TOKENS,
+    Unreadable,
+    parse_python,
+)
+from assay.service.tasks.evaluation import evaluate
 from tests.evaluate.program_forms import FORMS, Form
 
 TRUE = 'wash(cells="HeLa", times="3")\nspin(cells="HeLa")\n'

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.kernels.similarity.levenshtein import levenshtein_distances
-from assay.service.evaluate.bioprobench import ord as ordering
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text.sequences import compare_sequences, pieces
+from assay.kernels.sequences import levenshtein_distances
+from assay.service.tasks.bioprobench import ord as ordering
+from assay.service.tasks.evaluation import evaluate
+from assay.service.tasks.text.tokens import compare_sequences, pieces
 from tests.strategies import examples
 
 pytestmark = pytest.mark.attack
@@ -177,5 +177,5 @@ def test_pieces_are_all_rows_in_order(sizes, most):
 def test_distances_do_not_depend_on_the_pieces(monkeypatch):
     pairs = [(["a"] * (k % 7), ["a", "b"] * (k % 5)) for k in range(60)]
     expected = compare_sequences(levenshtein_distances, pairs).tolist()
-    monkeypatch.setattr("assay.service.evaluate.text.sequences.NAMES_AT_ONCE", 10)
+    monkeypatch.setattr("assay.service.tasks.text.tokens.NAMES_AT_ONCE", 10)
     assert compare_sequences(levenshtein_distances, pairs).tolist() == expected

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.similarity.levenshtein import levenshtein_distances
-from assay.service.evaluate.bioplanner.calls import Program, calls_by_script, defined_functions
-from assay.service.evaluate.bioplanner.reading import precision_recall
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.python_source import Unreadable, depth
-from assay.service.evaluate.text.sequences import compare_sequences
+from assay.kernels.sequences import levenshtein_distances
+from assay.service.tasks.bioplanner import Program, calls_by_script, defined_functions, precision_recall
+from assay.service.tasks.bioprobench.answers import Unreadable, depth
+from assay.service.tasks.evaluation import evaluate
+from assay.service.tasks.text.tokens import compare_sequences
 from tests.reference import bioplanner as twin
 from tests.reference.levenshtein import levenshtein_distance
 from tests.strategies import examples

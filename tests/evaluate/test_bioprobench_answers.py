@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.orders import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
-from assay.service.evaluate.bioprobench.pqa import answer_of
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.python_source import Unreadable
+from assay.service.tasks.bioprobench.answers import Unreadable, first_block, generated_text, last_block, truth_of
+from assay.service.tasks.bioprobench.ord import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
+from assay.service.tasks.bioprobench.pqa import answer_of
+from assay.service.tasks.evaluation import evaluate
 from tests.reference import bioprobench as twin
 from tests.strategies import examples
 

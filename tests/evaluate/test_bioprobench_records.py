@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.service.evaluate.evaluation import Result, evaluate
-from assay.service.evaluate.text.embedders import hashed_words
+from assay.service.tasks.evaluation import Result, evaluate
+from assay.service.tasks.text.embedders import hashed_words
 from tests.evaluate.word_lists import needs_sentences
 from tests.reference import bioprobench as twin
 from tests.reference import word_overlap

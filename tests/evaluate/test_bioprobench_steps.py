@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
-from assay.service.evaluate.bioprobench import gen
-from assay.service.evaluate.bioprobench.gen import generated_steps, matched
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text.embedders import embedded, hashed_words
+from assay.service.tasks.bioprobench import gen
+from assay.service.tasks.bioprobench.gen import generated_steps, matched
+from assay.service.tasks.evaluation import evaluate
+from assay.service.tasks.text.embedders import embedded, hashed_words
 from tests.reference.bioprobench import step_shares
 from tests.strategies import examples
 

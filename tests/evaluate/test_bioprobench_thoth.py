@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from assay import Scorer
 from assay.service.cli.main import main
 from assay.service.errors import InvalidReference, InvalidRequest
-from assay.service.evaluate.bioprobench.answers import truth_of
-from assay.service.evaluate.bioprobench.letters import ChoiceQuestion, choice_of, options_in
-from assay.service.evaluate.bioprobench.orders import compared_indices, order_of, order_of_list, steps_in
-from assay.service.evaluate.evaluation import evaluate
+from assay.service.tasks.bioprobench.answers import truth_of
+from assay.service.tasks.bioprobench.ord import compared_indices, order_of, order_of_list, steps_in
+from assay.service.tasks.bioprobench.pqa import ChoiceQuestion, choice_of, options_in
+from assay.service.tasks.evaluation import evaluate
 from tests.reference import bioprobench as twin
 from tests.strategies import examples
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from assay import Scorer
-from assay.service.evaluate import evaluate
-from assay.service.evaluate.evaluation import every_task, task_named
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
+from assay.service.tasks import evaluate
+from assay.service.tasks.evaluation import every_task, task_named
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 
 RECORDS = [

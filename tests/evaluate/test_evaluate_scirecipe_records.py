@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from assay.service.cli.main import main
-from assay.service.evaluate.scirecipe_records import level_of, library_of, violations
 from assay.service.records.fields import prompt_of
+from assay.service.tasks.scirecipe_records import level_of, library_of, violations
 
 ADD = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'

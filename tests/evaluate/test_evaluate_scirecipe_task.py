@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.errors import NotInstalled
-from assay.service.evaluate import evaluate, scirecipe_task
-from assay.service.evaluate.optional_dependencies import not_installed
-from assay.service.evaluate.scirecipe_task import NINE
+from assay.service.tasks import evaluate
+from assay.service.tasks import scirecipe as scirecipe_task
+from assay.service.tasks.scirecipe import NINE
+from assay.service.tasks.task import not_installed
 
 sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("nltk")

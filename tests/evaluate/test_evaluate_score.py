@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
-from assay.service.evaluate import evaluate
-from assay.service.evaluate.evaluation import task_named
+from assay.service.tasks import evaluate
+from assay.service.tasks.evaluation import task_named
 from tests.conftest import ROOT
 from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
 from tests.reference.scorer import UnreadableReferenceError, parse_reference
@@ -250,10 +250,10 @@ def test_every_offender_is_named():
 
 def test_importing_it_is_quick():
     """The dependencies of a task are loaded when it is used."""
-    code = "import sys, assay.service.evaluate; assay.service.evaluate.TASKS; print(*sys.modules)"
+    code = "import sys, assay.service.tasks; assay.service.tasks.TASKS; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numba", "fastapi", "nltk", "sacrebleu", "torch", "pyarrow"} & set(shown.stdout.split())
-    code = "import sys, assay.service.evaluate; print(*sys.modules)"
+    code = "import sys, assay.service.tasks; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numpy", "pydantic", "orjson"} & set(shown.stdout.split())
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.service.cli.main import main
-from assay.service.evaluate import evaluate
+from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import GOOD, REFERENCE, rows, written
 
 stats = pytest.importorskip("scipy.stats")

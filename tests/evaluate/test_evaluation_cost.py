@@ -7,15 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.service.evaluate.bioplanner.calls import calls_by_script
-from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
-from assay.service.evaluate.bioprobench.letters import choice_of, options_in
-from assay.service.evaluate.bioprobench.orders import order_of, order_of_list, steps_in
-from assay.service.evaluate.bioprobench.pqa import answer_of
-from assay.service.evaluate.llam_eval.scores import stated_score
-from assay.service.evaluate.text.ngrams import rouge_words
-from assay.service.evaluate.text.text_pairs import candidates
-from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
+from assay.service.tasks.bioplanner import calls_by_script
+from assay.service.tasks.bioprobench.answers import generated_text, truth_of
+from assay.service.tasks.bioprobench.ord import order_of, order_of_list, steps_in
+from assay.service.tasks.bioprobench.pqa import answer_of, choice_of, options_in
+from assay.service.tasks.llam_eval import stated_score
+from assay.service.tasks.text.text_pairs import candidates
+from assay.service.tasks.text.tokens import porter_stemmer, rouge_words, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import needs_sentences
 
 pytestmark = pytest.mark.attack

@@ -13,9 +13,8 @@ from itertools import takewhile
 
 import pytest
 
-from assay.service.evaluate.judges import endpoint
-from assay.service.evaluate.judges.endpoint import Endpoint, JudgeFault
-from assay.service.evaluate.judges.replies import Judgement
+from assay.service.tasks import judges as endpoint
+from assay.service.tasks.judges import Endpoint, JudgeFault, Judgement
 from tests.evaluate.judge_server import always, completion, standing_in
 
 RIGHT = json.dumps(completion("4")).encode()

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.errors import InvalidRequest
-from assay.service.evaluate import evaluate
-from assay.service.evaluate.evaluation import every_task, task_named
-from assay.service.evaluate.judges import endpoint
+from assay.service.tasks import evaluate
+from assay.service.tasks import judges as endpoint
+from assay.service.tasks.evaluation import every_task, task_named
 from tests.evaluate.judge_server import completion, standing_in
 from tests.http.samples import errors_of, problem_of
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest, NotInstalled
-from assay.service.evaluate.evaluation import evaluate, task_named
-from assay.service.evaluate.judges import endpoint
-from assay.service.evaluate.llam_eval.prompts import CRITERIA, prompt_of
-from assay.service.evaluate.llam_eval.scores import expected_by_logprobs, expected_by_samples, geval_score, stated_score
+from assay.service.tasks import judges as endpoint
+from assay.service.tasks.evaluation import evaluate, task_named
+from assay.service.tasks.llam_eval import expected_by_logprobs, expected_by_samples, geval_score, stated_score
+from assay.service.tasks.llam_eval_prompts import CRITERIA, prompt_of
 from tests.evaluate.judge_server import always, completion, standing_in
 from tests.strategies import examples
 
@@ -346,7 +346,7 @@ def test_an_interrupted_evaluation_stops_asking():
     def stop(done):
         raise KeyboardInterrupt
 
-    from assay.service.evaluate.evaluation import task_named
+    from assay.service.tasks.evaluation import task_named
 
     task = task_named("llam_eval")
     with standing_in(always("3", pause=0.01)) as judge:

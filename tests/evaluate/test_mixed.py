@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores
-from assay.kernels.status import REASONS
-from assay.service.evaluate.evaluation import every_task
+from assay.kernels.rules import REASONS
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import (
     REWARD_TASKS,
@@ -22,6 +21,7 @@ from assay.service.rewards.registry import (
     set_options,
     split_config,
 )
+from assay.service.tasks.evaluation import every_task
 from tests.cases.mixed import OPTIONS, ROWS, Row, columns
 
 SETTINGS, TASK_OPTIONS = split_config(OPTIONS)

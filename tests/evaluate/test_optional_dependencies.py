@@ -9,8 +9,9 @@ import pytest
 
 from assay import Scorer
 from assay.service.errors import InvalidRequest, NotInstalled
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text import meteor, word_tokens
+from assay.service.tasks.evaluation import evaluate
+from assay.service.tasks.text import meteor
+from assay.service.tasks.text import tokens as word_tokens
 from tests.evaluate.word_lists import forget_wordnet, needs_sentences
 
 GEN = [{"output": ["Wash the cells."], "generated_response": "Wash the cells."}]

@@ -7,9 +7,8 @@ from importlib.metadata import version
 import pytest
 
 from assay import __version__, evaluate
-from assay.service.evaluate.evaluation import every_task, task_named
-from assay.service.evaluate.signatures import evaluation_signature, reward_signature
 from assay.service.settings import RULES_VERSION
+from assay.service.tasks.evaluation import evaluation_signature, every_task, reward_signature, task_named
 
 NLTK, SACREBLEU = (f"{name}:{version(name)}" for name in ("nltk", "sacrebleu"))
 END = f"v:{__version__}"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay import Scorer, Scores
 from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
-from assay.service.evaluate.evaluation import task_named
+from assay.service.tasks.evaluation import task_named
 from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}

@@ -13,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text import meteor, text_pairs
-from assay.service.evaluate.text.ngrams import METHOD_1, NO_SMOOTHING, rouge_l, rouge_n, rouge_words, sentence_bleu
-from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
+from assay.service.tasks.evaluation import evaluate
+from assay.service.tasks.text import meteor, text_pairs
+from assay.service.tasks.text.tokens import (
+    METHOD_1,
+    NO_SMOOTHING,
+    porter_stemmer,
+    rouge_l,
+    rouge_n,
+    rouge_words,
+    sentence_bleu,
+    treebank_words,
+    word_tokenizer,
+)
 from tests.evaluate.word_lists import (
     SENTENCES,
     WORDNET,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.text.meteor import meteor_scorer, synonyms_by_wordnet
-from assay.service.evaluate.text.word_tokens import word_tokenizer
+from assay.service.tasks.text.meteor import meteor_scorer, synonyms_by_wordnet
+from assay.service.tasks.text.tokens import word_tokenizer
 from tests.debian import install
 
 

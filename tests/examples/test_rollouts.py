@@ -12,7 +12,7 @@ from statistics import mean
 
 import pytest
 
-from assay.kernels.status import REASONS
+from assay.kernels.rules import REASONS
 from examples import rollouts
 from tests.reference.scorer import parse_reference, score
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from assay import Scorer
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from tests.cases import told

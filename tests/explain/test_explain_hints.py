@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from tests.cases import answer, told
 from tests.cases.writing import step
 from tests.explain.recomputing import explained

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.service.explain.text import Text
+from assay.service.explain.reading import Text
 from tests.cases import answer
 from tests.explain.recomputing import explained, shown
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from assay.kernels.compiler.jit import JIT
-from assay.service.conformance.vectors import read_vectors
+from assay.kernels.compiler import JIT
+from assay.research.conformance import read_vectors
 from tests.cases import ALL, Case
 from tests.explain.recomputing import assert_placed, assert_recomputes, explained
 from tests.reference.scorer import UnreadableReferenceError, parse_reference

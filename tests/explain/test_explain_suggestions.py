@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.service.explain.alignment import common_path
 from tests.cases import answer, told
 from tests.cases.writing import ORC, step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.kernels.status import REASONS
+from assay.kernels.rules import REASONS
 from tests.cases import answer
 from tests.cases.writing import KEY, ORC
 from tests.explain.recomputing import explained

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from assay.service.files.output_file import Claim, claim, partial_name, release_claims, write_document
 from assay.service.interruption import Ended, ended_by_signals
+from assay.service.records.output_file import Claim, claim, partial_name, release_claims, write_document
 from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p"}
@@ -307,7 +307,7 @@ def test_a_folder_of_prepare_changes_as_a_whole(call, folder: Path, monkeypatch,
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("assay.service.prepare.preparation.write_document", fail)
+        patch.setattr("assay.research.prepare.preparation.write_document", fail)
         for target in ("rows", "new"):
             assert call("prepare", source, "-o", target, "-q", "--similarity", "1").exit_code in (2, 130)
     assert {path.name: path.read_bytes() for path in Path("rows").iterdir()} == before

@@ -16,10 +16,8 @@ import orjson
 
 from assay import Scorer, ScoringError
 from assay.service.http.endpoints.score import answer_json
-from assay.service.http.wire.compression import JSON, Body
+from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
 from tests.fuzz.request_seeds import WORDS, requests
 from tests.guard_pages import GuardedMemory
 from tests.kernels.test_envelope import check as check_envelope

@@ -8,7 +8,7 @@ from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 from assay import Scorer
-from assay.service.http.wire.fast_path import FastPath
+from assay.service.http.wire.json_codec import FastPath
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory

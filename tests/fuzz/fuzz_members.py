@@ -10,7 +10,7 @@ from tests.fuzz.fuzzing import fuzz, outcome
 import orjson
 
 from assay.service.http.endpoints.trainers.rows import ABSENT, JsonObject, elements, members
-from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.headers import Problem
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory

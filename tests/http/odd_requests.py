@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from assay.service.evaluate.evaluation import every_task, task_named
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.settings import ScoreSettings
+from assay.service.tasks.evaluation import every_task, task_named
 from tests.cases.mixed import ROWS, columns
 
 __all__ = ["OddRequest", "pairs", "queries", "singles"]

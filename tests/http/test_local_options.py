@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from assay.service.evaluate.evaluation import every_task, task_named
-from assay.service.evaluate.task import Task
 from assay.service.rewards.registry import REWARD_TASKS
+from assay.service.tasks.evaluation import every_task, task_named
+from assay.service.tasks.task import Task
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.http.samples import errors_of, problem_of
 

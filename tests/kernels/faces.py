@@ -15,15 +15,10 @@ from typing import Any
 import numpy as np
 
 from assay.kernels.column import TextColumn, column_of, frozen
-from assay.kernels.memory.workspace import Workspace, allocate_workspace
-from assay.kernels.similarity.align import UNMATCHED, anchors
-from assay.kernels.similarity.exact_sum import exact_sums
-from assay.kernels.similarity.iou import ious
-from assay.kernels.similarity.lcs import lcs_lengths
-from assay.kernels.similarity.levenshtein import levenshtein_distances
-from assay.kernels.similarity.prompt_overlap import overlaps
-from assay.kernels.similarity.subsequence import subsequences
-from assay.kernels.text.unicode_tables import tables
+from assay.kernels.memory import Workspace, allocate_workspace
+from assay.kernels.semantics import UNMATCHED, anchors, exact_sums, ious
+from assay.kernels.sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
+from assay.kernels.text.unicode import tables
 from assay.kernels.text.words import canonical_texts
 from assay.kernels.warmup import warmup
 from tests.reference.align import anchors as twin_anchors

@@ -10,8 +10,8 @@ import numpy as np
 
 from assay.kernels.column import TextColumn
 from assay.kernels.reading.references import References, allocate_for, read_references, trim
-from assay.kernels.status import REASONS
-from assay.kernels.text.unicode_tables import tables
+from assay.kernels.rules import REASONS
+from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
 from assay.service.scoring.column_scorer import rules_of
 from assay.service.settings import ScoreSettings

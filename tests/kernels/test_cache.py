@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-import assay.kernels.compiler.cache
+import assay.kernels.compiler
 
 pytestmark = pytest.mark.attack
 
@@ -44,7 +44,7 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    return assay.kernels.compiler.cache
+    return assay.kernels.compiler
 
 
 KERNELS = ROOT / "kernels"
@@ -260,7 +260,7 @@ def test_a_missing_cache_is_logged(cache, monkeypatch, tmp_path, caplog):
 
 def test_every_target_has_its_own_folder(compiled, tmp_path):
     """Another CPU, and code with bounds checks, never meet the same machine code."""
-    code = "import json, assay.kernels.compiler.jit; print(json.dumps(assay.kernels.compiler.jit.CACHE))"
+    code = "import json, assay.kernels.compiler; print(json.dumps(assay.kernels.compiler.CACHE))"
     folders = set()
     for extra in (
         {},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay import Scorer
-from assay.kernels.similarity.lcs import lcs_lengths
+from assay.kernels.sequences import lcs_lengths
 from assay.kernels.warmup import compiled_signatures, warmup
 from examples import rollouts
 from tests.cases import ALL

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from tests.cases import answer
 from tests.kernels.adversaries import CATALOGUE
 from tests.reference.scorer import parse_reference, score_one

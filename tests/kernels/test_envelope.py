@@ -12,18 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.json_text.columns import (
-    BODY_DEPTH,
-    FIT,
-    FROM_STEPS,
-    MAX_STEPS_BYTES,
-    NO_STEP_GIVEN,
-    NOT_STEPS,
-)
-from assay.kernels.json_text.envelope import FIELDS
+from assay.kernels.compiler import JIT
+from assay.kernels.json_columns import BODY_DEPTH, FIELDS, FIT, FROM_STEPS, MAX_STEPS_BYTES, NO_STEP_GIVEN, NOT_STEPS
 from assay.kernels.warmup import warmup
-from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
+from assay.service.http.wire.json_codec import NotJsonError, TooManyError, open_envelope
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, json_strings, json_values
 

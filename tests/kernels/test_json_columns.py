@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, ScoringError
-from assay.service.http.wire.envelope import open_envelope
+from assay.service.http.wire.json_codec import open_envelope
 from tests.cases import answer
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, protocols, step_objects

@@ -9,8 +9,7 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.types.functions import BaseFunction
 from numba.np import arrayobj
 
-from assay.kernels.compiler.compilation import KernelLibrary, kernel_rules
-from assay.kernels.compiler.jit import FUNCTIONS, HELPER_OPTIONS, KERNELS
+from assay.kernels.compiler import FUNCTIONS, HELPER_OPTIONS, KERNELS, KernelLibrary, kernel_rules
 from assay.kernels.warmup import progress, warmup
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.memory.load_store import load8, low_bytes, read_only, store8, trailing_zeros
+from assay.kernels.compiler import JIT
+from assay.kernels.memory import load8, low_bytes, read_only, store8, trailing_zeros
 from tests.strategies import examples
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.kernels.compiler.machine_code import CodeFolder
+from assay.kernels.compiler import CodeFolder
 
 pytestmark = pytest.mark.attack
 

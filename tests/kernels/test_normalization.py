@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from tests.kernels.faces import CANON, many_canons
 from tests.reference.unicode14 import as_unicode14
 from tests.reference.words import canon

@@ -51,16 +51,16 @@ LIBRARY = ["_final_module", "_shared_module", "_linking_libraries", "_reload_ini
 """Attributes of every instance of a code library."""
 
 PLACES = {
-    "kernels/compiler/compilation.py": [
+    "kernels/compiler.py": [
         "numba.core.codegen",
         "numba.core.compiler_lock",
         "numba.core.registry",
         "numba.core.types.functions",
         "numba.np",
     ],
-    "kernels/compiler/machine_code.py": ["numba.core.caching", "numba.core.compiler", "numba.core.serialize"],
-    "kernels/memory/load_store.py": ["numba.core.imputils"],
-    "kernels/text/python_strings.py": ["numba._helperlib"],
+    "kernels/compiler.py": ["numba.core.caching", "numba.core.compiler", "numba.core.serialize"],
+    "kernels/memory.py": ["numba.core.imputils"],
+    "kernels/text/strings.py": ["numba._helperlib"],
 }
 """The only file that imports each private module."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.similarity.prompt_overlap import overlaps
+from assay.kernels.sequences import overlaps
 from assay.kernels.warmup import warmup
 from tests.kernels.faces import OVERLAP, text_column
 from tests.strategies import examples, texts

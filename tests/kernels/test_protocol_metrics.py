@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from assay.kernels.column import frozen
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
-from assay.kernels.status import KEY_NUMBERING, OK, REASONS
-from assay.kernels.text.unicode_tables import tables
+from assay.kernels.rules import KEY_NUMBERING, OK, REASONS
+from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
 from examples import rollouts
 from tests.kernels.faces import text_column, workspace_for

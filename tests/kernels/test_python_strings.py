@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import TextColumn
-from assay.kernels.text import python_strings
-from assay.kernels.text.python_strings import ROOM, encode_strings, find_strings
+from assay.kernels.text import strings as python_strings
+from assay.kernels.text.strings import ROOM, encode_strings, find_strings
 from assay.kernels.warmup import warmup
 from assay.service.scoring import text_columns
 from tests.strategies import examples

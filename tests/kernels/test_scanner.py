@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from tests.kernels.reading import step_with, twin_verdict, verdicts_of
 from tests.strategies import broken_objects, examples, json_strings, json_values, step_objects, steps
 

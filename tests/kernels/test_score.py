@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from assay.kernels.column import frozen
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.memory.workspace import COUNTS, EPOCH
-from assay.kernels.rules import Rules
+from assay.kernels.compiler import JIT
+from assay.kernels.memory import COUNTS, EPOCH
+from assay.kernels.rules import REASONS, Rules
 from assay.kernels.score import COMPONENTS, rules_at, score_slice
-from assay.kernels.status import REASONS
 from assay.kernels.text.interning import EPOCH_LIMIT
-from assay.kernels.text.unicode_tables import tables
+from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
 from assay.service.explain.alignment import formula
 from assay.service.scoring.column_scorer import configurations_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.memory import simd as blocks
-from assay.kernels.text.whitespace_tokens import count_tokens
+from assay.kernels import memory as blocks
+from assay.kernels.compiler import JIT
+from assay.kernels.text.lines import count_tokens
 from tests.strategies import examples
 
 RUN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import frozen
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.json_text.columns import BODY_DEPTH
-from assay.kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
+from assay.kernels.compiler import JIT
+from assay.kernels.json_columns import BODY_DEPTH, OTHER_KIND, element_spans, member_spans
+from assay.kernels.json_columns import INVALID_JSON as NOT_JSON
 from assay.kernels.warmup import warmup
 from tests.kernels.faces import text_column
 from tests.strategies import examples, json_strings, json_values

@@ -37,9 +37,9 @@ import json, sys
 import numpy as np
 from assay.kernels.text.words import canonical_texts
 from assay.kernels.column import column_of
-from assay.kernels.text.unicode_tables import tables
-from assay.kernels.memory.workspace import allocate_workspace
-from assay.kernels.compiler.compilation import kernel_rules
+from assay.kernels.text.unicode import tables
+from assay.kernels.memory import allocate_workspace
+from assay.kernels.compiler import kernel_rules
 canon, offsets = np.zeros(512, np.uint8), np.zeros(2, np.int64)
 with kernel_rules():
     canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), allocate_workspace(64))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import frozen
-from assay.kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
+from assay.kernels.reading.response import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
 from assay.kernels.text.lines import NO_STEP
 from assay.kernels.warmup import warmup
 from tests.reference.sections import find_sections

@@ -7,7 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from assay.kernels.text.unicode_tables import PATH
+from assay.kernels.text.unicode import PATH
 from tests.kernels import unicode14_tables as unicode14
 
 

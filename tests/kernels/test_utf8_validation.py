@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import TextColumn
-from assay.kernels.compiler.jit import JIT
-from assay.kernels.text.utf8 import is_valid_column
+from assay.kernels.compiler import JIT
+from assay.kernels.text.strings import is_valid_column
 from assay.kernels.warmup import warmup
 from tests.strategies import examples
 

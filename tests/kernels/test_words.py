@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.text.units import UNITS
+from assay.kernels.text.words import UNITS
 from tests.cases import WORDS
 from tests.kernels.faces import CANON, many_canons
 from tests.reference.words import UNIT, canon

@@ -1,4 +1,4 @@
-"""Generates the tables of Unicode 14.0, which `kernels/text/unicode_tables.py` describes, as `unicode14.npz`.
+"""Generates the tables of Unicode 14.0, which `kernels/text/unicode.py` describes, as `unicode14.npz`.
 
 python -m tests.kernels.unicode14_tables      regenerates the file (on Python 3.11, whose unicodedata is 14.0)
 """
@@ -10,7 +10,7 @@ import unicodedata
 
 import numpy as np
 
-from assay.kernels.text.unicode_tables import PATH
+from assay.kernels.text.unicode import PATH
 
 LAST = 0x110000
 DASHES = {*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D}

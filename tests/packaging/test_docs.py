@@ -100,7 +100,7 @@ def test_the_table_of_commands_is_complete() -> None:
 
 
 def test_the_faq_has_the_reasons() -> None:
-    from assay.kernels.status import REASONS
+    from assay.kernels.rules import REASONS
 
     rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", text_of("faq.md"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", "".join(rows))) == {*REASONS} - {"no_steps"}

@@ -67,7 +67,7 @@ def test_every_place_has_the_version() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in citation
     assert ("\ndate-released: " in citation) is not Version(version).is_devrelease
-    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "service/settings.py", ROOT / "service/signature.py"):
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "service/settings.py", ROOT / "service/version.py"):
         shown = re.findall(r"(?:\|v:|/assay:)(\d[\w.]*\w)", page.read_text(encoding="utf-8"))
         assert [other for other in shown if other != version] == [], page
 

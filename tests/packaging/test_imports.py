@@ -18,17 +18,17 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOORS = (
     ("kernels/",),
     ("service/", "service/scoring/"),
-    ("service/config.py", "service/evaluate/"),
+    ("service/config.py", "service/tasks/"),
     ("service/rewards/",),
     ("service/http/wire/", "service/explain/", "service/records/"),
-    ("service/http/request/", "service/http/request/telemetry/", "service/files/", "service/conformance/"),
-    ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
+    ("service/http/request/", "service/http/request/telemetry/", "service/records/", "service/conformance/"),
+    ("service/http/endpoints/trainers/", "service/http/endpoints/", "research/reports/"),
     (
         "service/http/",
-        "service/check/",
-        "service/ablate/",
-        "service/select/",
-        "service/prepare/",
+        "research/check/",
+        "research/ablate/",
+        "research/select/",
+        "research/prepare/",
     ),
     ("service/ray/", "service/bench/"),
     ("service/cli/", "__init__.py"),
@@ -44,7 +44,7 @@ KERNEL_FLOORS = (
     ("kernels/reading/",),
     ("kernels/similarity/",),
     ("kernels/score.py", "kernels/protocol_metrics.py"),
-    ("kernels/fast_path.py",),
+    ("kernels/score.py",),
     ("kernels/warmup.py",),
 )
 """The same inside `kernels/`."""
@@ -52,8 +52,8 @@ KERNEL_FLOORS = (
 MAX_FLOORS, MAX_ROOMS, MAX_MODULES = 10, 25, 15
 KERNELS_MAY_IMPORT = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
 CHECKOUT_ONLY = {
-    ("assay.service.bench.checkout", "examples.rollouts"),
-    ("assay.service.bench.checkout", "tests.reference.scorer"),
+    ("assay.service.bench.measure", "examples.rollouts"),
+    ("assay.service.bench.measure", "tests.reference.scorer"),
 }
 """What `assay bench` imports from a checkout of Assay: the wheel does not contain it."""
 

@@ -15,7 +15,7 @@ from tests import mutants
 from tests.mutants import Copy, Mutant, Unchanged, mutants_of, sample
 
 ROOT = Path(__file__).resolve().parents[2]
-SUBSEQUENCE = "kernels/similarity/subsequence.py"
+SUBSEQUENCE = "kernels/sequences.py"
 
 SOURCE = '''"""Return 1 + 2."""
 from typing import Literal
@@ -114,10 +114,10 @@ def test_a_sample_has_mutants_of_every_file_in_proportion():
 @pytest.mark.parametrize(
     ("path", "test", "is_near"),
     [
-        ("kernels/similarity/lcs.py", "tests/kernels/test_lcs.py", True),
-        ("kernels/similarity/lcs.py", "tests/scoring/test_scorer_twin.py", False),
+        ("kernels/sequences.py", "tests/kernels/test_lcs.py", True),
+        ("kernels/sequences.py", "tests/scoring/test_scorer_twin.py", False),
         ("service/select/rows.py", "tests/select/test_select.py", False),
-        ("service/http/wire/problems.py", "tests/http/wire/test_frames.py", False),
+        ("service/http/wire/headers.py", "tests/http/wire/test_frames.py", False),
         ("service/errors.py", "tests/evaluate/test_judges.py", True),
     ],
 )

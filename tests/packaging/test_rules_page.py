@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
+from assay.kernels.rules import KEY_NUMBERING, REASONS
 from assay.kernels.score import COMPONENTS
-from assay.kernels.status import KEY_NUMBERING, REASONS
-from assay.kernels.text.units import UNITS
-from assay.service.evaluate.thoth import METRICS
+from assay.kernels.text.words import UNITS
 from assay.service.settings import RULES_VERSION, ScoreSettings
+from assay.service.tasks.thoth import METRICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "rules.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from assay import Scorer
-from assay.service.conformance.vectors import KINDS
+from assay.research.conformance import KINDS
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from assay.research.prepare.examples import Example
 from assay.service.explain.reading import Step
-from assay.service.prepare.examples import Example
 from assay.service.records.rows import Location, Place
 
 PLACE = Place("records.jsonl", Location("line", 1))

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.scirecipe_records import library_of, without_instructions
+from assay.research.prepare.examples import Example, Options, key_lines_of, read_example
+from assay.research.prepare.prompts import messages_of
+from assay.research.prepare.split import with_ids
 from assay.service.explain.reading import Step
-from assay.service.prepare.examples import Example, key_lines_of, read_example
-from assay.service.prepare.groups import with_ids
-from assay.service.prepare.options import Options
-from assay.service.prepare.prompts import messages_of
 from assay.service.records.fields import prompt_of
 from assay.service.records.forms import FORMS, SHAPES, TASKS
 from assay.service.records.rows import Fault, Location, Place
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
+from assay.service.tasks.scirecipe_records import library_of, without_instructions
 from tests.prepare.published import (
     ANSWER,
     ASKED,

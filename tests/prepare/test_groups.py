@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.research.prepare.examples import Example, Options
+from assay.research.prepare.split import groups_of
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.text import minhash
-from assay.service.evaluate.text.minhash import MinHash, Shingler
 from assay.service.explain.reading import Step
-from assay.service.prepare.examples import Example
-from assay.service.prepare.groups import groups_of
-from assay.service.prepare.options import Options
 from assay.service.records.fields import FieldError
 from assay.service.records.rows import Location, Place
+from assay.service.tasks.text import minhash
+from assay.service.tasks.text.minhash import MinHash, Shingler
 from tests.prepare.by_hand import choice, example, order, protocol
 
 EXACT = Options(similarity=1.0)

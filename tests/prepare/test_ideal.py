@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from assay.research.prepare.examples import Example
+from assay.research.prepare.prompts import PromptCheck, ideal_answer, messages_of
+from assay.research.prepare.split import TRAIN, Libraries
 from assay.service.errors import NotInstalled
-from assay.service.evaluate.scirecipe_records import violations
 from assay.service.explain.reading import Step
-from assay.service.prepare.examples import Example
-from assay.service.prepare.ideal import PromptCheck, ideal_answer
-from assay.service.prepare.libraries import Libraries
-from assay.service.prepare.prompts import messages_of
-from assay.service.prepare.split import TRAIN
 from assay.service.records.fields import Message
 from assay.service.rewards.scorer import Scorer
+from assay.service.tasks.scirecipe_records import violations
 from tests.prepare import by_hand
 from tests.strategies import examples, protocols
 

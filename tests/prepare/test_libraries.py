@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.scirecipe_records import library_of
-from assay.service.explain.reading import Step
-from assay.service.explain.text import canons
-from assay.service.prepare.examples import Example
-from assay.service.prepare.libraries import Libraries
-from assay.service.prepare.prompts import messages_of
-from assay.service.prepare.split import TEST, TRAIN
+from assay.research.prepare.examples import Example
+from assay.research.prepare.prompts import messages_of
+from assay.research.prepare.split import TEST, TRAIN, Libraries
+from assay.service.explain.reading import Step, canons
 from assay.service.records.rows import Location, Place
+from assay.service.tasks.scirecipe_records import library_of
 from tests.prepare import by_hand
 from tests.strategies import examples
 from tests.strategies.texts import actions as any_actions

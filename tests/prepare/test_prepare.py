@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+from assay.research.prepare.split import split_digest
 from assay.service import terminal
-from assay.service.evaluate.scirecipe_records import library_of
-from assay.service.prepare.split import split_digest
 from assay.service.rewards.scorer import Scorer
+from assay.service.tasks.scirecipe_records import library_of
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read
 from tests.prepare.published import ERR, GEN, ORD, PROTOCOL, TRAIN

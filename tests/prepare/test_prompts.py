@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from assay.research.prepare.examples import Example
+from assay.research.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, messages_of
 from assay.service.errors import InvalidReference
-from assay.service.evaluate.bioprobench.answers import END, START, truth_of
-from assay.service.evaluate.bioprobench.orders import order_of
-from assay.service.evaluate.bioprobench.pqa import answer_of
-from assay.service.evaluate.scirecipe_records import TYPES, library_of, violations
-from assay.service.evaluate.thoth import sections_in
-from assay.service.prepare.examples import Example
-from assay.service.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, messages_of
 from assay.service.rewards.scorer import Scorer
+from assay.service.tasks.bioprobench.answers import END, START, truth_of
+from assay.service.tasks.bioprobench.ord import order_of
+from assay.service.tasks.bioprobench.pqa import answer_of
+from assay.service.tasks.scirecipe_records import TYPES, library_of, violations
+from assay.service.tasks.thoth import sections_in
 from tests.prepare import by_hand
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from assay.research.prepare.examples import Example, Options
+from assay.research.prepare.preparation import STAGE_TRAINERS, RowMaker
 from assay.service.errors import UsageError
-from assay.service.prepare.examples import Example
-from assay.service.prepare.options import Options
-from assay.service.prepare.rows import STAGE_TRAINERS, RowMaker
+from assay.service.records.forms import SUPERVISED, TRAINERS
 from assay.service.records.rows import Fault, Location, Place
-from assay.service.records.trainer_rows import SUPERVISED, TRAINERS
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]

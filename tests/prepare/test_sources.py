@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assay.research.prepare.examples import Example, Options, open_examples
 from assay.service.errors import UsageError
-from assay.service.prepare.examples import Example, open_examples
-from assay.service.prepare.options import Options
 from assay.service.records.files import Source, expand
 from assay.service.records.rows import Fault, Place
 from assay.service.records.wrong_files import DocumentError

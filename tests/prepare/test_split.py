@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.prepare.split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
+from assay.research.prepare.split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 
 NAMES = st.lists(st.integers(0, 30).map(lambda n: f"{n:016x}"), min_size=1, max_size=80)
 SHARES = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5, 0.9])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from assay.research.prepare.summary import Statistics
 from assay.service.explain.reading import Step
-from assay.service.prepare.statistics import Statistics
 from assay.service.tables.table import Table
 from tests.prepare.by_hand import DRY, RINSE, choice, protocol
 

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.evaluation import task_named
-from assay.service.evaluate.task import Evaluation, mean_of
-from assay.service.report.agreement import average_ranks, pearson, spearman
-from assay.service.report.comparison import distinct_names
-from assay.service.report.differences import (
+from assay.research.reports.agreement import average_ranks, pearson, spearman
+from assay.research.reports.comparison import distinct_names
+from assay.research.reports.differences import (
     Draws,
     Sample,
     differences,
     interval_of,
     means_of_differences,
+    pair_records,
     statistics,
 )
-from assay.service.report.pairing import pair_records
+from assay.service.tasks.evaluation import task_named
+from assay.service.tasks.task import Evaluation, mean_of
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -69,7 +69,7 @@ def test_intervals_of_mean_differences_are_scipys(n):
 def test_pieces_continue_the_same_draws(monkeypatch):
     given = np.arange(12.0).reshape(6, 2), np.arange(6), 50, SEED
     whole = means_of_differences(*given)
-    monkeypatch.setattr("assay.service.report.differences.MAX_CELLS", 13)
+    monkeypatch.setattr("assay.research.reports.differences.MAX_CELLS", 13)
     assert (means_of_differences(*given) == whole).all()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.tables.charts import MAX_POINTS, Chart, histogram, number, scatter, span, ticks
+from assay.service.tables.page import MAX_POINTS, Chart, histogram, number, scatter, span, ticks
 from tests.strategies import examples
 
 

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.files.summary import QUANTILES, Values, quantiles
-from assay.service.records.rows import Location, Rollout
-from assay.service.report.statistics import (
+from assay.research.reports.statistics import (
     EXAMPLES,
     MAX_LABEL,
     MAX_LENGTH,
@@ -20,6 +18,8 @@ from assay.service.report.statistics import (
     prompt_label,
     shown_prompt,
 )
+from assay.service.records.rows import Location, Rollout
+from assay.service.records.summary import QUANTILES, Values, quantiles
 from assay.service.wording import shortened
 from tests.strategies import examples
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from assay import ScoreSettings
 from assay.service.cli.main import main
-from assay.service.files.summary import QUANTILES
+from assay.service.records.summary import QUANTILES
 from assay.service.tables.page import without_controls
 from tests.cases import answer, told
 from tests.cases.writing import step

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from assay.research.reports.statistics import SIGNS, Tallies, split_parts
 from assay.service.records.rows import Location, Rollout
-from assay.service.report.hacking import SIGNS, Tallies, split_parts
 from tests.cases import told
 from tests.cases.writing import answer, step
 

@@ -7,8 +7,8 @@ import io
 
 from markdown_it import MarkdownIt
 
-from assay.service.evaluate.evaluation import every_task
 from assay.service.tables.table import Cell, Table
+from assay.service.tasks.evaluation import every_task
 
 TABLE = Table(
     ["", "n", "Step-M", "F1"],

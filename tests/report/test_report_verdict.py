@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernels.status import REASONS
+from assay.kernels.rules import REASONS
+from assay.research.reports.report import REMEDIES, Finding, remedies, verdict
+from assay.research.reports.statistics import Statistics
 from assay.service.records.rows import Location, Rollout
-from assay.service.report.statistics import Statistics
-from assay.service.report.verdict import REMEDIES, Finding, remedies, verdict
 from assay.service.rewards.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from assay.kernels.memory.workspace import SMALL, sparse
+from assay.kernels.memory import SMALL, sparse
 from tests.own_process import printed, printed_by
 
 pytestmark = [

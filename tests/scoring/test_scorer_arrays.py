@@ -8,9 +8,9 @@ import json
 import numpy as np
 
 from assay import Scorer
+from assay.kernels.rules import REASONS
 from assay.kernels.score import COMPONENTS
-from assay.kernels.status import REASONS
-from assay.service.rewards.self_test import run_self_test
+from assay.service.rewards.scorer import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
 from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits

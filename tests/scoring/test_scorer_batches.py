@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.service.rewards.scorer import scores_of
 from assay.service.scoring.column_scorer import ColumnScorer
 from assay.service.scoring.text_columns import reference_column, text_column

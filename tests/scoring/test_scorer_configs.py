@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores, ScoringError
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.service.settings import ScoreSettings
 from examples import rollouts
 from tests.cases import ALL, answer, told

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from tests.cases import answer, told
 from tests.cases.writing import KEY, ONE_STEP, ORC
 from tests.scoring.agreement import assert_agree, bits

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, Scorer
-from assay.kernels.compiler.jit import JIT
+from assay.kernels.compiler import JIT
 from assay.service.rewards import registry as registry_module
 from assay.service.rewards.batch import Batch
 from assay.service.scoring import threads as threads_module
-from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
+from assay.service.scoring.text_columns import ReferenceReader, borrowed_column, reference_column, text_column
 from assay.service.scoring.threads import MAX_IMBALANCE, MIN_REFERENCES, MIN_SHARE, shares_of, slices_of
 from examples import rollouts
 from tests.scoring.agreement import bits

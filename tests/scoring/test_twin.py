@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from assay.kernels.status import REASONS
+from assay.kernels.rules import REASONS
 from tests.cases import ALL, ANCHORS, BAD_REFERENCES, IOU, LCS, SUBSEQUENCE, WORDS, answer, told
 from tests.cases.writing import KEY, ONE_STEP
 from tests.reference.advantages import advantages

@@ -11,9 +11,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.select.choices import Choice, choose, figures_of
-from assay.service.select.options import ALL, Options
-from assay.service.select.scored_rows import Eligibility, ScoredRows
+from assay.research.select.scored_rows import ALL, Choice, Eligibility, Options, ScoredRows, choose, figures_of
 from tests.strategies.effort import examples
 
 TIE = 1e-9

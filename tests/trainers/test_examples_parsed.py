@@ -25,7 +25,7 @@ import typing_extensions
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from assay_client.adapters.components import REWARD_COMPONENTS
+from assay_client.adapters.common import REWARD_COMPONENTS
 from assay_client.adapters.for_trl import score_reward
 from assay_client.adapters.metrics import METRICS
 from tests import servers

@@ -20,6 +20,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay_client.adapters.common import (
+    PASSED,
+    REWARD,
+    REWARD_COMPONENTS,
+    ComponentScores,
+    SharedBatches,
     column_of,
     completion_text,
     pairs_of,
@@ -28,7 +33,6 @@ from assay_client.adapters.common import (
     sync_client,
     tasks_of,
 )
-from assay_client.adapters.components import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.training_logs import log_means
 

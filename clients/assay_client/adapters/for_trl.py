@@ -20,6 +20,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from assay_client.adapters.common import (
+    PASSED,
+    REWARD,
+    ComponentScores,
+    SharedBatches,
     async_client,
     column_of,
     completion_text,
@@ -31,9 +35,8 @@ from assay_client.adapters.common import (
     sync_client,
     tasks_of,
 )
-from assay_client.adapters.components import PASSED, REWARD, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
-from assay_client.base_client import BaseClient
+from assay_client.client import BaseClient
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means

@@ -11,12 +11,19 @@ from time import monotonic
 from typing import cast
 
 from ..errors import Unavailable
-from ..replies import HttpReply
-from .addresses import Address
-from .connecting import connected_socket_async
-from .http11 import CHUNK_BYTES, MAX_BODY, Connection, HttpExchange, TransportFault
-from .pool import CLOSED_IN_HANDSHAKE, Pool, Transport, tls_context
-from .resolving import Target, resolved_async
+from ..results import HttpReply
+from .connecting import Address, Target, connected_socket_async, resolved_async
+from .http11 import (
+    CHUNK_BYTES,
+    CLOSED_IN_HANDSHAKE,
+    MAX_BODY,
+    Connection,
+    HttpExchange,
+    Pool,
+    Transport,
+    TransportFault,
+    tls_context,
+)
 
 __all__ = ["AsyncTransport"]
 

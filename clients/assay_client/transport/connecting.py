@@ -1,4 +1,8 @@
-"""Connections to the addresses of a service; some may not answer.
+"""Addresses, their resolution, and connecting.
+
+A name is resolved in a daemon thread, at most one at a time for each name, whose result all callers share. Every new
+connection resolves its name again, so that a service that moves is followed. While that takes long or fails,
+connections use the addresses of the last success.
 
 Each address of a name is tried a short delay after the previous one, or as soon as that one has failed; the first
 connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay. Event loops
@@ -8,16 +12,254 @@ use the same code, in a thread, if there are several: uvloop does not implement 
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
+import ipaddress
 import os
+import re
 import selectors
 import socket
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import zip_longest
 from time import monotonic
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from .resolving import Target
+from ..errors import invalid_setting
+from .http11 import TransportFault
 
-__all__ = ["ATTEMPT_DELAY", "connected_socket", "connected_socket_async"]
+invalid_url = partial(invalid_setting, "base_url")
+PORTS = {"http": 80, "https": 443}
+
+ROUTES = re.compile(
+    r"(?:/v1/(?:score|explain|evaluate|tasks|config)"
+    r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
+    r"|/openapi\.json|/livez|/readyz|/healthz|/v2/health/(?:live|ready))\Z"
+)
+"""Routes with which a base URL must not end. `/health` and `/docs` may: a proxy can serve Assay there."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Address of a service. `str()` and `repr()` never contain a key."""
+
+    host: str
+    port: int
+    tls: bool
+    socket_path: str | None
+    prefix: str
+    """Path before every route, without a trailing slash."""
+    authorization: str | None = field(repr=False, default=None)
+    """Value of the Authorization header, if the URL contains credentials."""
+
+    @property
+    def host_header(self) -> str:
+        if self.socket_path is not None:
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS["https" if self.tls else "http"] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        if self.socket_path is not None:
+            return f"unix:{self.socket_path}{self.prefix}"
+        return f"{'https' if self.tls else 'http'}://{self.host_header}{self.prefix}"
+
+
+def address_of(url: str) -> Address:
+    """Parse `http://…`, `https://…`, `http+unix://%2F…` or `unix:/…`; raise InvalidSetting, without credentials."""
+    if url.startswith("unix:"):
+        return unix_address(url.removeprefix("unix:").removeprefix("//"))
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port if parts.scheme in PORTS else None
+        (parts.hostname or "").encode("idna")  # as name resolution does
+    except ValueError:
+        raise invalid_url("not a valid URL") from None
+    if parts.query or parts.fragment:
+        raise invalid_url("a base URL has no query: pass settings of the reward in `config`")
+    authorization = basic_authorization(parts)
+    prefix = parts.path.rstrip("/")
+    if parts.scheme == "http+unix":
+        path = unquote(parts.netloc.rpartition("@")[2])
+        if not path.startswith("/"):
+            raise invalid_url("http+unix:// needs the path of the socket, with its slashes encoded as %2F")
+        return check_is_base(Address("", 0, False, path, prefix, authorization))
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise invalid_url("must be http://HOST[:PORT], https://…, http+unix://… or unix:/PATH")
+    port = port or PORTS[parts.scheme]
+    return check_is_base(Address(parts.hostname, port, parts.scheme == "https", None, prefix, authorization))
+
+
+def check_is_base(address: Address) -> Address:
+    route = ROUTES.search(address.prefix)
+    if route is None:
+        return address
+    base = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
+    raise invalid_url(f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}")
+
+
+def unix_address(path: str) -> Address:
+    if not path:
+        raise invalid_url("the path of the Unix socket is missing")
+    return Address("", 0, False, path, "")
+
+
+def basic_authorization(parts: SplitResult) -> str | None:
+    """Return `any:KEY` of `http://any:KEY@host/` as Basic authentication, for trainers that accept only a URL."""
+    if "@" not in parts.netloc:
+        return None
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode("ascii")
+
+
+STALE_SECONDS = 1.0
+"""Time that a resolution may take before the last addresses of the name are used; a quarter of less time to connect."""
+
+Target = tuple[int, Any]
+"""Family and socket address of one address of a service."""
+
+Name = tuple[str, int]
+
+
+class Lookup:
+    def __init__(self) -> None:
+        self.started = monotonic()
+        self.ended = threading.Event()
+        self.targets: list[Target] = []
+        self.error: Exception | None = None
+        self._lock = threading.Lock()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def run(self, name: Name) -> None:
+        try:
+            self.targets, self.error = targets_of(*name), None
+        except Exception as error:
+            self.error = error
+        self.end(name)
+
+    def end(self, name: Name) -> None:
+        with _lock:
+            if self.targets:
+                _last_targets[name] = self.targets
+            if _lookups.get(name) is self:
+                del _lookups[name]
+        with self._lock:
+            self.ended.set()
+            waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            with suppress(RuntimeError):  # its event loop has ended
+                future.get_loop().call_soon_threadsafe(wake, future)
+
+    async def wait(self, seconds: float) -> None:
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if self.ended.is_set():
+                return
+            self._waiting.add(future)
+        try:
+            await asyncio.wait({future}, timeout=seconds)
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+    def result(self, name: Name) -> list[Target]:
+        """Return the addresses, if need be the last ones that were resolved; raise TransportFault or the cause."""
+        targets = self.targets or _last_targets.get(name)
+        if targets:
+            return targets
+        if not self.ended.is_set():
+            raise TransportFault("its name could not be resolved in time")
+        if isinstance(self.error, OSError):  # a copy: raising an exception changes its traceback
+            raise type(self.error)(*self.error.args)
+        raise TransportFault(f"its name could not be resolved ({self.error or 'it has no address'})")
+
+
+_lookups: dict[Name, Lookup] = {}
+_last_targets: dict[Name, list[Target]] = {}
+_lock = threading.Lock()
+
+
+def resolved(address: Address, seconds: float) -> list[Target]:
+    targets = targets_without_lookup(address)
+    if targets is None:
+        name = address.host, address.port
+        lookup = current_lookup(name)
+        lookup.ended.wait(waiting_time(lookup, name, seconds))
+        targets = lookup.result(name)
+    return targets
+
+
+async def resolved_async(address: Address, seconds: float) -> list[Target]:
+    targets = targets_without_lookup(address)
+    if targets is None:
+        name = address.host, address.port
+        lookup = current_lookup(name)
+        await lookup.wait(waiting_time(lookup, name, seconds))
+        targets = lookup.result(name)
+    return targets
+
+
+def targets_without_lookup(address: Address) -> list[Target] | None:
+    """Return the address of a Unix socket or of an IP address, which need no thread; None for a name."""
+    if address.socket_path is not None:
+        return [(socket.AF_UNIX, address.socket_path)]
+    try:
+        ipaddress.ip_address(address.host)
+    except ValueError:
+        return None
+    return targets_of(address.host, address.port)
+
+
+def targets_of(host: str, port: int) -> list[Target]:
+    """Return the addresses of a host, alternating between address families; raise OSError."""
+    by_family: dict[int, list[Target]] = {}
+    for family, _, _, _, sockaddr in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        by_family.setdefault(family, []).append((family, sockaddr))
+    return [target for group in zip_longest(*by_family.values()) for target in group if target is not None]
+
+
+def current_lookup(name: Name) -> Lookup:
+    with _lock:
+        lookup = _lookups.get(name)
+        if lookup is not None:
+            return lookup
+        lookup = _lookups[name] = Lookup()
+    for daemon in (True, False):  # a subinterpreter may allow no daemon threads
+        try:
+            threading.Thread(None, lookup.run, "assay-client-resolver", (name,), daemon=daemon).start()
+        except RuntimeError as error:  # noqa: PERF203
+            lookup.error = error
+        else:
+            return lookup
+    lookup.end(name)  # the operating system or the interpreter allows no more threads
+    return lookup
+
+
+def waiting_time(lookup: Lookup, name: Name, seconds: float) -> float:
+    if name not in _last_targets:
+        return max(seconds, 0.0)
+    return max(lookup.started + min(STALE_SECONDS, seconds / 4) - monotonic(), 0.0)
+
+
+def wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _forget_after_fork() -> None:
+    """Forget the resolutions of the parent, whose threads a forked child lacks; the addresses remain."""
+    global _lock
+    _lock = threading.Lock()
+    _lookups.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
 
 ATTEMPT_DELAY = 0.25
 """Seconds between attempts, as RFC 8305 recommends."""

@@ -6,12 +6,9 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import Any, TypeVar
 
-from ..replies import HttpReply
-from .addresses import Address
-from .connecting import connected_socket
-from .http11 import CHUNK_BYTES, Connection, HttpExchange, TransportFault
-from .pool import Transport, tls_context
-from .resolving import resolved
+from ..results import HttpReply
+from .connecting import Address, connected_socket, resolved
+from .http11 import CHUNK_BYTES, Connection, HttpExchange, Transport, TransportFault, tls_context
 
 __all__ = ["SyncTransport", "completed"]
 

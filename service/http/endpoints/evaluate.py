@@ -1,26 +1,30 @@
-"""POST /v1/evaluate."""
+"""Evaluations and explanations, which run in jobs' processes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
-from ...evaluate.evaluation import evaluate_checked, record_issues, task_named
-from ...evaluate.task import Task
+from ...explain.case import MAX_BYTES, parsed_reference
+from ...explain.explanation import explain as explain_response
+from ...explain.schema import MAX_SUGGESTED, ExplainRequest
+from ...rewards.registry import SCORE
+from ...rewards.scorer import Scorer
+from ...settings import ScoreSettings
+from ...tasks.evaluation import evaluate_checked, record_issues, task_named
+from ...tasks.task import Task
 from ..request.exchange import Exchange
 from ..request.jobs import JobCall
+from ..request.paths import Paths
 from ..request.processes import Processes
-from ..wire.compression import decompress
 from ..wire.contract import EvaluateRequest
-from ..wire.json_codec import Limits, json_document
-from ..wire.problems import Problem, invalid_request
-from ..wire.stage_times import StageTimes
-from ..wire.validation import field_issues, issues_of
-
-__all__ = ["answer", "evaluate_endpoint"]
+from ..wire.headers import Problem, StageTimes, decompress, invalid_request
+from ..wire.json_codec import Limits, field_issues, issues_of, json_document
 
 
 def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
@@ -31,7 +35,7 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
     return evaluate
 
 
-def answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
+def evaluate_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     times.start()
     limits, deadline = call.limits, call.deadline
     document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))
@@ -68,3 +72,60 @@ def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[d
     if issues or task is None or type(records) is not list:
         raise InvalidRequest(issues)
     return task, records, options
+
+
+MAX_BODY_BYTES = 8 * MAX_BYTES
+"""Room for a response and a reference of maximum size in JSON, where a byte may take six."""
+
+MAX_SCORERS = 4
+OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
+
+
+def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+    async def explain(exchange: Exchange) -> None:
+        """Explain one reward: how each number was derived, and which edits would raise it."""
+        settings = paths.scorer.settings.model_dump(mode="json")
+        await processes.answer("explain", exchange, paths.limits, settings=settings)
+
+    return explain
+
+
+def explain_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
+    times.start()
+    limits = call.limits
+    document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
+    scorer = scorer_of(json.dumps(call.arguments["settings"]))
+    try:
+        scorer = decode_explain_request(document, scorer, limits)
+        times.decoded()
+        suggestions = document.get("suggestions", MAX_SUGGESTED)
+        texts = document["response"], document["reference"]
+        explanation = explain_response(scorer, *texts, suggestions, limits.max_reference_bytes)
+    except ScoringError as error:
+        raise invalid_request(error.issues) from None
+    times.scored()
+    reply = explanation.model_dump_json().encode()
+    times.encoded()
+    return reply
+
+
+@lru_cache(MAX_SCORERS)
+def scorer_of(settings: str) -> Scorer:
+    return Scorer(ScoreSettings.model_validate_json(settings), threads=1)
+
+
+def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Scorer:
+    issues = field_issues(ExplainRequest, document)
+    wrong = {issue.path for issue in issues}
+    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task
+        raise InvalidRequest([*issues, Issue("task", "unknown_task", OTHER_TASK)])
+    if "config" not in wrong:
+        overridden, setting_issues = issues_of(scorer.with_overrides, document.get("config", {}))
+        scorer = overridden or scorer
+        issues += setting_issues
+    if "reference" not in wrong:
+        limit = scorer.settings.max_steps, limits.max_reference_bytes
+        issues += issues_of(parsed_reference, document["reference"], *limit)[1]
+    if issues:
+        raise InvalidRequest(issues)
+    return scorer

@@ -9,19 +9,13 @@ from ...errors import Issue, one_of
 from ...rewards.registry import REWARD_TASKS
 from ...rewards.scorer import Scorer
 from ..request.exchange import Exchange
+from ..request.metrics import Metrics
 from ..request.paths import Paths
 from ..request.processes import Processes
-from ..request.telemetry.metrics import Metrics
 from ..wire.arrow_request import answer_arrow, read_query
-from ..wire.compression import ARROW, JSON, Body
-from ..wire.envelope import Envelope
-from ..wire.fast_path import FastPath
-from ..wire.json_codec import Answer, Limits, encode, encode_reply, parse_envelope, read_batch
-from ..wire.other_tasks import Rest, begin
-from ..wire.problems import invalid_request
-from ..wire.stage_times import StageTimes
-
-__all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
+from ..wire.headers import ARROW, JSON, Body, StageTimes, invalid_request
+from ..wire.json_codec import Answer, Envelope, FastPath, Limits, encode, encode_reply, parse_envelope, read_batch
+from ..wire.parts import Rest, begin
 
 
 class ScoreEndpoint:

@@ -17,24 +17,12 @@ import uvicorn
 
 from ...config import Config, ServerSettings
 from ..app import create_app
-from ..request.origin import OriginCheck
+from ..request.access import OriginCheck
 from ..state import ServiceState
-from .connection import GuardedProtocol, protocol_class
-from .connection_limits import Guard
+from .connection import Guard, GuardedProtocol, protocol_class
+from .logs import StartupLog, announce, announce_drain, announce_ready, announce_stop
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
-from .startup_log import StartupLog, announce, announce_drain, announce_ready, announce_stop
-
-__all__ = [
-    "DONE",
-    "FAILED",
-    "DrainingServer",
-    "cannot_listen",
-    "raise_descriptor_limit",
-    "run_server",
-    "serve",
-    "uvicorn_config",
-]
 
 log = logging.getLogger("assay")
 

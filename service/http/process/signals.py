@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-__all__ = ["ENDING", "REPEAT_SECONDS", "end_process", "handle_early"]
-
 ENDING = (signal.SIGTERM, signal.SIGINT)
 REPEAT_SECONDS = 0.5
 """Time in which a second signal is the first one once more: `timeout` and job schedulers signal a process and then its

@@ -14,8 +14,6 @@ from contextlib import suppress
 
 from ...config import ServerSettings
 
-__all__ = ["Listener", "address", "bind_shared", "events_of", "listen"]
-
 CONNECT_SECONDS = 1.0
 SO_ATTACH_FILTER = 26
 """Linux only; missing from the module `socket`."""

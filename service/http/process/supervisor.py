@@ -24,17 +24,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from ...config import Config, work_bytes
 from ...scoring.threads import usable_cores
-from ..request.runs import RunNames
-from ..request.telemetry.exposition import paced_rendering
-from ..request.telemetry.merged_metrics import MergedMetrics, WorkerMetrics
-from ..request.telemetry.series import SeriesTable
+from ..request.exchange import RunNames
+from ..request.exposition import MergedMetrics, WorkerMetrics, paced_rendering
+from ..request.series import SeriesTable
+from .logs import announce, announce_drain, announce_ready, announce_stop
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
-from .startup_log import announce, announce_drain, announce_ready, announce_stop
 from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
-
-__all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
 
 log = logging.getLogger("assay")
 

@@ -11,9 +11,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..request.exchange import CONNECTION
 
-__all__ = ["UvicornProtocol"]
-
-
 MAX_JOINED = 1 << 16
 """Bytes of a body that is copied after its head, so that one write sends both."""
 

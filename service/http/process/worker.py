@@ -25,18 +25,15 @@ import orjson
 
 from ...config import Config, ServerSettings
 from ...settings import ScoreSettings
-from ..request.readiness import Readiness
-from ..request.telemetry.exposition import Paced
-from ..request.telemetry.merged_metrics import Differences
-from ..request.telemetry.metrics import Metrics
+from ..request.exchange import Readiness
+from ..request.exposition import Differences, Paced
+from ..request.metrics import Metrics
 from ..state import ServiceState
-from ..wire.problems import Problem
-from .log_format import start_logging
+from ..wire.headers import Problem
+from .logs import start_logging
 from .server import run_server
 from .signals import ENDING, end_process, handle_early
 from .sockets import Listener, bind_shared
-
-__all__ = ["BLOCKED_SIGNALS", "MAX_LINE", "WorkerChannel", "encode_message", "main", "startup_message"]
 
 log = logging.getLogger("assay")
 

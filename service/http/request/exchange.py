@@ -1,28 +1,138 @@
-"""One exchange: a request and its reply, directly on ASGI messages."""
+"""One request: its exchange, deadline, trace and training run; and whether the service is ready for it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 import re
 import secrets
+import threading
 from asyncio import Timeout
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Protocol
+from urllib.parse import unquote_plus
 
-from opentelemetry.trace import SpanContext
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from ..wire.compression import Body
-from ..wire.problems import MEDIA_TYPE as PROBLEM
-from ..wire.problems import Problem
-from ..wire.stage_times import StageTimes
-from .deadline import Deadline
-from .readiness import Readiness
-from .trace_context import continue_trace, format_traceparent
+from ....kernels.warmup import progress
+from ...errors import Issue, format_traceback
+from ..wire.headers import MEDIA_TYPE as PROBLEM
+from ..wire.headers import Body, Problem, StageTimes
 
-__all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
+MAX_BYTES = 512
+"""Maximum length of a `traceparent`; the propagator would log a warning if it were longer."""
+
+PROPAGATOR = TraceContextTextMapPropagator()
+
+
+def parent_context(traceparent: bytes) -> Context:
+    """Return the context of the client's span; an empty one if the header is missing or invalid."""
+    if len(traceparent) > MAX_BYTES:
+        return Context()
+    return PROPAGATOR.extract({"traceparent": traceparent.decode("latin-1")}, Context())
+
+
+def continue_trace(traceparent: bytes) -> SpanContext | None:
+    """Return a new span in the trace that a `traceparent` continues; None if it is invalid."""
+    parent = get_current_span(parent_context(traceparent)).get_span_context()
+    if not parent.is_valid:
+        return None
+    return SpanContext(parent.trace_id, secrets.randbits(64) or 1, is_remote=False, trace_flags=parent.trace_flags)
+
+
+def format_traceparent(span: SpanContext) -> bytes:
+    return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}".encode("ascii")
+
+
+log = logging.getLogger("assay")
+
+POLL_SECONDS = 0.05
+
+
+class Readiness:
+    """The state of the process: starting, then ready or failed; draining after SIGTERM."""
+
+    def __init__(self) -> None:
+        self.obstacle: str | None = "The kernels are being compiled."
+        """A sentence that says why the process cannot score; None once it is ready."""
+        self.starting = True
+        self.draining = False
+
+    def start(self, prepare: Callable[[], None]) -> threading.Thread:
+        """Run `prepare` in a separate thread; become ready when it returns, never if it raises."""
+        thread = threading.Thread(target=self._prepare, args=(prepare,), name="assay-warmup", daemon=True)
+        thread.start()
+        return thread
+
+    def _prepare(self, prepare: Callable[[], None]) -> None:
+        try:
+            prepare()
+        except Exception as error:
+            self.obstacle = f"The start failed ({type(error).__name__}); the log has the reason."
+            log.error("the start failed: %s\n%s", error, format_traceback(error))
+        else:
+            self.obstacle = None
+        self.starting = False
+
+    async def wait_until_started(self, seconds: float) -> None:
+        end = perf_counter() + seconds
+        while self.starting and perf_counter() < end:
+            await asyncio.sleep(POLL_SECONDS)
+
+    def check(self) -> None:
+        """Raise Problem `not-ready` while there is an obstacle to scoring; draining is not one."""
+        if self.obstacle is None:
+            return
+        detail = self.obstacle
+        if self.starting and (compiled := progress())[0]:
+            detail = "The kernels are being compiled: {} of {} functions.".format(*compiled)
+        raise Problem("not-ready", detail)
+
+
+class Deadline:
+    """A point in time of `perf_counter`. (uvloop's clock does not advance within a turn of its loop.)"""
+
+    __slots__ = ("_moment",)
+
+    def __init__(self, moment: float) -> None:
+        self._moment = moment
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._moment - perf_counter())
+
+    def earlier(self, seconds: float) -> Deadline:
+        return Deadline(self._moment - seconds)
+
+    def check(self) -> None:
+        if perf_counter() >= self._moment:
+            raise deadline_exceeded()
+
+
+def deadline_of(started: float, timeout: bytes | None, max_seconds: float) -> Deadline:
+    """Return the deadline, earlier if the header `X-Request-Timeout` says so; raise Problem if that is invalid."""
+    if timeout is None:
+        return Deadline(started + max_seconds)
+    try:
+        seconds = float(timeout)
+    except ValueError:
+        seconds = math.nan
+    if not (0 < seconds < math.inf):
+        issue = Issue("X-Request-Timeout", "invalid_header", "a number of seconds above 0")
+        raise Problem("invalid-request", "The header X-Request-Timeout is not a number of seconds.", [issue])
+    return Deadline(started + min(seconds, max_seconds))
+
+
+def deadline_exceeded() -> Problem:
+    return Problem("deadline", "The deadline passed before the request was scored; no result was kept.")
+
 
 EXCHANGE = "assay.exchange"
 CONNECTION = "assay.connection"
@@ -159,3 +269,68 @@ def request_id(header: bytes | None) -> bytes:
     if header is not None and REQUEST_ID.fullmatch(header):
         return header
     return f"{_process}-{next(_numbers):x}".encode("ascii")
+
+
+UNNAMED = "unnamed"
+OTHER = "other"
+MAX_LENGTH = 100
+VALID = re.compile(f"[ -~]{{1,{MAX_LENGTH}}}")
+DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
+
+
+def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
+    return [] if VALID.fullmatch(name) else [Issue(path, reason, DETAIL)]
+
+
+def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:
+    """Return the run of a request, by the header or the query's `run`, the query without it, and every issue."""
+    name, issues = "", []
+    if header is not None:
+        name = header.decode("latin-1")
+        issues = run_issues(name, "X-Assay-Run", "invalid_header")
+    if b"run" not in query:
+        return name, query, issues
+    parts = query.split(b"&")
+    run_parts = [part for part in parts if part.partition(b"=")[0] == b"run"]
+    if run_parts:
+        query = b"&".join(part for part in parts if part not in run_parts)
+        names = [unquote_plus(part.partition(b"=")[2].decode("latin-1"), "latin-1") for part in run_parts]
+        if len(names) > 1:
+            issues.append(Issue("query.run", "repeated_setting", "given more than once"))
+        elif header is not None and names != [name]:
+            issues.append(Issue("query.run", "repeated_setting", "the header X-Assay-Run gives another name"))
+        name = names[0]
+        issues += run_issues(name, "query.run")
+    return name, query, issues
+
+
+class RunNames:
+    """The names of runs that label metrics: the first `max_runs`, so that the number of series is bounded.
+
+    With several processes, the supervisor has names too, which the workers `follow`: otherwise a worker that has seen
+    `max_runs` other names would count a run as `other` that the next worker counts by its name.
+    """
+
+    def __init__(self, max_runs: int) -> None:
+        self.admitted: list[str] = []
+        """The names that were seen here first, at most `max_runs`."""
+        self._max_runs = max_runs
+        self._labels = {"": UNNAMED, UNNAMED: UNNAMED, OTHER: OTHER}
+        self._warned = False
+
+    def label(self, name: str) -> str:
+        return self._labels.get(name) or self._admit(name)
+
+    def _admit(self, name: str) -> str:
+        if len(self.admitted) < self._max_runs:
+            self.admitted.append(name)
+            self._labels[name] = name
+            return name
+        if not self._warned:
+            self._warned = True
+            log.warning("metrics count further runs as %r, from %r on: max_runs is %d", OTHER, name, self._max_runs)
+        return OTHER
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Label these runs by their names; the caller bounds the number of names."""
+        self._labels.update((name, name) for name in names)

@@ -16,15 +16,9 @@ from starlette.types import Message
 
 from ...config import ServerSettings
 from ...errors import Issue
-from ..wire.compression import JSON, Body, check_encoding, media_type_of, too_large
-from ..wire.problems import Problem, invalid_request
+from ..wire.headers import JSON, Body, Problem, check_encoding, invalid_request, media_type_of, too_large
 from .admission import Admission
-from .deadline import deadline_exceeded, deadline_of
-from .exchange import ClientGone, Exchange
-from .readiness import Readiness
-from .runs import read_run
-
-__all__ = ["Intake"]
+from .exchange import ClientGone, Exchange, Readiness, deadline_exceeded, deadline_of, read_run
 
 COMPRESSED = 4
 """Bytes charged per compressed byte: protocols compress to a third or a quarter. The number of threads bounds bodies

@@ -23,28 +23,11 @@ from typing import Any, BinaryIO, NoReturn
 
 from pydantic import BaseModel, ConfigDict
 
-from ...errors import Issue
-from ..wire.frames import Buffer, write_frame
+from ...errors import Issue, format_traceback
+from ..wire.headers import Problem, Refusal, StageTimes
 from ..wire.json_codec import Limits
-from ..wire.problems import Problem, Refusal
-from ..wire.stage_times import StageTimes
-from .deadline import Deadline
-from .tracebacks import format_traceback
-
-__all__ = [
-    "DONE",
-    "ENDED",
-    "JOB",
-    "MESSAGE_BYTES",
-    "NEW",
-    "OUTCOME",
-    "STATUS",
-    "TAKEN",
-    "JobCall",
-    "Jobs",
-    "Outcome",
-    "serve",
-]
+from ..wire.parts import Buffer, write_frame
+from .exchange import Deadline
 
 MESSAGE_BYTES = 16
 NEW, JOB, TAKEN, DONE, ENDED = b"n", b"j", b"t", b"d", b"e"

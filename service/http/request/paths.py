@@ -1,4 +1,4 @@
-"""The code paths that score requests, and the function that chooses between them.
+"""Where a request is handled: on the event loop, or in threads.
 
 | body                        | path                | where                                       |
 |-----------------------------|---------------------|---------------------------------------------|
@@ -12,19 +12,98 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock
+from time import perf_counter, sleep
 from typing import TypeVar
 
 from ...rewards.scorer import Scorer
-from ..wire.fast_path import FastPath
-from ..wire.json_codec import Limits
-from .exchange import Exchange
-from .readiness import Readiness
-from .worker_threads import WorkerThreads
-
-__all__ = ["Paths"]
+from ..wire.headers import Problem
+from ..wire.json_codec import FastPath, Limits
+from .exchange import ClientGone, Deadline, Exchange, HeldBytes, Readiness, deadline_exceeded
 
 T = TypeVar("T")
+POLL_SECONDS = 0.01
+
+
+class WorkerThreads:
+    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays."""
+
+    def __init__(self, threads: int, max_queued: int, paused: Callable[[], bool] = lambda: False) -> None:
+        """Start no job while `paused` returns True."""
+        self._paused = paused
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="assay-score")
+        self._short = ThreadPoolExecutor(1, thread_name_prefix="assay-short")
+        self._lock = Lock()
+        self._capacity = threads + max_queued
+        self.unfinished = 0
+        """Jobs that run or wait."""
+
+    async def run(self, job: Callable[[], T], exchange: Exchange, until: Deadline | None = None) -> T:
+        """Return the job's result, or raise its error.
+
+        until: a deadline earlier than the request's. Raise Problem `over-capacity` if the queue is full, Problem
+        `deadline`, and ClientGone: then a queued job is cancelled, and the result of a running job is dropped.
+        """
+        deadline = until or exchange.deadline
+        submitted = self._submit(job, exchange, deadline)
+        work = asyncio.wrap_future(submitted)
+        gone = asyncio.ensure_future(exchange.wait_for_disconnect())
+        try:
+            await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise ClientGone if gone.done() else deadline_exceeded()
+        finally:
+            gone.cancel()
+            submitted.cancel()  # at once: `work` would cancel it only in the next turn
+            work.cancel()
+            del submitted, work  # they hold the error, whose traceback holds this frame and the body
+
+    def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
+        with self._lock:
+            if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
+                raise Problem("over-capacity", "The queue of batches is full.")
+            self.unfinished += 1
+        submitted = perf_counter()
+
+        def timed() -> T:
+            while self._paused() and deadline.left:
+                sleep(POLL_SECONDS)
+            exchange.times.queue += perf_counter() - submitted
+            if not deadline.left:
+                raise deadline_exceeded()
+            return job()
+
+        future = (self._short if exchange.short else self._pool).submit(timed)
+        future.add_done_callback(self._finished)
+        if exchange.permit is not None:
+            hold_until_done(exchange.permit, future)
+        return future
+
+    def _finished(self, _future: object) -> None:
+        with self._lock:
+            self.unfinished -= 1
+
+    def close(self) -> None:
+        """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
+        for pool in (self._short, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def hold_until_done(permit: HeldBytes, job: Future[T]) -> None:
+    """Hold the permit until the job is done, even if it was abandoned: until then it uses memory."""
+    loop = asyncio.get_running_loop()
+
+    def release(_job: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(permit.release)
+
+    permit.hold()
+    job.add_done_callback(release)
 
 
 class Paths:

@@ -22,17 +22,22 @@ from time import perf_counter
 from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
-from ..wire.frames import Buffer, read_frames
+from ..wire.headers import Problem, StageTimes
 from ..wire.json_codec import Answer, Limits
-from ..wire.other_tasks import Rest, assemble, is_quick, is_unscored, pack_parts, read_pieces, score_parts
-from ..wire.problems import Problem
-from ..wire.stage_times import StageTimes
-from .deadline import Deadline, deadline_exceeded
-from .exchange import ClientGone, Exchange
+from ..wire.parts import (
+    Buffer,
+    Rest,
+    assemble,
+    is_quick,
+    is_unscored,
+    pack_parts,
+    read_frames,
+    read_pieces,
+    score_parts,
+)
+from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
-from .worker_threads import WorkerThreads
-
-__all__ = ["JOB_SERVER", "ForkServer", "Processes", "Reply", "joined", "memory_of", "new_call"]
+from .paths import WorkerThreads
 
 log = logging.getLogger("assay")
 

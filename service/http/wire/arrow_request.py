@@ -10,14 +10,9 @@ from ...errors import Issue
 from ...rewards.batch import Batch
 from ...rewards.registry import identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
-from .compression import Body
-from .json_codec import Answer, Limits
-from .other_tasks import Rest, begin
-from .problems import Problem
-from .stage_times import StageTimes
-from .validation import INCLUDES, parse_query
-
-__all__ = ["answer_arrow", "read_query"]
+from .headers import Body, Problem, StageTimes
+from .json_codec import INCLUDES, Answer, Limits, parse_query
+from .parts import Rest, begin
 
 QUERY = ("config", "include", "task")
 

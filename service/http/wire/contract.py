@@ -10,23 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
 from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
-from ...evaluate.evaluation import TASKS
 from ...rewards.registry import REWARD_TASKS
 from ...settings import ScoreSettings
-
-__all__ = [
-    "ConfigReply",
-    "EvaluateReply",
-    "EvaluateRequest",
-    "IndexReply",
-    "ProblemDocument",
-    "ScoreReply",
-    "ScoreRequest",
-    "StatusReply",
-    "TaskRewardRequest",
-    "TasksReply",
-    "VersionReply",
-]
+from ...tasks.evaluation import TASKS
 
 TaskName = Annotated[StrictStr, Field(json_schema_extra={"enum": list(REWARD_TASKS)})]
 

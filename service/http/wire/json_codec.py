@@ -1,37 +1,287 @@
-"""Decodes JSON requests to columns, and encodes result columns as JSON replies."""
+"""JSON requests and replies.
+
+Anything this path does not handle, valid or not, falls back to the general path, which gives the same answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import numpy as np
 import orjson
+from pydantic import BaseModel, ValidationError
 
-from ....kernels.column import TextColumn
-from ....kernels.status import REASONS
-from ...errors import Issue
+from ....kernels.column import TextColumn, frozen
+from ....kernels.compiler import entry
+from ....kernels.json_columns import (
+    COLUMN,
+    FIELDS,
+    FROM_STEPS,
+    NO_STEP_GIVEN,
+    NOT_AN_OBJECT,
+    NOT_JSON,
+    NOT_STEPS,
+    STEPS_TOO_LONG,
+    TOO_MANY,
+    VALUE,
+    WRONG_TYPE,
+    read_envelope,
+)
+from ....kernels.rules import REASONS
+from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
+from ....kernels.text.unicode import tables
+from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
 from ...rewards.registry import SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
-from ...scoring.column_scorer import READING
-from ...scoring.configurations import by_reading, overridden_by_each
-from .envelope import Envelope, NotJsonError, TooManyError, open_envelope
-from .problems import Problem
-from .validation import element_issues, envelope_issues, issues_of
+from ...scoring.column_scorer import READING, by_reading, configurations_of, overridden_by_each, rules_of
+from .headers import Problem
 
-__all__ = [
-    "Answer",
-    "Limits",
-    "check_containers",
-    "encode",
-    "encode_reply",
-    "json_document",
-    "parse_envelope",
-    "read_batch",
-]
+MAX_UNKNOWN = 256
+MAX_VALUE_BYTES = 1 << 20
+PER_RESPONSE = ("reference_index", "task", "groups")
+"""Fields with an entry for each response."""
+BYTES_PER_ENTRY = 128
+"""Room for the name of a group or a task, or an index of at most 2^63, with generous whitespace."""
+FREE_BRACKETS = 4_096
+MIN_BRACKET_BYTES = 8
+"""Minimum bytes of a value per bracket beyond the free ones: empty arrays take some twenty times their text."""
+
+FAULTS = {
+    WRONG_TYPE: "wrong_type",
+    NOT_STEPS: "bad_step_schema",
+    NO_STEP_GIVEN: "no_steps",
+    STEPS_TOO_LONG: "too_long",
+}
+
+
+class NotJsonError(ValueError):
+    """The body is not JSON."""
+
+
+class TooManyError(ValueError):
+    """The named field has too many elements, or more bytes than a value of its kind can need."""
+
+
+@dataclass(slots=True)
+class Envelope:
+    """The fields of a body. A column is None if its field is missing or not an array."""
+
+    is_object: bool = True
+    references: TextColumn | None = None
+    responses: TextColumn | None = None
+    reference_kinds: np.ndarray | None = None
+    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, else a fault: the text is then
+    the JSON of the reference, which may be a record of another task."""
+    invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
+    not_arrays: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    """Values of the other known fields, as Python objects."""
+    unknown: list[str] = field(default_factory=list)
+
+
+def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_reference_bytes: int) -> Envelope:
+    """Parse a JSON body (RFC 8259) without holding the GIL; raise NotJsonError, and TooManyError naming the field."""
+    data = frozen(np.frombuffer(body, np.uint8), np.uint8)
+    capacity = min(max_rows, data.shape[0] // 3 + 1)
+    fields = np.empty((len(FIELDS), 3), np.int64)
+    unknown = np.empty((MAX_UNKNOWN + 1, 2), np.int64)
+    texts = np.empty((2, 5 * data.shape[0] + 64), np.uint8)
+    offsets = np.empty((2, capacity + 1), np.int64)
+    kinds = np.empty((2, capacity), np.uint8)
+    scratch = np.empty(data.shape[0] + 64, np.uint8)
+    outcome = read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_reference_bytes)
+    if outcome == NOT_JSON:
+        raise NotJsonError
+    if outcome == NOT_AN_OBJECT:
+        return Envelope(is_object=False)
+    if outcome == TOO_MANY:
+        raise TooManyError(FIELDS[int(np.argmin(fields[:2, 1]))])
+    envelope = Envelope()
+    for row, name in enumerate(FIELDS):
+        state, first, second = fields[row].tolist()
+        if state == COLUMN:
+            end = int(offsets[row, first])
+            column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
+            setattr(envelope, name, column)
+            if second:
+                rows = np.flatnonzero(kinds[row, :first] > FROM_STEPS)
+                envelope.invalid_rows[name] = [(k, FAULTS[int(kinds[row, k])]) for k in rows.tolist()]
+            if name == "references":
+                envelope.reference_kinds = kinds[row, :first]
+        elif state == VALUE and row < len(texts):
+            envelope.not_arrays.append(name)
+        elif state == VALUE:
+            envelope.values[name] = _value(body, name, first, second, max_rows)
+    count = min(int(unknown[0, 0]), MAX_UNKNOWN)
+    names = (orjson.loads(bytes(body[start:stop])) for start, stop in unknown[1 : count + 1].tolist())
+    envelope.unknown = list(dict.fromkeys(names))
+    return envelope
+
+
+def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: int, max_rows: int) -> Any:
+    """Parse the value `body[start:stop]`; raise TooManyError if it is large, as objects take much more memory."""
+    allowed = max(MAX_VALUE_BYTES, BYTES_PER_ENTRY * max_rows) if name in PER_RESPONSE else MAX_VALUE_BYTES
+    if stop - start > allowed:
+        raise TooManyError(name)
+    value = bytes(body[start:stop])
+    if value.count(b"[") + value.count(b"{") > FREE_BRACKETS + len(value) // MIN_BRACKET_BYTES:
+        raise TooManyError(name)
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError:  # a number that no double can represent
+        raise NotJsonError from None
+    if name == "groups" and isinstance(parsed, list) and float in set(map(type, parsed)):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)  # orjson reads integers of more than 64 bits as floats
+    return parsed
+
+
+COLUMNS = ("references", "responses")
+VALUES: dict[str, type[Any]] = {
+    "reference_index": list,
+    "config": dict,
+    "include": list,
+    "task": str,
+    "groups": list,
+    "configs": list,
+}
+"""Types of the other fields; a task may also be an array."""
+INCLUDES = ("components", "advantages")
+JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
+
+ROW_DETAILS = {
+    ("responses", "wrong_type"): "must be a string",
+    ("references", "wrong_type"): "must be a string or an object with steps",
+    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
+    ("references", "no_steps"): "it has no step",
+    ("references", "too_long"): "its steps are over the limit of bytes",
+}
+
+MAX_ENTRIES = 256
+"""Maximum entries of `config`, of all `configs` together, and of `include`."""
+
+MAX_CONFIGS = 64
+"""Maximum configurations in `configs`."""
+
+FIELD_ERRORS = {
+    "missing": ("missing_field", "this field is required"),
+    "extra_forbidden": ("unknown_field", "there is no field of this name"),
+    "dict_type": ("wrong_type", "must be an object"),
+    "int_type": ("wrong_type", "must be an integer"),
+    "list_type": ("wrong_type", "must be an array"),
+    "string_type": ("wrong_type", "must be a string"),
+    "greater_than_equal": ("out_of_range", "must be at least {ge}"),
+    "less_than_equal": ("out_of_range", "must be at most {le}"),
+}
+"""Reason and detail by pydantic's error type."""
+
+
+def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
+    """Return the function's result, or None and the issues of its ScoringError."""
+    try:
+        return function(*arguments), []
+    except ScoringError as error:
+        return None, list(error.issues)
+
+
+def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
+    """Return an issue for every field that is missing, unknown, or has a wrong type or range by `model`.
+
+    Arrays and objects are not looked into, because pydantic would build an error for each of their elements: they have
+    separate checks. Raise InvalidRequest if `document` is not an object, or has too many fields.
+    """
+    if type(document) is not dict:
+        raise InvalidRequest([Issue("body", "wrong_type", "must be an object")])
+    if len(document) > MAX_ENTRIES:
+        raise InvalidRequest([entry_limit_issue("body")])
+    shallow = {name: type(value)() if type(value) in (list, dict) else value for name, value in document.items()}
+    try:
+        model.model_validate(shallow)
+    except ValidationError as error:
+        return [
+            Issue(str(found["loc"][0]), reason, detail.format(**found.get("ctx", {})))
+            for found in error.errors(include_url=False, include_input=False)
+            if len(found["loc"]) == 1
+            for reason, detail in [FIELD_ERRORS.get(found["type"], ("wrong_type", "is not of the described type"))]
+        ]
+    return []
+
+
+def envelope_issues(envelope: Envelope) -> list[Issue]:
+    """Return the issues of the fields, without those of elements of columns."""
+    if not envelope.is_object:
+        return [Issue("body", "wrong_type", "must be an object")]
+    if len(envelope.unknown) == MAX_UNKNOWN:
+        return [entry_limit_issue("body")]
+    issues = [
+        Issue(name, "missing_field", "this field is required")
+        for name in COLUMNS
+        if getattr(envelope, name) is None and name not in envelope.not_arrays
+    ]
+    issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.not_arrays]
+    fields = [*COLUMNS, *VALUES]
+    issues += [
+        Issue(name, "unknown_field", "there is no field of this name" + did_you_mean(name, fields))
+        for name in envelope.unknown
+    ]
+    for name, value in envelope.values.items():
+        if name == "task" and type(value) is list:
+            continue
+        if type(value) is not VALUES[name]:
+            issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
+        elif name == "include":
+            issues += include_issues(value)
+        elif name == "config" and len(value) > MAX_ENTRIES:
+            issues.append(entry_limit_issue(name))
+        elif name == "configs" and (len(value) > MAX_CONFIGS or settings_in(value) > MAX_ENTRIES):
+            detail = f"more than {MAX_CONFIGS} configurations, or {MAX_ENTRIES} settings in all of them"
+            issues.append(Issue(name, "too_many", detail))
+    return issues
+
+
+def element_issues(envelope: Envelope, name: str) -> list[Issue]:
+    """Return an issue for every element of a column that is neither text nor steps."""
+    return [
+        Issue(f"{name}[{row}]", reason, ROW_DETAILS[name, reason])
+        for row, reason in envelope.invalid_rows.get(name, ())
+    ]
+
+
+def include_issues(include: list[Any]) -> list[Issue]:
+    if len(include) > MAX_ENTRIES:
+        return [entry_limit_issue("include")]
+    wrong = [(k, name) for k, name in enumerate(include) if name not in INCLUDES]
+    return [Issue(f"include[{k}]", "unknown_column", one_of(name, INCLUDES)) for k, name in wrong]
+
+
+def settings_in(configs: list[Any]) -> int:
+    return sum(len(config) for config in configs if type(config) is dict)
+
+
+def entry_limit_issue(name: str) -> Issue:
+    return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
+
+
+def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
+    """Return the names and values of a query, and its issues; empty parts between `&` are ignored."""
+    query = b"&".join(filter(None, query.split(b"&")))
+    try:
+        pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    except ValueError:
+        return {}, [Issue("query", "wrong_type", "must be name=value pairs in UTF-8")]
+    repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return dict(pairs), [Issue(f"query.{name}", "repeated_setting", "given more than once") for name in repeated]
+
 
 MAX_LIST_ROWS = 64
 """Rows up to which lists are encoded faster than arrays."""
@@ -208,3 +458,77 @@ def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[st
     if advantages:
         columns["advantages"] = encodable(scores.advantages())
     return columns
+
+
+MAX_ROWS = 64
+
+
+class FastPath:
+    """Scores bodies of up to `max_bytes`. Not thread-safe.
+
+    It holds one request at a time: `read` it, then `score` it. The columns of one row are valid until the next `read`.
+    """
+
+    def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
+        self.components = False
+        self.rows = 0
+        """Responses of the request that was read."""
+        self._max_bytes = max_bytes
+        self._request = new_request(max_bytes, min(MAX_ROWS, limits.max_responses))
+        self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
+        """The result columns by number of rows, always in the same memory."""
+        self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
+        self._read, self._score = entry(read_request), entry(score_slice)
+        self._follow(scorer)
+
+    def _follow(self, scorer: Scorer) -> None:
+        self.identity = scorer.identity
+        self._ddof = scorer.settings.advantage_ddof
+        rules = rules_of(scorer.settings)
+        self._max_steps, self._configurations = rules.max_steps, configurations_of([rules])
+
+    def with_config(self, scorer: Scorer) -> FastPath:
+        """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
+        other = copy(self)
+        other._follow(scorer)
+        return other
+
+    def read(self, body: bytes) -> bool:
+        """Read a request; return False if the general path has to handle it."""
+        if len(body) > self._max_bytes:
+            return False
+        request, max_steps = self._request, self._max_steps
+        data = np.frombuffer(body, np.uint8)
+        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, max_steps)
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, max_steps, self._tables)):
+            return False
+        fields = request.envelope.fields
+        self.components = bool(fields[INCLUDE, 0] == VALUE)
+        if self.components:
+            start, stop = fields[INCLUDE, 1:].tolist()
+            return bool(orjson.loads(body[start:stop]) == ["components"])
+        return True
+
+    def score(self) -> Scores:
+        request, rows = self._request, self.rows
+        self._score(
+            request.rewards,
+            request.reasons,
+            request.components,
+            0,
+            rows,
+            request.response_text,
+            request.response_offsets,
+            request.reference_rows,
+            request.parsed,
+            self._configurations,
+            self._tables,
+            request.workspace,
+        )
+        columns = self._columns.get(rows)
+        if columns is None:
+            measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]
+            columns = self._columns[rows] = (*measured, request.reference_index[:rows])
+        if rows > 1:  # the next request may be read before these have been counted
+            columns = columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].copy()
+        return Scores(*columns, advantage_ddof=self._ddof)

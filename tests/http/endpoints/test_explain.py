@@ -18,7 +18,7 @@ from assay import InvalidRequest, Scorer
 from assay.service.config import load
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.app import create_app
-from assay.service.http.endpoints.explain import MAX_BODY_BYTES, decode_explain_request
+from assay.service.http.endpoints.evaluate import MAX_BODY_BYTES, decode_explain_request
 from assay.service.http.wire.json_codec import Limits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
 from tests.http.wire.test_contract import junk

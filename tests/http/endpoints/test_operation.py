@@ -20,10 +20,10 @@ from pydantic import SecretStr
 
 from assay.service.config import Config, read_keys
 from assay.service.http.app import create_app
-from assay.service.http.process.log_format import JsonLines
-from assay.service.http.request.api_keys import Keys
-from assay.service.http.request.telemetry.tracing import Tracing, TracingUnavailable, otlp_tracing
-from assay.service.http.request.trace_context import continue_trace, format_traceparent
+from assay.service.http.process.logs import JsonLines
+from assay.service.http.request.access import Keys
+from assay.service.http.request.exchange import continue_trace, format_traceparent
+from assay.service.http.request.tracing import Tracing, TracingUnavailable, otlp_tracing
 from assay.service.http.state import ServiceState
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched, running, wait_for
@@ -171,7 +171,7 @@ def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
         assert answers.wait(60)
         return read_keys(path)
 
-    monkeypatch.setattr("assay.service.http.request.api_keys.read_keys", silent)
+    monkeypatch.setattr("assay.service.http.request.access.read_keys", silent)
     path.write_text("second key file\n".replace(" ", "-"), encoding="utf-8")
     threads = threading.active_count()
     for _ in range(100):
@@ -312,6 +312,6 @@ def test_a_span_of_an_error_says_so(traced):
 
 
 def test_traces_without_opentelemetry_are_refused_at_the_start(monkeypatch):
-    monkeypatch.setattr("assay.service.http.request.telemetry.tracing.find_spec", lambda name: None)
+    monkeypatch.setattr("assay.service.http.request.tracing.find_spec", lambda name: None)
     with pytest.raises(TracingUnavailable, match=r"pip install .*opentelemetry-sdk"):
         otlp_tracing()

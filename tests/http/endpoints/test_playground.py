@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assay.service.http.endpoints.playground import FOLDER, Playground, prefers_html, quality_values
+from assay.service.http.endpoints.docs import FOLDER, Playground, prefers_html, quality_values
 from tests.http.samples import problem_of
 from tests.servers import ROOT, launched
 

@@ -24,7 +24,7 @@ from assay.service.http.wire.contract import (
     TasksReply,
     VersionReply,
 )
-from assay.service.http.wire.problems import KINDS
+from assay.service.http.wire.headers import KINDS
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.version import VERSION
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of

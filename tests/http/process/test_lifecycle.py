@@ -15,8 +15,8 @@ import pytest
 
 from assay import ScoreSettings
 from assay.kernels import warmup
-from assay.service.http.process import startup_log
-from assay.service.http.request.readiness import Readiness
+from assay.service.http.process import logs as startup_log
+from assay.service.http.request.exchange import Readiness
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, launched
 

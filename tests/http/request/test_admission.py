@@ -24,8 +24,7 @@ from assay.service.http.request.admission import (
     LoopBudget,
 )
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.wire.headers import Problem, StageTimes
 
 
 class Caller:

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import pytest
 from pydantic import SecretStr
 
-from assay.service.http.request.api_keys import Keys
-from assay.service.http.wire.problems import Problem
+from assay.service.http.request.access import Keys
+from assay.service.http.wire.headers import Problem
 
 KEYS = ["first-key", "second-key-that-is-longer", "third", "fourth-key"]
 

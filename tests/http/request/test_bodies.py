@@ -11,9 +11,8 @@ import zlib
 import httpx
 import pytest
 
-from assay.service.http.wire import compression
-from assay.service.http.wire.compression import MAX_FRAMES, check_encoding, decompress
-from assay.service.http.wire.problems import Problem
+from assay.service.http.wire import headers as compression
+from assay.service.http.wire.headers import MAX_FRAMES, Problem, check_encoding, decompress
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import launched
 

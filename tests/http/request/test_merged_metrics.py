@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from assay.service.http.process.worker import MAX_LINE, encode_message
-from assay.service.http.request.runs import RunNames
-from assay.service.http.request.telemetry.merged_metrics import CHUNK, Differences, MergedMetrics, WorkerMetrics
-from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
-from assay.service.http.request.telemetry.series import SeriesTable
+from assay.service.http.request.exchange import RunNames
+from assay.service.http.request.exposition import CHUNK_SERIES as CHUNK
+from assay.service.http.request.exposition import Differences, MergedMetrics, WorkerMetrics
+from assay.service.http.request.metrics import RewardMetrics
+from assay.service.http.request.series import SeriesTable
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.rewards.scores import Scores
 

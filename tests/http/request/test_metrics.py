@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay import ScoreSettings
-from assay.kernels.status import REASONS
+from assay.kernels.rules import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assay.service.config import ServerSettings
-from assay.service.http.request.origin import OriginCheck
-from assay.service.http.wire.problems import Problem
+from assay.service.http.request.access import OriginCheck
+from assay.service.http.wire.headers import Problem
 from tests.http.samples import REQUEST, paths_with_bodies, problem_of
 from tests.servers import launched
 

@@ -23,8 +23,7 @@ from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.jobs import JobCall
 from assay.service.http.request.processes import ForkServer, Processes, joined, memory_of
-from assay.service.http.wire.problems import MAX_ERRORS, Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.wire.headers import MAX_ERRORS, Problem, StageTimes
 from tests.own_process import environment
 
 pytestmark = pytest.mark.attack

@@ -14,10 +14,10 @@ from assay.service.errors import Issue
 from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
-from assay.service.http.request import readiness
+from assay.service.http.request import exchange as readiness
 from assay.service.http.wire import json_codec
-from assay.service.http.wire.problems import Problem
-from assay.service.rewards import self_test
+from assay.service.http.wire.headers import Problem
+from assay.service.rewards import scorer as self_test
 from assay.service.rewards.batch import Batch
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for

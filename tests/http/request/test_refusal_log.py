@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from assay.service.errors import Issue
-from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
-from assay.service.http.wire.problems import KINDS, Problem
+from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
+from assay.service.http.wire.headers import KINDS, Problem
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched
 
@@ -102,7 +102,7 @@ HOSTILE = [
 
 def test_no_text_of_a_request_is_logged():
     headers = {"content-type": SECRET, "x-request-timeout": SECRET, "content-encoding": SECRET}
-    every_line = "import assay.service.http.request.telemetry.refusal_log as r; r.LINE_SECONDS = 0.0"
+    every_line = "import assay.service.http.request.refusal_log as r; r.LINE_SECONDS = 0.0"
     with launched("--drain-seconds", "0", before=every_line) as server, server.client() as client:
         server.wait_for_log(" ready: ")
         before = len(server.log.splitlines())

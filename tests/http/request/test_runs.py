@@ -18,16 +18,16 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
-from assay.service.evaluate.evaluation import task_named
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.http.process.worker import encode_message
-from assay.service.http.request.runs import RunNames, read_run
-from assay.service.http.request.telemetry.merged_metrics import Differences, MergedMetrics, WorkerMetrics
-from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
-from assay.service.http.request.telemetry.series import SeriesTable
+from assay.service.http.request.exchange import RunNames, read_run
+from assay.service.http.request.exposition import Differences, MergedMetrics, WorkerMetrics
+from assay.service.http.request.metrics import RewardMetrics
+from assay.service.http.request.series import SeriesTable
 from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
 from assay.service.rewards.scorer import Scorer
 from assay.service.rewards.scores import Scores
+from assay.service.tasks.evaluation import task_named
 from tests.cases.mixed import OPTIONS, columns
 from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.worker_threads import WorkerThreads
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.request.paths import WorkerThreads
+from assay.service.http.wire.headers import Problem, StageTimes
 
 
 class Waiting:

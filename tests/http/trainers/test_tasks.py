@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.trainer_rows import PROMPTS, PromptRow, reference_text
+from assay.service.records.forms import PROMPTS, PromptRow, reference_text
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row

@@ -14,17 +14,13 @@ from pydantic import BaseModel, ValidationError
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
-from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
+from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoint
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.endpoints.trainers.query import Query
 from assay.service.http.endpoints.trainers.rows import JsonObject, text
+from assay.service.http.request.exchange import Readiness
 from assay.service.http.request.paths import Paths
-from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire.compression import JSON, Body
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
+from assay.service.http.wire.json_codec import FastPath, Limits
 from tests.strategies import doubtful_references, examples, references, responses
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)

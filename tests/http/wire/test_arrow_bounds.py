@@ -20,15 +20,17 @@ from tests.servers import launched
 pa = pytest.importorskip("pyarrow")
 
 from assay.kernels.column import TextColumn  # noqa: E402
-from assay.service.http.wire.arrow_bounds import (  # noqa: E402
+from assay.service.http.wire.arrow_codec import (  # noqa: E402
     MAX_EXTRA_MESSAGES,
     MAX_METADATA,
     OLD_COMPRESSION,
+    NotArrowError,
+    OverLimitError,
     Table,
     batch_of,
     inflated_bytes,
+    read_stream,
 )
-from assay.service.http.wire.arrow_codec import NotArrowError, OverLimitError, read_stream  # noqa: E402
 
 pytestmark = pytest.mark.attack
 

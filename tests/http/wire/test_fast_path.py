@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer, Scores
-from assay.kernels.reading.reference_slots import MAX_SLOT_BYTES, SLOT_COUNT
-from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
-from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
-from assay.service.http.wire.json_codec import Limits
+from assay.kernels.reading.references import MAX_SLOT_BYTES, SLOT_COUNT
+from assay.service.http.wire.json_codec import MAX_ROWS, FastPath, Limits, NotJsonError, TooManyError, open_envelope
 from examples import rollouts
 from tests.cases import answer
 from tests.cases.writing import KEY

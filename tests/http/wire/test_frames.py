@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assay.service.http.wire.frames import pack, read_frames, unpack, write_frame
+from assay.service.http.wire.parts import pack, read_frames, unpack, write_frame
 from tests.strategies import examples
 
 COLUMN = st.one_of(*(arrays(kind, st.integers(0, 20)) for kind in (np.uint8, np.int64, np.float64)))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from assay import Scorer
 from assay.service.errors import ScoringError
-from assay.service.http.wire.frames import pack
+from assay.service.http.wire.headers import StageTimes
 from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
-from assay.service.http.wire.other_tasks import (
+from assay.service.http.wire.parts import (
     PIECE_BYTES,
     PIECE_ROWS,
     QUICK_BYTES,
@@ -25,13 +25,13 @@ from assay.service.http.wire.other_tasks import (
     begin,
     is_quick,
     is_unscored,
+    pack,
     pack_parts,
     pieces_of,
     read_pieces,
     score_frames,
     score_parts,
 )
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
 from assay.service.rewards.scorer import Outcome

@@ -11,22 +11,6 @@ from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE
 from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
-__all__ = [
-    "EXAMPLES",
-    "AggregateReply",
-    "AggregateRequest",
-    "AliveReply",
-    "MaskedReply",
-    "OpenRlhfReply",
-    "OpenRlhfRequest",
-    "SessionReply",
-    "SessionRequest",
-    "SlimeReply",
-    "SlimeRequest",
-    "VerifyReply",
-    "VerifyRequest",
-]
-
 Reference = StrictStr | Steps | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
 """SCORE's, as text or steps, or that of another task: a record, or the answer itself."""
 

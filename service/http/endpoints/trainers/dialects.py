@@ -13,33 +13,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn, column_of
+from .....kernels.rules import REASONS
 from .....kernels.score import COMPONENTS
-from .....kernels.similarity.prompt_overlap import overlaps
-from .....kernels.status import REASONS
+from .....kernels.sequences import overlaps
 from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
-from ...wire.envelope import Envelope, TooManyError, open_envelope
-from ...wire.json_codec import Limits
-from ...wire.problems import Problem
-from ...wire.validation import element_issues
+from ...wire.headers import Problem
+from ...wire.json_codec import Envelope, Limits, TooManyError, element_issues, open_envelope
 from .rows import ABSENT, JsonObject, array_of, parsed
-
-__all__ = [
-    "FREQUENT_REASONS",
-    "IDENTIFIERS",
-    "NUMBERS",
-    "REASON_NUMBERS",
-    "TASK_NUMBERS",
-    "Dialect",
-    "OpenRlhf",
-    "Rollouts",
-    "RouteOptions",
-    "Slime",
-    "finite_json",
-    "numbers_of_one",
-    "rename_paths",
-]
 
 FREQUENT_REASONS = (
     "think_not_opened",

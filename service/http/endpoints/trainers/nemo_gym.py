@@ -20,10 +20,8 @@ from ...request.exchange import Exchange
 from ...request.jobs import JobCall
 from ...request.paths import Paths
 from ...request.processes import Processes
-from ...wire.compression import Body, decompress
+from ...wire.headers import Body, Problem, StageTimes, decompress, invalid_request
 from ...wire.json_codec import Limits
-from ...wire.problems import Problem, invalid_request
-from ...wire.stage_times import StageTimes
 from .dialects import (
     IDENTIFIERS,
     NUMBERS,
@@ -36,8 +34,6 @@ from .dialects import (
     numbers_of_one,
 )
 from .rows import JsonObject, array_of, elements, members, parsed, spans_in, text
-
-__all__ = ["NemoGym", "Sessions", "aggregate", "aggregate_endpoint"]
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"

@@ -14,25 +14,13 @@ import numpy as np
 import orjson
 
 from .....kernels.column import TextColumn, column_of
-from .....kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
+from .....kernels.json_columns import INVALID_JSON as NOT_JSON
+from .....kernels.json_columns import OTHER_KIND, element_spans, member_spans
 from ....errors import Issue, one_of
 from ....rewards.batch import UNKNOWN
 from ....rewards.registry import NUMBERS, REWARD_TASKS, SCORE
+from ...wire.headers import Problem, invalid_request
 from ...wire.json_codec import not_json
-from ...wire.problems import Problem, invalid_request
-
-__all__ = [
-    "ABSENT",
-    "JsonObject",
-    "array_of",
-    "elements",
-    "follow",
-    "members",
-    "parsed",
-    "read_tasks",
-    "spans_in",
-    "text",
-]
 
 Body = bytes | bytearray
 ABSENT = b""

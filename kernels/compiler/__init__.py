@@ -1,1 +1,0 @@
-"""Compilation of kernels and the cache of their machine code."""

@@ -1,1 +1,0 @@
-"""JSON, scanned without building Python objects."""

@@ -1,1 +1,0 @@
-"""Loads and stores, SIMD blocks, hashing, sparse arrays and workspaces."""

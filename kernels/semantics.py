@@ -1,0 +1,359 @@
+"""The step-semantics reward: alignment, overlap and order of steps.
+
+The exact sum so far is kept as partials: doubles of increasing magnitude that do not overlap. Source: Shewchuk,
+*Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates* (1997), Grow-Expansion.
+
+From left to right, a predicted action takes the earliest reference step after the last match that has the same action;
+without such a step it stays unmatched and the position does not move.
+
+Paper eq. 4 and 5, C.2, C.3; docs/rules.md, Step semantics.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .compiler import helper, inlined, kernel
+from .memory import (
+    ACTION,
+    CANON,
+    COUNTS,
+    FIRST,
+    FOLLOWING,
+    HASHES,
+    HEADS,
+    IDS,
+    IDS_USED,
+    LENGTHS,
+    MAPPED,
+    OBJECT_START,
+    OBJECT_STOP,
+    OBJECT_WORDS,
+    OBJECTS,
+    OBJECTS_USED,
+    PARAMETER_WORDS,
+    PARTNERS,
+    STAMP,
+    STAMPS,
+    STARTS,
+    STRINGS_USED,
+    WORD_STOP,
+)
+from .reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, find_string
+from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT, STEP_GAP_DENOMINATOR, STEP_GAP_NUMERATOR
+from .sequences import either_is_subsequence, lcs_length
+from .text.interning import PAIR, hash_pair, pair_of
+
+
+@inlined
+def add_exactly(partials, count, term):
+    """Add `term` to the sum of the first `count` of `partials`; returns their new number, at most one more.
+
+    partials: float64 scratch. There are never more of them than terms.
+    """
+    used = 0
+    for k in range(count):
+        partial = partials[k]
+        if abs(term) < abs(partial):
+            term, partial = partial, term
+        total = term + partial
+        error = partial - (total - term)
+        if error != 0.0:
+            partials[used] = error
+            used += 1
+        term = total
+    if term != 0.0:
+        partials[used] = term
+        used += 1
+    return used
+
+
+@inlined
+def rounded_sum(partials, count):
+    """Return the sum of the first `count` of `partials`, rounded once: to the nearest double, ties to even."""
+    total, error = 0.0, 0.0
+    k = count
+    while k > 0 and error == 0.0:
+        k -= 1
+        larger, partial = total, partials[k]
+        total = larger + partial
+        error = partial - (total - larger)
+    if k > 0 and (error > 0.0) == (partials[k - 1] > 0.0):
+        # The smaller partials have the sign of the error. If that is half a unit in the last place, it is more than
+        # half with them, and not a tie.
+        doubled = 2.0 * error
+        if (total + doubled) - total == doubled:
+            return total + doubled
+    return total
+
+
+@kernel
+def exact_sums(sums, terms, offsets):
+    """Compute the exactly rounded sum of each row of a column of finite numbers.
+
+    sums: float64 (rows,), written. terms: float64. offsets: int64 (rows + 1,).
+    """
+    partials = np.empty(terms.shape[0], np.float64)
+    for row in range(sums.shape[0]):
+        count = 0
+        for k in range(offsets[row], offsets[row + 1]):
+            count = add_exactly(partials, count, terms[k])
+        sums[row] = rounded_sum(partials, count)
+
+
+UNMATCHED = -1
+
+
+@helper
+def align(partners, prediction, reference, first, following):
+    """Match two int64 action sequences in linear time; returns |W|.
+
+    partners: int64 (n,), written: index of the reference step or UNMATCHED. first: int64 scratch indexed by action,
+    following: int64 scratch (m,); `first[s]` is the earliest step with action s that has not been passed.
+    """
+    n, m = prediction.shape[0], reference.shape[0]
+    for i in range(n):
+        first[prediction[i]] = UNMATCHED
+    for j in range(m - 1, -1, -1):
+        first[reference[j]] = UNMATCHED
+    for j in range(m - 1, -1, -1):
+        following[j] = first[reference[j]]
+        first[reference[j]] = j
+    last = -1
+    matched = 0
+    for i in range(n):
+        j = first[prediction[i]]
+        while j != UNMATCHED and j <= last:
+            j = following[j]
+        first[prediction[i]] = j
+        partners[i] = j
+        if j != UNMATCHED:
+            last = j
+            matched += 1
+    return matched
+
+
+@kernel
+def anchors(partners, matched, prediction, prediction_offsets, reference, reference_offsets, symbols):
+    """Compute the anchors of each pair of rows of two columns of action sequences.
+
+    partners: int64, one for each predicted step, written: index in the reference's row or UNMATCHED.
+    matched: int64 (rows,), written: |W|. prediction, reference: int64 actions in [0, symbols), with int64 offsets
+    (rows + 1,).
+    """
+    first = np.empty(symbols, np.int64)
+    following = np.empty(reference.shape[0], np.int64)
+    for row in range(matched.shape[0]):
+        start, stop = prediction_offsets[row], prediction_offsets[row + 1]
+        actions = reference[reference_offsets[row] : reference_offsets[row + 1]]
+        matched[row] = align(partners[start:stop], prediction[start:stop], actions, first, following)
+
+
+@inlined
+def iou(a, b, stamps, stamp):
+    """Return |A ∩ B| / |A ∪ B| of int64 ids; 1 if both are empty.
+
+    stamps: int64 scratch indexed by id, in which `stamp` and `stamp + 1` do not occur.
+    """
+    union = 0
+    common = 0
+    for k in range(a.shape[0]):
+        if stamps[a[k]] != stamp:
+            stamps[a[k]] = stamp
+            union += 1
+    for k in range(b.shape[0]):
+        seen = stamps[b[k]]
+        if seen == stamp:
+            common += 1
+        elif seen != stamp + 1:
+            union += 1
+        stamps[b[k]] = stamp + 1
+    return common / union if union else 1.0
+
+
+@kernel
+def ious(values, a, a_offsets, b, b_offsets, symbols):
+    """Compute the IoU of each pair of rows of two columns of sets.
+
+    values: float64 (rows,), written. a, b: int64 ids in [0, symbols), with int64 offsets (rows + 1,).
+    """
+    stamps = np.zeros(symbols, np.int64)
+    for row in range(values.shape[0]):
+        first = a[a_offsets[row] : a_offsets[row + 1]]
+        second = b[b_offsets[row] : b_offsets[row + 1]]
+        values[row] = iou(first, second, stamps, 2 * row + 1)
+
+
+@helper
+def step_gap(n, m):
+    """Return f = cos(πd / 2M) of the gap d between n predicted and m reference steps, 0 from d = M on."""
+    d = abs(n - m)
+    M = max(1, STEP_GAP_NUMERATOR * m // STEP_GAP_DENOMINATOR)
+    return math.cos(math.pi * d / (2 * M)) if d < M else 0.0
+
+
+@helper
+def length_penalty(mean_words, rules):
+    """Return g: 1 for a mean of up to L words, else the mean as printed in eq. 3, or the mean over L."""
+    if mean_words <= rules.max_mean_words:
+        return 1.0
+    return mean_words / rules.max_mean_words if rules.relative_length else mean_words
+
+
+@helper
+def match_strings(workspace, references, row):
+    """Write to MAPPED, for each string in the workspace, its id in reference `row`; strings that the reference does not
+    have get ids after its own. Returns the number of the reference's strings.
+
+    The cost does not depend on the length of the reference.
+    """
+    ints = workspace.ints
+    canon = workspace.bytes[CANON]
+    reference_strings = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
+    for k in range(ints[COUNTS, STRINGS_USED]):
+        head, length, digest = ints[HEADS, k], ints[LENGTHS, k], ints[HASHES, k]
+        string = np.int64(FREE)
+        if length == PAIR:
+            first, second = ints[MAPPED, head >> 32], ints[MAPPED, head & 0xFFFFFFFF]
+            if first < reference_strings and second < reference_strings:
+                head = pair_of(first, second)
+                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, workspace.seed))
+        else:
+            string = find_string(references, row, canon, ints[STARTS, k], length, head, digest)
+        ints[MAPPED, k] = string if string != FREE else reference_strings + k
+    return reference_strings
+
+
+@helper
+def renumber_with_reference(workspace, references, row, n):
+    """Renumber the strings of the n key steps with the ids of reference `row`.
+
+    Rewrites ACTION, IDS and OBJECTS. Returns the last id + 1.
+    """
+    ints = workspace.ints
+    reference_strings = match_strings(workspace, references, row)
+    for k in range(ints[COUNTS, IDS_USED]):
+        ints[IDS, k] = ints[MAPPED, ints[IDS, k]]
+    for k in range(ints[COUNTS, OBJECTS_USED]):
+        ints[OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
+    for k in range(n):
+        ints[ACTION, k] = ints[MAPPED, ints[ACTION, k]]
+    return reference_strings + ints[COUNTS, STRINGS_USED]
+
+
+@inlined
+def next_stamp(ints):
+    """Return a fresh stamp; neither it nor the next one occurs in STAMPS."""
+    ints[COUNTS, STAMP] += 2
+    return ints[COUNTS, STAMP]
+
+
+@inlined
+def object_similarity(ints, i, references, first_object, first_id, j, rules):
+    """Return Obj(i, j): IoU of the objects, or of their words if it is 0 and both steps have objects (the paper's
+    compensation), or the larger of the two (`max`).
+
+    i is a step of the response, j a row of `references.steps`; the reference's objects and ids begin at first_….
+    """
+    reference_steps = references.steps
+    a = ints[OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
+    b = references.objects[
+        first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
+    ]
+    similarity = iou(a, b, ints[STAMPS], next_stamp(ints))
+    if similarity == 1.0 or a.shape[0] == 0 or b.shape[0] == 0:
+        return similarity
+    if similarity > 0.0 and not rules.max_object_similarity:
+        return similarity
+    a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
+    b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
+    return max(similarity, iou(a, b, ints[STAMPS], next_stamp(ints)))
+
+
+@inlined
+def parameter_similarity(ints, i, references, first_id, j):
+    """Return Par(i, j): IoU of the words of all parameters; 1 if neither step has any, 0 if only one has."""
+    reference_steps = references.steps
+    a = ints[IDS, ints[PARAMETER_WORDS, i] : ints[WORD_STOP, i]]
+    b = references.ids[first_id + reference_steps[PARAMETER_WORDS, j] : first_id + reference_steps[WORD_STOP, j]]
+    return iou(a, b, ints[STAMPS], next_stamp(ints))
+
+
+@inlined
+def position_factor(i, j, m, decay):
+    """Return m_ij = max(0, 1 − (|i − j| / m)^λ), λ = `decay`."""
+    distance = abs(i - j)
+    if distance == 0:
+        return 1.0  # most anchors; a power costs as much as everything else
+    if distance >= m:
+        return 0.0
+    return max(0.0, 1.0 - (distance / m) ** decay)
+
+
+@helper
+def sum_over_anchors(ints, references, row, n, m, rules):
+    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once."""
+    ranges = references.ranges
+    first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
+    partials = ints[FOLLOWING].view(np.float64)
+    count = 0
+    for i in range(n):
+        j = ints[PARTNERS, i]
+        if j == UNMATCHED:
+            continue
+        similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j, rules)
+        if similarity >= MIN_OBJECT_SIMILARITY:
+            similarity += PARAMETER_WEIGHT * parameter_similarity(ints, i, references, first_id, first_step + j)
+        if rules.use_position:
+            similarity *= position_factor(i, j, m, rules.position_decay)
+        count = add_exactly(partials, count, similarity)
+    return rounded_sum(partials, count)
+
+
+@helper
+def align_with_reference(workspace, references, row, n):
+    """Renumber the n steps in the workspace with the ids of reference `row`, and write their anchors to PARTNERS.
+
+    Only once for each response. Returns (m, last id + 1, |W|).
+    """
+    ints = workspace.ints
+    symbols = renumber_with_reference(workspace, references, row, n)
+    first_step, stop = references.ranges[row, STEP_AT], references.ranges[row + 1, STEP_AT]
+    expected = references.steps[ACTION, first_step:stop]
+    matched = align(ints[PARTNERS, :n], ints[ACTION, :n], expected, ints[FIRST], ints[FOLLOWING])
+    return stop - first_step, symbols, np.int64(matched)
+
+
+@helper
+def order_reward(ints, references, row, n, m, symbols, rules):
+    """Return the order reward: LCS / m (`lcs`), or whether one action sequence is a subsequence of the other.
+
+    After `align_with_reference`, like `content_reward`: neither changes what the other reads.
+    """
+    first_step = references.ranges[row, STEP_AT]
+    predicted, expected = ints[ACTION, :n], references.steps[ACTION, first_step : first_step + m]
+    if rules.lcs_order:
+        return lcs_length(predicted, expected, symbols) / m
+    return 1.0 if either_is_subsequence(predicted, expected) else 0.0
+
+
+@helper
+def content_reward(ints, references, row, n, m, matched, rules):
+    """Return (1 / |W|) Σ m_ij (Obj + ½ Par), or the sum over max(n, m) (`max_len`); 0 without anchors."""
+    if matched == 0:
+        return 0.0
+    total = sum_over_anchors(ints, references, row, n, m, rules)
+    return total / (max(n, m) if rules.max_len_content else matched)
+
+
+@inlined
+def differ_in_content(a, b):
+    """Return whether two configurations may give different contents."""
+    return (
+        a.max_object_similarity != b.max_object_similarity
+        or a.use_position != b.use_position
+        or a.position_decay != b.position_decay
+        or a.max_len_content != b.max_len_content
+    )

@@ -1,1 +1,0 @@
-"""Alignment, IoU, LCS, subsequence, edit distance, prompt overlap, and the step rewards."""

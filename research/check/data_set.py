@@ -1,0 +1,268 @@
+"""What is checked in a data set, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...service.errors import NotInstalled
+from ...service.explain.reading import Step, canons, steps_in
+from ...service.records.row_tasks import score_rollouts
+from ...service.records.rows import Place, Rollout
+from ...service.rewards.batch import Batch
+from ...service.rewards.registry import SCORE
+from ...service.rewards.scorer import Scorer, score
+from ...service.rewards.scores import NO_SPREAD
+from ...service.settings import ScoreSettings
+from ...service.tasks.scirecipe_records import actions_of, library_of, violations
+from ...service.tasks.thoth import key_block
+from ...service.wording import format_number, in_this_shell, plural
+from .gold import NO_ANSWER, GoldAnswers, Prompts
+from .near_duplicates import NearDuplicates, Pair
+from .policies import Earned, Earnings
+from .rows import CheckedRow
+
+
+class Finding(NamedTuple):
+    """One finding on a row: an `error` (its reference is invalid) or a `warning`, its reason and a sentence."""
+
+    place: Place
+    kind: str
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}: {self.detail} ({self.reason})"
+
+    def document(self) -> dict[str, Any]:
+        return {**self.place.document(), "kind": self.kind, "reason": self.reason, "detail": self.detail}
+
+
+class Rules(NamedTuple):
+    scirecipe: bool | None
+    reference_field: str | None
+    response_field: str | None
+
+    def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[tuple[str, str]]:
+        checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
+        published = isinstance(record.get("key"), str) and "orc" in record
+        requested = published if self.scirecipe is None else self.scirecipe
+        for violation in violations(checked):
+            if requested or violation.rule == "library":
+                yield violation
+        library, answer = library_of(record), record.get(self.response_field or "")
+        if library is not None and isinstance(answer, str):
+            allowed = {action.lower() for action in library}
+            used = actions_of(key_block(answer))
+            needed = set(actions_of(key_block(rollout.response)))
+            outside = sum(action not in allowed for action in used)
+            distractors = sum(action in allowed and action not in needed for action in used)
+            if outside:
+                yield "outside_library", f"the answer uses {outside} actions that are not in the row's library"
+            if distractors:
+                yield "distractors", f"the answer uses {distractors} actions of the library that the reference does not"
+
+
+def findings_of(rows: Sequence[CheckedRow], reasons: Sequence[str], rules: Rules) -> Iterator[Finding]:
+    """Yield the findings on rows, in their order; `reasons` are those of the responses of SCORE without a fault."""
+    of_score = iter(reasons)
+    for row in rows:
+        if row.rollout.fault is not None:
+            yield Finding(row.place, "error", *row.rollout.fault)
+            continue
+        if row.rollout.task != SCORE:
+            continue
+        if (reason := next(of_score)) not in ("ok", *NO_ANSWER):
+            answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
+            yield Finding(row.place, "warning", reason, f"{answer} would fail a gate")
+        if row.record is not None:
+            for rule, sentence in rules.broken_by(row.record, row.rollout):
+                yield Finding(row.place, "warning", rule, sentence)
+
+
+class Advice(NamedTuple):
+    text: str
+    good: bool
+
+
+def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSettings) -> list[Advice]:
+    if not gold.number:
+        return [
+            Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
+        ]
+    advice = [*on_gates(gold, settings)]
+    beating = [earned for earned in policies if earned.beats_gold]
+    gold_mean = policies[0].rewards.mean or 0.0
+    advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
+    equal = [earned.policy.title for earned in policies if earned.equals_gold]
+    if equal:
+        advice.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
+    elif not beating:
+        advice.append(Advice("No trivial policy earns as much as the gold answers.", True))
+    return advice
+
+
+def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
+    if not gold.failed:
+        all_pass = "The gold answer passes" if gold.number == 1 else f"All {gold.number:,} gold answers pass"
+        yield Advice(f"{all_pass} both gates.", True)
+    else:
+        yield Advice(
+            f"{gold.failed:,} of {plural(gold.number, 'gold answer')} fail a gate.{on_coverage(gold, settings)}", False
+        )
+    if gold.penalized:
+        yield Advice(
+            f"{plural(gold.penalized, 'gold answer')} have more words a prose step than max_mean_words "
+            f"({format_number(settings.max_mean_words)}), which lowers their reward: none has with "
+            f"max_mean_words={math.ceil(gold.longest)}; length_penalty=relative costs less than absolute.",
+            False,
+        )
+
+
+def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
+    other = gold.number - gold.covered
+    text = f" {other:,} of them fail for a reason other than coverage: correct these records." if other else ""
+    if not gold.reasons["low_coverage"]:
+        return text
+    suggested = gold.suggested()
+    if suggested is None:
+        return f"{text} No min_coverage down to 0.5 lets enough of them pass: correct their prose."
+    if suggested.min_coverage >= settings.min_coverage:
+        return f"{text} min_coverage can stay as it is; correct the prose of the others."
+    return (
+        f"{text} With min_coverage={format_number(suggested.min_coverage)}, {suggested.passed:,} pass; it also "
+        "accepts prose that leaves out more words of its steps."
+    )
+
+
+def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
+    difference, suggested = earned.gold_difference or 0.0, gold.suggested()
+    title = earned.policy.title
+    text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."
+    if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
+        rest = gold_mean + difference - suggested.mean_reward
+        so = "no less than this policy" if rest <= NO_SPREAD else f"still {rest:.4f} less than this policy"
+        coverage = format_number(suggested.min_coverage)
+        text += f" With min_coverage={coverage} they earn {suggested.mean_reward:.4f}, {so}."
+    if gold.penalized:
+        text += " Part of that is the length penalty on gold answers."
+    return f"{text} {earned.policy.remedy}"
+
+
+class DataSet:
+    """Collects what `assay check` reports; `similarity` is None without several splits."""
+
+    def __init__(self, scorer: Scorer, rules: Rules, sources: Sequence[str], similarity: float | None) -> None:
+        self.scorer, self.rules, self.sources = scorer, rules, sources
+        self.counts = {"checked": 0, "error": 0, "warning": 0}
+        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.warned: set[Place] = set()
+        self.gold = GoldAnswers(scorer)
+        self.pairs: list[Pair] = []
+        self.contradictions: list[list[list[Place]]] = []
+        self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
+        self._empty = Batch(configurations={"config": scorer.columns})
+        self._earnings = Earnings(scorer)
+        self._prompts = Prompts()
+        self._duplicates: NearDuplicates | None = None
+        if similarity is not None:
+            try:
+                self._duplicates = NearDuplicates(similarity)
+                self.no_duplicates = ""
+            except NotInstalled as error:
+                self.no_duplicates = in_this_shell(error.advice[0].detail)
+
+    def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
+        of_score = [row for row in rows if row.rollout.task == SCORE]
+        scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
+        valid = [row for row in of_score if row.rollout.fault is None]
+        reasons = scores.reasons.tolist()
+        self.counts["checked"] += len(rows)
+        self.gold.add(valid, reasons)
+        steps = [steps_in(row.rollout.reference) for row in valid]
+        gold = np.where(np.isin(scores.reasons, NO_ANSWER), np.nan, scores.rewards)
+        self._earnings.add(valid, steps, gold, scores.reasons == "ok")
+        self._add_texts(valid, steps, ~np.isnan(gold))
+        for finding in findings_of(rows, reasons, self.rules):
+            yield self._counted(finding)
+
+    def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], has_gold: np.ndarray) -> None:
+        prompted = [k for k, row in enumerate(rows) if row.prompt is not None]
+        prompts = canons([rows[k].prompt or "" for k in prompted])
+        places = [rows[k].place for k in prompted]
+        self._prompts.add(prompts, [steps[k] for k in prompted], places)
+        if self._duplicates is not None:
+            questions = canons([rows[k].question for k in prompted])
+            self._duplicates.add("prompt", questions, [rows[k].split for k in prompted], places)
+            texts = canons(
+                [
+                    row.rollout.response if whole else " ".join(step.listed for step in row_steps)
+                    for row, row_steps, whole in zip(rows, steps, has_gold, strict=True)
+                ]
+            )
+            self._duplicates.add("reference", texts, [row.split for row in rows], [row.place for row in rows])
+
+    def finish(self) -> Iterator[Finding]:
+        self.contradictions = self._prompts.contradictions()
+        for contradiction in self.contradictions:
+            (first, *_), *others = contradiction
+            for places in others:
+                detail = f"the prompt is that of {first}, whose reference has other steps"
+                for place in places:
+                    yield self._counted(Finding(place, "warning", "contradictory_reference", detail))
+        if self._duplicates is not None:
+            self.pairs = sorted(self._duplicates.pairs(), key=lambda pair: -pair.similarity)
+        named: set[tuple[Place, str]] = set()
+        for pair in self.pairs:  # the most similar first: a row is named with that one only
+            detail = f"the {pair.of} is {pair.similarity:.2f} similar to that of {pair.first[0]}, in another split"
+            for place in pair.second:
+                if (place, pair.of) not in named:
+                    named.add((place, pair.of))
+                    yield self._counted(Finding(place, "warning", "near_duplicate", detail))
+
+    def _counted(self, finding: Finding) -> Finding:
+        self.counts[finding.kind] += 1
+        self.reasons[finding.kind, finding.reason] += 1
+        if finding.kind == "warning":
+            self.warned.add(finding.place)
+        return finding
+
+    @property
+    def splits(self) -> list[str]:
+        return [] if self._duplicates is None else self._duplicates.splits
+
+    def policies(self) -> list[Earned]:
+        """Return what the gold answers earn, and then every policy."""
+        return list(self._earnings.rows())
+
+    def advice(self) -> list[Advice]:
+        return advice_on(self.gold, self.policies(), self.scorer.settings)
+
+    def document(self, findings: Sequence[Finding]) -> dict[str, Any]:
+        duplicates: dict[str, Any] = {"unavailable": self.no_duplicates}
+        if self._duplicates is not None:
+            duplicates = {
+                "similarity": self._duplicates.similarity,
+                "recall": self._duplicates.recall,
+                "splits": self.splits,
+                "pairs": [pair.document() for pair in self.pairs],
+            }
+        return {
+            "sources": list(self.sources),
+            **self.scorer.identity,
+            "checked": self.counts["checked"],
+            "invalid": self.counts["error"],
+            "warnings": self.counts["warning"],
+            "gold": self.gold.document(),
+            "policies": [earned.document() for earned in self.policies()],
+            "advice": [advice._asdict() for advice in self.advice()],
+            "contradictions": [
+                [[place.document() for place in places] for places in rows] for rows in self.contradictions
+            ],
+            "near_duplicates": duplicates,
+            "findings": [finding.document() for finding in findings],
+        }

@@ -1,0 +1,119 @@
+"""The result on a checked data set, for a terminal and as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...service.records.files import source_title
+from ...service.records.rows import Place
+from ...service.tables.page import render
+from ...service.tables.table import Cell, Row, Table
+from ...service.wording import first_n, fixed, format_number, plural, share
+from .data_set import DataSet
+from .policies import POLICIES, Earned
+
+MAX_WORDS = 12  # words that the terminal lists
+MAX_LISTED = 100  # words, pairs and contradictory prompts that are listed in the page
+MAX_ROWS = 4  # rows that one entry names
+
+
+def gates_table(data: DataSet) -> Table:
+    configured, suggested = data.scorer.settings.min_coverage, data.gold.suggested()
+    rows: list[Row] = []
+    for level in data.gold.levels():
+        marks = ["configured"] if level.min_coverage == configured else []
+        marks += ["suggested"] if suggested is not None and level.min_coverage == suggested.min_coverage else []
+        passed, reward = share(level.passed, data.gold.number), fixed(level.mean_reward)
+        rows.append([format_number(level.min_coverage), level.passed, passed, reward, ", ".join(marks)])
+    return Table(["min_coverage", "pass", "share", "mean reward", ""], rows)
+
+
+def policies_table(data: DataSet) -> Table:
+    gold, *policies = data.policies()
+    notes = []
+    if gold.rewards.standard_error is not None or policies[0].rewards.standard_error is not None:
+        notes.append("±: standard error of the mean over the records.")
+    number = max(earned.rewards.number for earned in (gold, *policies))
+    for earned in policies:
+        if earned.mean_of_answered is None:
+            notes.append(f"{earned.policy.title}: no record names one.")
+        elif earned.answered < earned.rewards.number:
+            notes.append(
+                f"{earned.policy.title}: {earned.answered:,} of {plural(number, 'record')} name one, and earn "
+                f"{fixed(earned.mean_of_answered)}; the others count as empty responses."
+            )
+    return Table(
+        ["", "mean reward", "pass", "versus gold"], [policy_row(earned) for earned in (gold, *policies)], notes=notes
+    )
+
+
+def policy_row(earned: Earned) -> Row:
+    mean, error, difference = earned.rewards.mean, earned.rewards.standard_error, earned.gold_difference
+    if mean is None:
+        return [earned.policy.title, None, None, None]
+    reward = Cell(fixed(mean), "" if error is None else fixed(error))
+    versus = None if difference is None else f"{difference:+z.4f}".replace("-", "−")
+    return [earned.policy.title, reward, share(earned.passed, earned.rewards.number), versus]
+
+
+def terminal_parts(data: DataSet) -> Iterator[str | Table]:
+    if data.gold.number:
+        yield gates_table(data)
+        if data.gold.words:
+            words = [f"{word} ({count:,})" for word, count, _ in data.gold.failing_words()]
+            yield f"Words that they leave out: {first_n(words, MAX_WORDS)}"
+        yield ""
+    if data.policies()[1].rewards.number:
+        policies = policies_table(data)
+        yield policies
+        yield from (*policies.notes, "")
+    for advice in data.advice():
+        yield f"{'' if advice.good else 'warning: '}{advice.text}"
+    if data.no_duplicates:
+        yield f"Near-duplicates were not searched for. {data.no_duplicates}"
+
+
+def page(data: DataSet, command: str) -> str:
+    words = [(word, count, str(place)) for word, count, place in data.gold.failing_words()[:MAX_LISTED]]
+    reasons = [
+        (reason, "invalid" if kind == "error" else "warning", count)
+        for (kind, reason), count in data.reasons.most_common()
+    ]
+    pairs = [
+        (pair.of, f"{pair.similarity:.2f}", listed(pair.first), listed(pair.second)) for pair in data.pairs[:MAX_LISTED]
+    ]
+    contradictions = [(listed(rows[0]), "; ".join(map(listed, rows[1:]))) for rows in data.contradictions[:MAX_LISTED]]
+    return render(
+        "checked.html",
+        data=data,
+        name=first_n([source_title(source) for source in data.sources], MAX_ROWS),
+        command=command,
+        verdict=list(verdict(data)),
+        gates=gates_table(data),
+        words=Table(["word", "answers", "first"], words, title="Words that the prose leaves out"),
+        policies=policies_table(data),
+        constructions=Table(
+            [], [(policy.title, policy.construction) for policy in POLICIES], title="Policies", wide=True
+        ),
+        reasons=Table(["reason", "", "rows"], reasons, title="Findings by reason", code=True),
+        pairs=Table(["of", "similarity", "rows", "rows of another split"], pairs, title="Near-duplicates", wide=True),
+        contradictions=Table(
+            ["rows", "rows with other steps"], contradictions, title="Contradictory references", wide=True
+        ),
+        most=MAX_LISTED,
+    )
+
+
+def verdict(data: DataSet) -> Iterator[tuple[str, bool]]:
+    invalid = data.counts["error"]
+    text = f"{plural(data.counts['checked'], 'reference')}, {f'{invalid:,} invalid' if invalid else 'all valid'}."
+    yield text, not invalid
+    yield from data.advice()
+    if data.contradictions:
+        yield f"{plural(len(data.contradictions), 'prompt')} with references that differ in their steps.", False
+    if data.splits:
+        yield f"{plural(len(data.pairs), 'pair')} of near-duplicates across splits.", not data.pairs
+
+
+def listed(places: Sequence[Place]) -> str:
+    return first_n(places, MAX_ROWS)

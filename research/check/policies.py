@@ -1,0 +1,229 @@
+"""Trivial policies, and what they earn."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...service.explain.reading import Step
+from ...service.rewards.scorer import Scorer
+from ...service.rewards.scores import NO_SPREAD
+from ...service.tasks.scirecipe_records import library_of
+from .rows import CheckedRow
+
+SEED = 0  # seed of the shuffles: one generator for all references, in their order
+
+
+class Written(NamedTuple):
+    key: str
+    prose: str
+
+
+class Source(NamedTuple):
+    steps: Sequence[Step]
+    library: Sequence[str] | None
+    generator: random.Random
+
+
+class Policy(NamedTuple):
+    """One policy; `remedy` says what keeps it from being rewarded, or that nothing in the reward does."""
+
+    name: str
+    title: str
+    construction: str
+    remedy: str
+    answer: Callable[[Source], Iterable[Written] | None]
+
+
+def listed(steps: Iterable[Step]) -> list[Written]:
+    return [Written(step.text, step.listed) for step in steps]
+
+
+def shuffled(source: Source) -> list[Written]:
+    steps = list(source.steps)
+    source.generator.shuffle(steps)
+    return listed(steps)
+
+
+def all_objects(source: Source) -> list[Written]:
+    objects = tuple(dict.fromkeys(text for step in source.steps for text in step.objects))
+    return listed(step._replace(objects=objects) for step in source.steps)
+
+
+def library_order(source: Source) -> list[Written] | None:
+    return None if source.library is None else listed(map(Step, source.library))
+
+
+UNSEEN = "reward the prose as well (task lexical with section=orc), or judge it"
+
+POLICIES = (
+    Policy(
+        "key_as_prose",
+        "JSON pasted as prose",
+        "The reference's steps; the prose of each is its JSON.",
+        "No setting tells pasted JSON from prose. assay score --report counts such rollouts (sign key_as_prose): "
+        f"leave them out of training, or {UNSEEN}.",
+        lambda source: [Written(step.text, step.text) for step in source.steps],
+    ),
+    Policy(
+        "words_as_prose",
+        "words listed as prose",
+        "The reference's steps; the prose of each lists its action, objects and parameters, separated by commas.",
+        f"No setting and no sign of the report tells a list of words from prose: {UNSEEN}.",
+        lambda source: listed(source.steps),
+    ),
+    Policy(
+        "actions_only",
+        "actions without objects",
+        "The reference's actions without objects and parameters.",
+        "semantics=product pays nothing for the order of actions without their objects.",
+        lambda source: listed(Step(step.action) for step in source.steps),
+    ),
+    Policy(
+        "shuffled",
+        "steps shuffled",
+        f"The reference's steps in a random order (seed {SEED}, one shuffle per record).",
+        "semantics=product with order=strict pays nothing for steps in another order.",
+        shuffled,
+    ),
+    Policy(
+        "all_objects",
+        "all objects in every step",
+        "The reference's steps, each with the objects of all steps.",
+        "No setting limits the objects of a step; semantics=product pays less, and max_mean_words less for long lists.",
+        all_objects,
+    ),
+    Policy(
+        "library_order",
+        "library in its order",
+        "The record's library of actions, a step for each, without objects and parameters.",
+        "semantics=product pays nothing for the order of actions without their objects.",
+        library_order,
+    ),
+    Policy(
+        "half",
+        "half of the steps",
+        "The first half of the reference's steps, rounded up.",
+        "content_denominator=max_len divides content by the number of steps, and use_step_gap lowers the scale.",
+        lambda source: listed(source.steps[: (len(source.steps) + 1) // 2]),
+    ),
+)
+"""Every policy. Unless a policy says otherwise, the prose of a step lists its words, so that it covers them."""
+
+
+def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
+    source = Source(steps, library, generator)
+    answers = (policy.answer(source) for policy in POLICIES)  # None without the library that a policy needs
+    return ["" if steps is None else answer_with(steps) for steps in answers]
+
+
+def answer_with(steps: Iterable[Written]) -> str:
+    steps = list(steps)
+    key = "\n".join(f"Step {number}: {step.key}" for number, step in enumerate(steps, 1))
+    prose = "\n".join(f"Step {number}: {step.prose}" for number, step in enumerate(steps, 1))
+    return f"<think>\n…\n</think>\n<key>\n{key}\n</key>\n<orc>\n{prose}\n</orc>\n<note>\n…\n</note>"
+
+
+GOLD = Policy("gold", "gold answers", "The gold answers themselves.", "", lambda source: None)
+
+
+class Sums:
+    def __init__(self) -> None:
+        self.number = 0
+        self._sum = self._squares = 0.0
+
+    def add(self, rewards: np.ndarray) -> None:
+        self.number += len(rewards)
+        self._sum += math.fsum(rewards)
+        self._squares += math.fsum(rewards * rewards)
+
+    @property
+    def mean(self) -> float | None:
+        return self._sum / self.number if self.number else None
+
+    @property
+    def standard_error(self) -> float | None:
+        if self.number < 2:
+            return None
+        variance = max(self._squares - self._sum**2 / self.number, 0.0) / (self.number - 1)
+        return math.sqrt(variance / self.number)
+
+
+class Earned(NamedTuple):
+    policy: Policy
+    rewards: Sums
+    passed: int  # answers that pass both gates
+    answered: int  # records that the policy has an answer to; the others get the reward of an empty response
+    mean_of_answered: float | None
+    gold_difference: float | None  # mean reward less the gold answers', over the records that have one
+
+    @property
+    def beats_gold(self) -> bool:
+        return self.gold_difference is not None and self.gold_difference > NO_SPREAD
+
+    @property
+    def equals_gold(self) -> bool:
+        return self.gold_difference is not None and abs(self.gold_difference) <= NO_SPREAD
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "name": self.policy.name,
+            "construction": self.policy.construction,
+            "records": self.rewards.number,
+            "mean_reward": self.rewards.mean,
+            "standard_error": self.rewards.standard_error,
+            "passed": self.passed,
+            "answered": self.answered,
+            "mean_reward_of_answered": self.mean_of_answered,
+            "gold_difference": self.gold_difference,
+            "beats_gold": self.beats_gold,
+        }
+
+
+class Earnings:
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._generator = random.Random(SEED)
+        self._gold, self._passed_gold = Sums(), 0
+        self._rewards = [Sums() for _ in POLICIES]
+        self._of_answered = [Sums() for _ in POLICIES]
+        self._beside_gold = [Sums() for _ in POLICIES]
+        self._passed = [0] * len(POLICIES)
+
+    def add(
+        self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], gold: np.ndarray, passed: np.ndarray
+    ) -> None:
+        """Let every policy answer rows whose references have these steps; `gold` is NaN where a row has none."""
+        if not rows:
+            return
+        libraries = [None if row.record is None else library_of(row.record) for row in rows]
+        answers = [answers_of(*source, self._generator) for source in zip(steps, libraries, strict=True)]
+        responses = [answer for of_row in answers for answer in of_row]
+        index = np.repeat(np.arange(len(rows)), len(POLICIES))
+        scores = self._scorer.score(responses, [row.rollout.reference for row in rows], index)
+        rewards = scores.rewards.reshape(len(rows), len(POLICIES))
+        passing = (scores.reasons == "ok").reshape(rewards.shape)
+        answered = np.array([bool(answer) for answer in responses]).reshape(rewards.shape)
+        has_gold = ~np.isnan(gold)
+        self._gold.add(gold[has_gold])
+        self._passed_gold += int(passed[has_gold].sum())
+        for k in range(len(POLICIES)):
+            self._rewards[k].add(rewards[:, k])
+            self._of_answered[k].add(rewards[answered[:, k], k])
+            self._beside_gold[k].add(rewards[has_gold, k])
+            self._passed[k] += int(passing[:, k].sum())
+
+    def rows(self) -> Iterator[Earned]:
+        gold = self._gold
+        yield Earned(GOLD, gold, self._passed_gold, gold.number, gold.mean, None)
+        for k, policy in enumerate(POLICIES):
+            beside, answered = self._beside_gold[k].mean, self._of_answered[k]
+            if not answered.number:
+                yield Earned(policy, Sums(), 0, 0, None, None)
+                continue
+            difference = None if beside is None or gold.mean is None else beside - gold.mean
+            yield Earned(policy, self._rewards[k], self._passed[k], answered.number, answered.mean, difference)

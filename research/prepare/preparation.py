@@ -1,0 +1,283 @@
+"""The row of a trainer for each record, in each stage of training."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from errno import EINVAL
+from hashlib import file_digest
+from typing import NamedTuple
+
+import orjson
+
+from ...service.errors import UsageError
+from ...service.records.complete_output import complete_output, output_pieces
+from ...service.records.files import MANIFEST, expand
+from ...service.records.forms import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row, json_text, reference_text
+from ...service.records.output_file import Claim, claim, complete_together, write_document
+from ...service.records.rows import Fault
+from ...service.records.wrong_files import DocumentError
+from ...service.rewards.registry import SCORE
+from ...service.rewards.scorer import Scorer
+from ...service.tasks.task import OK
+from ...service.terminal import Progress
+from ...service.wording import plural
+from .examples import Example, Message, Options, Stage, open_examples
+from .prompts import FULL, ROUNDING, PromptCheck, ideal_answer, messages_of
+from .split import TEST, TRAIN, Libraries, groups_of, held_out_splits, seeded_splits, split_digest, with_ids
+from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Statistics, Summary, Written
+
+STAGE_TRAINERS: dict[Stage, Collection[str]] = {
+    "knowledge": TEXT_TRAINERS,
+    "supervised": tuple(SUPERVISED),
+    "grpo": tuple(PROMPTS),
+}
+"""The trainers that have each stage."""
+
+
+class RowMaker:
+    """Makes rows for the stage and the trainer of the options; raises UsageError if that trainer lacks the stage."""
+
+    def __init__(self, options: Options) -> None:
+        if options.trainer not in STAGE_TRAINERS[options.stage]:
+            known = ", ".join(STAGE_TRAINERS[options.stage])
+            raise UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
+        self._options = options
+        self._scorer = Scorer() if options.stage == "supervised" else None
+
+    def row(self, example: Example, messages: list[Message], ideal: str, group: str, split: str) -> Row | Fault:
+        """Return the row of a record, or why it has none; every row has the same columns, and no nulls.
+
+        ideal: an answer with the full reward. In the stage `supervised` it is the answer to learn, unless the record
+        has an answer with sections; such an answer needs the full reward too, because one that fails a gate teaches to
+        fail it. The column `answer_from` says which it is: `reference` or `record`.
+        """
+        # Not null: if the first rows of `train` have only nulls in a column, `datasets` refuses texts after them, also
+        # those in `test`.
+        about = {"group": group, "level": example.level or "", "type": example.type or "", "split": split}
+        named = {"id": example.id, "task": example.task}
+        if self._options.stage == "knowledge":
+            if example.text is None:
+                return Fault("no_text", "it has no text of a protocol")
+            return {"text": example.text, "id": example.id, **about}
+        if self._options.stage == "grpo":
+            one = PromptRow(messages, reference_text(example.reference), about, named)
+            return PROMPTS[self._options.trainer](one)
+        answer = self._answer(example, ideal)
+        if isinstance(answer, Fault):
+            return answer
+        source = "record" if answer is example.answer else "reference"
+        return {**SUPERVISED[self._options.trainer](messages, answer), **named, **about, "answer_from": source}
+
+    def _answer(self, example: Example, ideal: str) -> str | Fault:
+        """Return the answer to learn; those of tasks other than SCORE are published without the form asked for."""
+        if example.task != SCORE or example.answer is None or self._scorer is None:
+            return ideal
+        scores = self._scorer.score([example.answer], [reference_text(example.reference)])
+        reason, reward = str(scores.reasons[0]), float(scores.rewards[0])
+        if reason != OK:
+            return Fault("answer_fails", f"its answer fails a gate ({reason})")
+        if reward < FULL - ROUNDING:
+            return Fault("answer_fails", f"its answer does not get the full reward with its reference: {reward:.4f}")
+        return example.answer
+
+
+CHECKED_ROWS = 2_048
+
+
+class PrepareJob(NamedTuple):
+    sources: Sequence[str]
+    folder: str
+    held_out: Sequence[str] = ()
+    keep_splits: bool = True  # hold out other files as well if their folder says that they are not for training
+    output_format: str = "jsonl"
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        return {split: os.path.join(self.folder, f"{split}.{self.output_format}") for split in (TRAIN, TEST)}
+
+    @property
+    def manifest(self) -> str:
+        return os.path.join(self.folder, MANIFEST)
+
+
+class MalformedSource(Exception):
+    """A source that is malformed as a whole: its name in messages, its format, and what is wrong."""
+
+    def __init__(self, name: str, fmt: str, cause: DocumentError) -> None:
+        super().__init__(f"{name}: {cause}")
+        self.name, self.format, self.cause = name, fmt, cause
+
+
+class NothingLeft(Exception):
+    """No record is left to write."""
+
+
+class Member(NamedTuple):
+    example: Example
+    group: str
+    split: str
+
+
+def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
+    """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
+
+    The files appear together, when all are complete; the same records and options give the same bytes. Raises
+    MalformedSource, NothingLeft, FieldError, NotInstalled, UsageError and OSError.
+    """
+    with claimed(job) as claims:
+        return _prepare(job, options, claims, quiet)
+
+
+@contextmanager
+def claimed(job: PrepareJob) -> Iterator[Mapping[str, Claim]]:
+    """Make the folder and claim its files, which are completed together; yield the claims by path."""
+    is_new = not os.path.isdir(job.folder)
+    os.makedirs(job.folder, exist_ok=True)
+    claims: dict[str, Claim] = {}
+    try:
+        for path in (*job.outputs.values(), job.manifest):
+            held = claim(path, together=True)
+            if held is None:
+                raise OSError(EINVAL, "it is not a regular file", path)
+            claims[path] = held
+        yield claims
+    finally:
+        for held in claims.values():
+            held.discard()
+        if is_new:
+            with suppress(OSError):  # it has files
+                os.rmdir(job.folder)
+
+
+def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], quiet: bool) -> Summary:
+    libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
+    with Progress(None, quiet) as progress:
+        left_out = LeftOut(progress.message)
+        sources, examples = read(job, options, left_out, progress, quiet)
+        examples = with_ids(examples)
+        groups = groups_of(examples, options)
+        splits: Sequence[str | None]
+        if any(source.held_out for source in sources):  # even one without a usable record
+            splits = held_out_splits(groups.names, [example.held_out for example in examples])
+        else:
+            splits = seeded_splits(groups.names, options.test_share, options.seed)
+        members = []
+        for example, group, split in zip(examples, groups.names, splits, strict=True):
+            if split is None:
+                left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
+            else:
+                members.append(Member(example, group, split))
+        chosen, rows, answers = [], [], Counter[str]()
+        for member, row in rows_of(members, options, libraries, maker):
+            if isinstance(row, Fault):
+                left_out.leave_out(member.example.place, row)
+            else:
+                chosen.append(member)
+                rows.append(json_text(row).encode())
+                answers.update([row["answer_from"]] if "answer_from" in row else [])
+    left_out.close()
+    if not chosen:
+        number = sum(source.records for source in sources)
+        raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
+    summary = Summary(
+        options=options,
+        sources=sources,
+        files=write(job, chosen, rows, claims),
+        left_out=left_out,
+        groups=groups,
+        digest=split_digest((member.group, member.example.id, member.split) for member in chosen),
+        statistics=Statistics((member.example, member.split) for member in chosen),
+        completed=libraries.completed,
+        answers=answers,
+        repeated_ids=len(chosen) - len({member.example.id for member in chosen}),
+    )
+    manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
+    write_document(job.manifest, manifest)
+    names = {file.path for file in summary.files} | {job.manifest}
+    empty = [path for path in job.outputs.values() if path not in names]
+    complete_together([held for path, held in claims.items() if path in names], empty)
+    return summary
+
+
+def read(
+    job: PrepareJob, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[Source], list[Example]]:
+    held_out = expand(job.held_out)
+    paths = {os.path.realpath(file.path) for file in held_out}
+    files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
+    outputs = {os.path.realpath(path) for path in (*job.outputs.values(), job.manifest)}
+    if replaced := [file.name for file in (*files, *held_out) if os.path.realpath(file.path) in outputs]:
+        raise UsageError(f"{replaced[0]}: the output would replace this source")
+    sources, examples = [], []
+    for file in (*files, *held_out):
+        is_held_out = file in held_out
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
+        number = 0
+        try:
+            with open_examples(file, options) as entries:
+                for entry in entries:
+                    number += 1
+                    progress.advance(1, 1)
+                    if isinstance(entry, Example):
+                        examples.append(entry._replace(held_out=is_held_out))
+                    else:
+                        left_out.leave_out(*entry)
+        except DocumentError as error:
+            raise MalformedSource(file.name, file.format, error) from None
+        sources.append(Source(file.name, digest_of(file.path), number, is_held_out))
+    return sources, examples
+
+
+def digest_of(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def rows_of(
+    members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker
+) -> Iterator[tuple[Member, Row | Fault]]:
+    """Yield each record with its row, or why it has none: an ideal answer to a prompt must get the full reward."""
+    for member in members:
+        libraries.add(member.example)
+    prompted = options.stage != "knowledge"
+    check = PromptCheck(Scorer()) if prompted else None
+    for start in range(0, len(members), CHECKED_ROWS):
+        piece = members[start : start + CHECKED_ROWS]
+        if check is None:
+            yield from ((member, maker.row(member.example, [], "", member.group, member.split)) for member in piece)
+            continue
+        checked = []
+        for example, _, split in piece:
+            actions = None if options.own_prompts else libraries.actions_for(example, split)
+            messages = list(example.prompt or ()) if options.own_prompts else messages_of(example, actions)
+            checked.append((example, messages, actions))
+        for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
+            if not messages:
+                yield member, Fault("no_prompt", "the record has no prompt")
+            elif fault is not None:
+                yield member, fault
+            else:
+                ideal = ideal_answer(example) if options.stage == "supervised" else ""
+                yield member, maker.row(example, messages, ideal, member.group, member.split)
+
+
+def write(
+    job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]
+) -> list[Written]:
+    written = []
+    for split, path in job.outputs.items():
+        split_rows = [(member.group, row) for member, row in zip(members, rows, strict=True) if member.split == split]
+        if not split_rows:
+            continue
+        with complete_output(path, job.output_format) as write_rows:
+            for piece in output_pieces(row for _, row in split_rows):
+                write_rows(piece)
+        digest = digest_of(claims[path].partial)
+        written.append(Written(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
+    return written

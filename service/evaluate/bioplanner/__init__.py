@@ -1,1 +1,0 @@
-"""BioPlanner's metrics of pseudocode, which ProtoMed-LLM uses too."""

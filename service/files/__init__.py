@@ -1,1 +1,0 @@
-"""Scoring of rollout files: read in bounded pieces, written in whole lines."""

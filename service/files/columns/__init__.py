@@ -1,1 +1,0 @@
-"""Columns of Parquet and Arrow files (extra `arrow`)."""

@@ -1,0 +1,166 @@
+"""Series and histograms that cost little to count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from prometheus_client.metrics_core import Metric
+
+CUMULATIVE = frozenset({"counter", "histogram", "summary"})
+"""Types of families whose values only grow, and stay valid after their process has ended."""
+
+Labels = tuple[tuple[str, str], ...]
+"""Names and values of labels, sorted by name."""
+
+
+class Family(NamedTuple):
+    """The contents of the lines HELP and TYPE, by the names and types of prometheus_client."""
+
+    name: str
+    documentation: str
+    kind: str
+
+
+class Series(NamedTuple):
+    """One line of an exposition without its value."""
+
+    family: str
+    sample: str
+    labels: Labels
+
+
+class SeriesTable:
+    """Series and their values, which only grow in number. Not thread-safe: for the event loop only.
+
+    A series keeps its number, so that a copy of `values` and the first entries of `families` and `series` are a
+    consistent snapshot, which other threads may read.
+    """
+
+    def __init__(self) -> None:
+        self.families: list[Family] = []
+        self.series: list[Series] = []
+        self._families: dict[str, Family] = {}
+        self._numbers: dict[Series, int] = {}
+        self._values = np.zeros(256)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The values, float64, by the numbers of their series; a view, valid until a series is added."""
+        return self._values[: len(self.series)]
+
+    def add_family(self, name: str, documentation: str, kind: str) -> str:
+        if name not in self._families:
+            self._families[name] = Family(name, documentation, kind)
+            self.families.append(self._families[name])
+        return name
+
+    def family(self, name: str) -> Family:
+        return self._families[name]
+
+    def add(self, series: Iterable[Series]) -> int:
+        """Add series, all of them new, with the value 0; return the number of the first one."""
+        start = len(self.series)
+        self.series += series
+        self._numbers.update((self.series[k], k) for k in range(start, len(self.series)))
+        if len(self.series) > len(self._values):
+            grown = np.zeros(2 * len(self.series))
+            grown[:start] = self._values[:start]
+            self._values = grown
+        return start
+
+    def number(self, series: Series) -> int:
+        """Return the number of a series; add it if it is new."""
+        number = self._numbers.get(series)
+        return self.add([series]) if number is None else number
+
+    def put(self, metrics: Iterable[Metric]) -> None:
+        for metric in metrics:
+            self.add_family(metric.name, metric.documentation, metric.type)
+            for name, labels, value, *_ in metric.samples:
+                number = self.number(Series(metric.name, name, tuple(sorted(labels.items()))))
+                self._values[number] = value
+
+
+Key = TypeVar("Key", bound=Hashable)
+MAX_WAITING = 1024
+"""Single values that are buffered before they are counted."""
+
+
+def numbered(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """Return the distinct keys, and the position of each key among them, int64."""
+    numbers: defaultdict[Key, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    column = np.fromiter(map(numbers.__getitem__, keys), np.int64, len(keys))
+    return list(numbers), column
+
+
+def histogram_series(family: str, bounds: Sequence[float], labels: Labels) -> list[Series]:
+    """Return the series of a histogram: a bucket for each bound and for infinity, the count, and the sum."""
+    edges = [*map(str, bounds), "+Inf"]
+    buckets = [Series(family, f"{family}_bucket", tuple(sorted([*labels, ("le", edge)]))) for edge in edges]
+    return [*buckets, Series(family, f"{family}_count", labels), Series(family, f"{family}_sum", labels)]
+
+
+class Histogram:
+    """Observations counted by upper bound. Not thread-safe: for the event loop only.
+
+    Single values are buffered until there are many, or until a scrape, and counted as one column with few NumPy calls,
+    whatever the number of label values. (prometheus_client's own class takes no columns, and uses a lock and a search
+    per value.)
+    """
+
+    def __init__(
+        self, table: SeriesTable, name: str, documentation: str, bounds: Sequence[float], labels: Sequence[str] = ()
+    ) -> None:
+        self._table, self._labels, self._bounds = table, tuple(labels), tuple(bounds)
+        self._family = table.add_family(name, documentation, "histogram")
+        self._edges = np.array(bounds)
+        self._width = len(bounds) + 3
+        self._waiting: dict[tuple[str, ...], list[float]] = {}
+        self._starts: dict[tuple[str, ...], int] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        waiting = self._waiting.get(labels)
+        if waiting is None:
+            waiting = self._waiting[labels] = []
+        waiting.append(value)
+        if len(waiting) == MAX_WAITING:
+            self.observe_column(np.array(waiting), *labels)
+            waiting.clear()
+
+    def observe_column(self, values: np.ndarray, *labels: str) -> None:
+        start, buckets = self._start(labels), len(self._bounds) + 1
+        counts = np.bincount(self._edges.searchsorted(values), minlength=buckets)
+        totals = self._table.values
+        totals[start : start + buckets] += counts.cumsum()
+        totals[start + buckets] += len(values)
+        totals[start + buckets + 1] += values.sum()
+
+    def count_waiting(self) -> None:
+        buffered = {labels: waiting for labels, waiting in self._waiting.items() if waiting}
+        if buffered:
+            numbers = np.repeat(np.arange(len(buffered)), [len(waiting) for waiting in buffered.values()])
+            self.observe_rows(np.concatenate([*buffered.values()]), [*buffered], numbers)
+            for waiting in buffered.values():
+                waiting.clear()
+
+    def observe_rows(self, values: np.ndarray, labels: Sequence[tuple[str, ...]], numbers: np.ndarray) -> None:
+        """Count a float64 column of values; `labels` are distinct, and `numbers` int64 positions in `labels`."""
+        starts = np.fromiter(map(self._start, labels), np.int64, len(labels))
+        buckets, m = len(self._bounds) + 1, len(starts)
+        added = np.empty((m, self._width))
+        flat = np.bincount(numbers * buckets + np.searchsorted(self._edges, values), minlength=m * buckets)
+        np.cumsum(flat.reshape(m, buckets), axis=1, out=added[:, :buckets])
+        added[:, -2] = np.bincount(numbers, minlength=m)
+        added[:, -1] = np.bincount(numbers, values, m)
+        self._table.values[starts[:, None] + np.arange(self._width)] += added
+
+    def _start(self, labels: tuple[str, ...]) -> int:
+        start = self._starts.get(labels)
+        if start is None:
+            pairs = tuple(sorted(zip(self._labels, labels, strict=True)))
+            start = self._starts[labels] = self._table.add(histogram_series(self._family, self._bounds, pairs))
+        return start

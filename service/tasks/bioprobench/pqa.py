@@ -1,0 +1,286 @@
+"""Protocol question answering: accuracy, and the Brier score of the confidence that comes with each answer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from ..task import (
+    COMMON_REASONS,
+    OK,
+    Advance,
+    Evaluation,
+    Failure,
+    Metric,
+    Notice,
+    Records,
+    Rewards,
+    mean_of,
+    reporting,
+)
+from .answers import (
+    EMPTY,
+    FAILURES,
+    NO_MARKERS,
+    NOT_TEXT,
+    ConversationRecord,
+    ConversationTask,
+    ProfileOptions,
+    after_thinking,
+    first_block,
+)
+
+LETTERS = "ABCDE"
+SEPARATORS = ").：:-、"
+CONFIDENCE = re.compile(r"&\s*+([0-9]++(?:(\.)[0-9]++)?)")
+FIRST_LETTER = re.compile(r"[A-Ea-e]\b")
+ANY_LETTER = re.compile(r"\b[A-Ea-e]\b")
+AFTER_LETTER = re.compile(r"[A-Ea-e]\s?[).：:\-、]?\s?(.+?)\s?(?:&|$)")
+LETTERED = re.compile(r"[A-E]\)(?: |$)")
+
+
+class ChosenOption(NamedTuple):
+    """The option in a response; `letter` is None without one from A to E, `fraction` tells a rounded confidence."""
+
+    letter: str | None
+    text: str
+    confidence: int
+    fraction: bool
+
+
+class ChoiceQuestion(NamedTuple):
+    """A multiple-choice question; `answer` is the right option with its letter, or its text alone."""
+
+    options: Mapping[str, str]
+    answer: str | None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> ChoiceQuestion:
+        """Return the options of a record, lettered lines of `question` and entries of `choices`, and its answer."""
+        answer, question, choices = (record.get(name) for name in ("answer", "question", "choices"))
+        gold = answer if isinstance(answer, str) else None
+        has_options = isinstance(question, str) or isinstance(choices, list)
+        options = options_in(question if isinstance(question, str) else "" if has_options else gold or "")
+        if isinstance(choices, list):
+            options |= {letter: text for letter, text in zip(LETTERS, choices, strict=False) if isinstance(text, str)}
+        return cls(options, None if gold is None else spaced(gold))
+
+    def is_answered_by(self, choice: ChosenOption) -> bool:
+        if choice.letter is None or (self.answer is not None and not LETTERED.match(self.answer)):
+            return spaced(choice.text) == self.answer
+        return spaced(f"{choice.letter}) {choice.text}") == self.answer
+
+
+def options_in(question: str) -> dict[str, str]:
+    """Return the text of each option by its letter, the last of each; a separator may be missing."""
+    options = {}
+    for line in question.splitlines():
+        line = line.lstrip()
+        letter, remainder = line[:1].upper(), line[1:]
+        if not remainder or letter not in LETTERS:
+            continue
+        text = remainder.strip()
+        if text[:1] and text[0] in SEPARATORS and len(remainder.lstrip()) > 1:
+            text = text[1:].strip()
+        options[letter] = text
+    return options
+
+
+def choice_of(response: object, options: Mapping[str, str]) -> ChosenOption | str:
+    if not isinstance(response, str):
+        return NOT_TEXT
+    text = response.strip()
+    if not text:
+        return EMPTY
+    confidence, fraction = confidence_in(text)
+    match = FIRST_LETTER.match(text) or ANY_LETTER.search(text)
+    if match is None:
+        return ChosenOption(None, text, confidence, fraction)
+    letter = match[0].upper()
+    if letter not in options:
+        spaced_once = re.sub(r"\s+", lambda run: "\n" if "\n" in run[0] else " ", text)
+        after = AFTER_LETTER.match(spaced_once)
+        return ChosenOption(letter, after[1] if after else "", confidence, fraction)
+    return ChosenOption(letter, options[letter], confidence, fraction)
+
+
+def confidence_in(text: str) -> tuple[int, bool]:
+    """Return the number after the first `&`, rounded and clipped, 0 without one; and whether it has a point."""
+    match = CONFIDENCE.search(text)
+    value = float(match[1]) if match else 0.0
+    return (0 if math.isinf(value) else min(100, round(value))), bool(match and match[2])
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+NUMBER = re.compile(r"\d+")
+FRACTION = re.compile(r"\.\d")
+MAX_NUMBER = 4_300
+
+UNREAD = {
+    **FAILURES,
+    "several_separators": "The block holds more than one &.",
+    "no_confidence": "There is no number where the confidence should be.",
+    "confidence_over_100": "The confidence is over 100 percent.",
+    EMPTY: "The response is empty (only with `profile = thoth`, where nothing else fails).",
+}
+REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
+
+
+class PqaAnswer(NamedTuple):
+    text: str
+    confidence: int
+    fraction: bool
+
+
+def answer_of(response: object) -> PqaAnswer | str:
+    if not isinstance(response, str):
+        return NOT_TEXT
+    block = first_block(after_thinking(response))
+    if block is None:
+        return NO_MARKERS
+    parts = block.split("&")
+    if len(parts) > 2:
+        return "several_separators"
+    if len(parts) == 1:
+        before, _, after = block.rpartition(" ")
+        parts = [before, after]
+    digits = NUMBER.search(parts[1])
+    if digits is None or len(digits[0]) > MAX_NUMBER:
+        return "no_confidence"
+    confidence = int(digits[0])
+    if confidence > 100:
+        return "confidence_over_100"
+    return PqaAnswer(parts[0].strip(), confidence, FRACTION.search(parts[1]) is not None)
+
+
+class PqaRecord(ConversationRecord):
+    """One question of BioProBench's PQA with a model's response."""
+
+    answer: Any = Field(description="The right choice. It is compared as it is: a number never equals a text.")
+    question: Any = Field(None, description="Profile thoth: its lines that begin with a letter are the options.")
+    choices: Any = Field(None, description="Profile thoth: the options, in the order of their letters.")
+    generated_response: Any = Field(description="The model's response; anything but text counts as failed.")
+
+
+class PqaOptions(ProfileOptions):
+    """Options of PQA."""
+
+    reward: Literal["accuracy", "calibrated"] = Field(
+        "accuracy",
+        description="Rewards: 1 for the right answer, else 0; or that minus the answer's Brier score, from -1 to 1.",
+    )
+
+
+def read_by_script(record: Mapping[str, Any], _: object) -> tuple[bool, int, bool] | str:
+    """Return whether a response is right, its confidence in percent, and whether that has a fraction, or a reason."""
+    answer = answer_of(record["generated_response"])
+    return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
+
+
+def read_by_letter(
+    record: Mapping[str, Any], questions: dict[tuple[int, ...], ChoiceQuestion]
+) -> tuple[bool, int, bool] | str:
+    """Return the same as the SCORE paper's authors read it; `questions` are cached by the identity of their objects."""
+    key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
+    if key not in questions:
+        questions[key] = ChoiceQuestion.of(record)
+    choice = choice_of(record["generated_response"], questions[key].options)
+    return choice if isinstance(choice, str) else (questions[key].is_answered_by(choice), *choice[2:])
+
+
+FRACTIONS = "answers that were read have a confidence with decimals, which is read in whole percent: 0.95 as 0 or 1."
+
+
+class Pqa(ConversationTask):
+    name = "bioprobench.pqa"
+    description = "BioProBench, protocol question answering: accuracy and Brier score (equations 3 and 4)."
+    record = PqaRecord
+    options = PqaOptions
+    metrics = (
+        Metric("accuracy", "Acc", "Share of right answers among those that could be read (equation 3).", percent=True),
+        Metric(
+            "brier",
+            "Brier",
+            "Mean of (confidence - right)² over the answers that could be read (equation 4).",
+            less_is_better=True,
+        ),
+        Metric("failed", "Failed", "Share of responses without a readable answer.", percent=True, less_is_better=True),
+        Metric(
+            "accuracy_over_all",
+            "Acc (all)",
+            "Share of right answers among all responses; failed ones count as wrong.",
+            percent=True,
+        ),
+        Metric(
+            "fractional_confidence",
+            "Fractional",
+            "Share of read answers with a fraction for a confidence: 0.95 is read as 0 percent (profile thoth: 1).",
+            percent=True,
+            less_is_better=True,
+        ),
+    )
+    failures = UNREAD
+    reward = "1 for the right answer, else 0 (`reward = calibrated`: minus the Brier score, from -1 to 1)."
+    reasons = REASONS
+    text_reference = "answer"
+    components = ("accuracy", "brier", "confidence")
+    passed_if = ("accuracy",)
+    answered = ("answer",)
+
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        return self._read(self.completed(records), options, advance)[0]
+
+    def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
+        read = read_by_letter if options.profile == "thoth" else read_by_script
+        questions: dict[tuple[int, ...], ChoiceQuestion] = {}
+        rows, said, failed = [], [], []
+        for row, record in enumerate(reporting(records, advance)):
+            answer = read(record, questions)
+            if isinstance(answer, str):
+                failed.append(Failure(row, answer, of_response=True))
+            else:
+                is_right, percent, fraction = answer
+                rows.append(row)
+                said.append((is_right, percent / 100, fraction))
+        columns = np.full((3, len(records)), np.nan)
+        columns[:, rows] = np.array(said, float).reshape(-1, 3).T
+        right, confidence, fractional = columns
+        unread = np.isnan(right)
+        measures = {
+            "accuracy": right,
+            "brier": (confidence - right) ** 2,
+            "failed": unread.astype(float),
+            "accuracy_over_all": np.where(unread, 0.0, right),
+            "fractional_confidence": fractional,
+        }
+        evaluation = Evaluation(measures, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
+        if fractions := int(np.nansum(fractional)):
+            evaluation.warnings.append(Notice(f"{fractions:,} of {len(rows):,} {FRACTIONS}"))
+        return evaluation, confidence
+
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        if isinstance(record, dict) and "answer" in record and "generated_response" in record:
+            return []
+        return super().validation_errors(record)
+
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+        evaluation, confidence = self._read(records, options, advance)
+        right = evaluation.columns["accuracy_over_all"]
+        brier = np.nan_to_num(evaluation.columns["brier"], nan=1.0)
+        confidence = np.nan_to_num(confidence, nan=0.0)
+        rewards = right - brier if options.reward == "calibrated" else right
+        return Rewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
+
+    def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
+        return {"question": question, "answer": answer}
+
+
+TASK = Pqa()
