@@ -10,6 +10,7 @@ ARG EXTRAS=arrow,prepare,zstd
 WORKDIR /src
 COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY kernels kernels
+COPY research research
 COPY service service
 COPY tests/vectors tests/vectors
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \

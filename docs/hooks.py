@@ -65,7 +65,7 @@ def on_config(config: MkDocsConfig) -> None:
     package = Path(MODULES.name, "assay")
     if not package.exists():
         package.mkdir()
-        for name in ("__init__.py", "service"):
+        for name in ("__init__.py", "research", "service"):
             (package / name).symlink_to(ROOT / name)
     python = config.plugins["mkdocstrings"].config.handlers["python"]
     python["paths"] = [MODULES.name, str(ROOT / "clients")]

@@ -24,7 +24,7 @@ from ..service.rewards.scores import group_advantages
 from ..service.settings import RULES_VERSION
 from ..service.tasks.evaluation import evaluate
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "vectors"
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 KINDS = ("score", "words", "advantages", "evaluate")  # kinds of vectors; each has a file `KIND.jsonl`
 EXPECTED = frozenset({"id", "expected", "hex"})  # fields that are not the input
 

@@ -24,8 +24,8 @@ CPU = "some-cpu +features"
 
 
 def cache_of(package: Path) -> ModuleType:
-    """Return the module `cache.py` of a copy of the package; it imports no other module of it."""
-    spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler" / "cache.py")
+    """Return the module `compiler.py` of a copy of the package; it imports no other module of it."""
+    spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

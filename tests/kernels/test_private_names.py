@@ -18,7 +18,7 @@ from numba.core.registry import cpu_target
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 
 SIGNATURES = {
-    # compiler/compilation.py
+    # compiler.py
     "numba.core.codegen:JITCodeLibrary.finalize": "(self)",
     "numba.core.codegen:JITCodeLibrary.get_pointer_to_function": "(self, name)",
     "numba.core.codegen:JITCodeLibrary._ensure_finalized": "(self)",
@@ -29,15 +29,14 @@ SIGNATURES = {
     "numba.core.codegen:JitEngine.is_symbol_defined": "(self, name)",
     "numba.core.types.functions:BaseFunction.get_call_type": "(self, context, args, kws)",
     "numba.np.arrayobj:fix_integer_index": "(context, builder, idxty, idx, size)",
-    # compiler/machine_code.py
     "numba.core.caching:NullCache.load_overload": "(self, sig, target_context)",
     "numba.core.caching:NullCache.save_overload": "(self, sig, cres)",
     "numba.core.compiler:CompileResult._reduce": "(self)",
     "numba.core.serialize:dumps": "(obj)",
     "numba.core.codegen:JITCPUCodegen.magic_tuple": "(self)",
-    # memory/load_store.py
+    # memory.py
     "numba.core.imputils:impl_ret_borrowed": "(ctx, builder, retty, ret)",
-    # text/python_strings.py
+    # text/strings.py
     "numba.core.pythonapi:PythonAPI.string_as_string_size_and_kind": "(self, strobj)",
 }
 """Functions and methods with their parameters."""
@@ -57,8 +56,10 @@ PLACES = {
         "numba.core.registry",
         "numba.core.types.functions",
         "numba.np",
+        "numba.core.caching",
+        "numba.core.compiler",
+        "numba.core.serialize",
     ],
-    "kernels/compiler.py": ["numba.core.caching", "numba.core.compiler", "numba.core.serialize"],
     "kernels/memory.py": ["numba.core.imputils"],
     "kernels/text/strings.py": ["numba._helperlib"],
 }
@@ -91,7 +92,7 @@ def test_attributes():
 
 @pytest.mark.usefixtures("compiled")
 def test_options_and_symbols():
-    """Options and attributes that compiler/jit.py uses, and the C function by which strings are located."""
+    """Options and attributes that compiler.py uses, and the C function by which strings are located."""
     function = numba.njit("int64(int64)", _nrt=False, forceinline=True)(lambda x: x)
     assert hasattr(function, "_cache")
     assert function.overloads[function.signatures[0]].entry_point(3) == 3

@@ -61,7 +61,7 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = folder / "assay"
-        for part in ("kernels", "service"):
+        for part in ("kernels", "research", "service"):
             shutil.copytree(ROOT / part, self.package / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "__init__.py", self.package)
         self.cache = folder / "cache"
@@ -135,7 +135,7 @@ def test_without_any_cache_folder(tmp_path):
 def test_an_edited_helper_gives_new_words(tmp_path):
     """A function that a kernel of another file calls: Numba's own cache does not notice that it has changed."""
     installation = Installation(tmp_path)
-    helper = installation.package / "kernels" / "text" / "units.py"
+    helper = installation.package / "kernels" / "text" / "words.py"
     content = helper.read_text(encoding="utf-8")
     edited = content.replace("return pos + SHORT_LENGTHS[unit]\n", "return pos + SHORT_LENGTHS[unit] - 1\n")
     assert edited != content

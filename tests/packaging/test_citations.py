@@ -19,6 +19,7 @@ FOLDERS = (
     "examples",
     "kernels",
     "loadtests",
+    "research",
     "service",
     "tests",
 )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.packaging.test_imports import ROOT
 
-FOLDERS = ("service", "kernels", "clients", "environments")
+FOLDERS = ("service", "research", "kernels", "clients", "environments")
 MAX_POSITIONAL = 6
 
 TUPLES_OF_NUMBA = {

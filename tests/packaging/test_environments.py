@@ -52,7 +52,7 @@ def test_the_shared_package_needs_nothing_but_the_client() -> None:
 
 @pytest.mark.parametrize("package", FRAMEWORKS)
 def test_packages_of_frameworks_import_no_service_and_no_other_framework(package: str) -> None:
-    others = {"assay", "kernels", "service", *FRAMEWORKS} - {package}
+    others = {"assay", "kernels", "research", "service", *FRAMEWORKS} - {package}
     assert imports_of(package) & others == set()
 
 

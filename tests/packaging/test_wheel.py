@@ -29,6 +29,7 @@ SOURCES = (
     "__main__.py",
     "py.typed",
     "kernels",
+    "research",
     "service",
     "tests/vectors",
 )
@@ -56,7 +57,7 @@ def test_what_is_in_it(wheel: Path) -> None:
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     sources = {
         f"assay/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("kernels", "service")
+        for folder in ("kernels", "research", "service")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
@@ -127,11 +128,11 @@ def another_wheel(name: str, folder: Path) -> Path:
     return path
 
 
-def test_other_packages_called_kernels_and_service_stay_whole(
+def test_other_packages_of_the_same_names_stay_whole(
     wheel: Path, tmp_path: Path, example_rollouts: list[dict[str, Any]]
 ) -> None:
-    """Neither is imported in place of ours, changed, or removed with ours; dependencies are those of this Python."""
-    names = ("kernels", "service")
+    """None is imported in place of ours, changed, or removed with ours; dependencies are those of this Python."""
+    names = ("kernels", "research", "service")
     environment = Environment(tmp_path / "environment")
     environment.pip("install", "--no-deps", "--no-index", *(another_wheel(name, tmp_path) for name in names))
     before = {name: environment.files(name) for name in names}

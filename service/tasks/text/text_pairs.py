@@ -26,8 +26,17 @@ from ..task import (
 )
 from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded, loading_weights
 from .meteor import meteor_scorer
-from .stop_words import STOP_WORDS
-from .tokens import NltkRules, pieces, porter_stemmer, rouge_l, rouge_n, rouge_words, sentence_bleu, word_tokenizer
+from .tokens import (
+    STOP_WORDS,
+    NltkRules,
+    pieces,
+    porter_stemmer,
+    rouge_l,
+    rouge_n,
+    rouge_words,
+    sentence_bleu,
+    word_tokenizer,
+)
 
 MAX_LENGTH = 262_144
 TOO_LONG = "too_long"
