@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from ...service.records.fields import (
@@ -44,6 +44,7 @@ class CheckedRow:
     rollout: Rollout
     record: dict[str, Any] | None
     split: str
+    _: KW_ONLY
     prompt: str | None = None
     question: str = ""
     """The user's part of the prompt, without what SciRecipe's prompts add to each question; by it, rows of different

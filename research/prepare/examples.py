@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ...kernels.warmup import warmup
 from ...service.errors import InvalidReference
@@ -60,7 +60,8 @@ PSEUDOCODE = ("edited_pseudocode", "generated_pseudocode")
 ALL_SECTIONS, KEY = 4, 1
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
     """One record: what is asked, and what answers are compared with."""
 
     place: Place
@@ -95,6 +96,9 @@ class Example(NamedTuple):
     held_out: bool = False
     """Whether its file is held out: the record is in the split `test`."""
 
+    def replaced(self, **fields: Any) -> Example:
+        return replace(self, **fields)
+
 
 @contextmanager
 def open_examples(source: Source, options: Options) -> Iterator[Iterator[Example | tuple[Place, Fault]]]:
@@ -120,7 +124,7 @@ def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
     if isinstance(form, Fault):
         return form
     name, task = form
-    blank = Example(place, id_of(record), name, task, "", None, value)
+    blank = Example(place=place, id=id_of(record), dataset=name, task=task, question="", reference=None, record=value)
     if name in READERS:
         return READERS[name](blank, record, options)
     return read_protocol(blank, record) if task == SCORE else read_row(blank, record)
@@ -132,7 +136,7 @@ def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Ex
         return fault
     if options.stage != "knowledge":
         return Fault("no_question", "a text without a question is used only with --stage knowledge")
-    return blank._replace(text=record["text"].strip())
+    return blank.replaced(text=record["text"].strip())
 
 
 def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
@@ -150,7 +154,7 @@ def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
     whole = isinstance(reference, str) and sections_in(reference) is not None
     library = library_of(record) or library_in(asking.question)
     kind = label(record.get("type"))
-    return blank._replace(
+    return blank.replaced(
         dataset="scirecipe" if whole else blank.dataset,
         question=question,
         reference=text,
@@ -232,7 +236,7 @@ def with_reference(blank: Example, fields: Mapping[str, Any], **parts: Any) -> E
         (reference,) = reward_of(blank.task).read_references(Batch(references=[fields]))
     except InvalidReference as error:
         return reference_faults(error.issues, f"reference of {blank.task}")[0]
-    return blank._replace(reference=reference, **parts)
+    return blank.replaced(reference=reference, **parts)
 
 
 def no_question() -> Fault:
@@ -323,7 +327,7 @@ def read_bioprot(blank: Example, record: Mapping[str, Any], options: Options) ->
     question = f"{record['title'].strip()}\n\n{description.strip()}".strip()
     text = f"{question}\n\n{record['steps'].strip()}"
     code = next((record[name] for name in PSEUDOCODE if has_text(record.get(name))), None)
-    example = blank._replace(question=question, answer=code, text=text)
+    example = blank.replaced(question=question, answer=code, text=text)
     with_code = with_reference(example, {"ground_truth": code})
     return example if isinstance(with_code, Fault) and options.stage == "knowledge" else with_code
 

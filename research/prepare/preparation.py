@@ -14,6 +14,7 @@ import orjson
 
 from ...service.errors import UsageError
 from ...service.records.complete_output import complete_output, output_pieces
+from ...service.records.fields import Message
 from ...service.records.files import MANIFEST, expand
 from ...service.records.forms import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row, json_text, reference_text
 from ...service.records.output_file import Claim, claim, complete_together, write_document
@@ -24,7 +25,7 @@ from ...service.rewards.scorer import Scorer
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
-from .examples import Example, Message, Options, Stage, open_examples
+from .examples import Example, Options, Stage, open_examples
 from .prompts import FULL, ROUNDING, PromptCheck, ideal_answer, messages_of
 from .split import TEST, TRAIN, Libraries, groups_of, held_out_splits, seeded_splits, split_digest, with_ids
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Statistics, Summary, Written
@@ -225,7 +226,7 @@ def read(
                     number += 1
                     progress.advance(1, 1)
                     if isinstance(entry, Example):
-                        examples.append(entry._replace(held_out=is_held_out))
+                        examples.append(entry.replaced(held_out=is_held_out))
                     else:
                         left_out.leave_out(*entry)
         except DocumentError as error:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...service.explain.explanation import smallest_and_largest
-from ...service.explain.reading import canons
+from ...service.explain.reading import Step, canons
+from ...service.records.fields import Message
 from ...service.records.forms import reference_text
 from ...service.records.rows import Fault
 from ...service.rewards.batch import Batch
@@ -19,7 +20,7 @@ from ...service.tasks.bioplanner import MAX_DEPTH, MAX_LENGTH, Program
 from ...service.tasks.bioprobench.answers import END, START, parse_python
 from ...service.tasks.scirecipe_records import library_of
 from ...service.tasks.task import OK, import_optional
-from .examples import Example, Message, Step
+from .examples import Example
 
 REASONED = "bioprobench.rea_err"  # form of the records of ERR that are to be answered with reasons
 

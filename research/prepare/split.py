@@ -218,7 +218,7 @@ def with_ids(examples: Sequence[Example]) -> list[Example]:
             digest = value_digest([content_digest(example).hex(), *parts]).hex()[:16]
             times[digest] += 1
             identifier = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
-        identified.append(example._replace(id=identifier))
+        identified.append(example.replaced(id=identifier))
     return identified
 
 

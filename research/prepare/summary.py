@@ -150,7 +150,7 @@ class LeftOut(Listing):
         return [{**place.document(), **fault._asdict()} for place, fault in self.faults]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Summary:
     options: Options
     sources: Sequence[Source]

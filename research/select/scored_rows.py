@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
 from typing import IO, Any, Literal, NamedTuple
@@ -39,9 +39,11 @@ PAIR_TRAINERS = ("trl", "verl", "openrlhf", "ms-swift")  # trainers whose rows o
 ALL = sys.maxsize  # a number of responses or pairs that no group has
 
 
-class Options(NamedTuple):
+@dataclass(frozen=True)
+class Options:
     mode: Mode
     per_group: int = 1  # responses (best) or pairs to select from a group
+    _: KW_ONLY
     min_reward: float | None = None  # reward from which a response is kept or chosen, or passes (curriculum)
     passed: bool = False  # whether only responses that pass are kept or chosen
     margin: float = 0.0  # minimum difference between the rewards of a pair
@@ -109,6 +111,7 @@ class ScoredRows:
     spool: IO[bytes]
     kind: str = "row"
     """What row numbers count: `line`, `record` or `row`."""
+    _: KW_ONLY
     rewards: array[float] = field(default_factory=lambda: array("d"))
     groups: array[int] = field(default_factory=lambda: array("i"))
     """Groups are numbered from 0 in the order of their first rows."""

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -207,7 +207,7 @@ class Summary:
         reader, choice = self.reader, self.choice
         per_group = "all" if self.options.per_group == ALL else self.options.per_group
         return {
-            "options": {**self.options._asdict(), "per_group": per_group},
+            "options": {**asdict(self.options), "per_group": per_group},
             "grouped_by": self.grouped_by,
             "passed_if": self.pass_rule,
             "rows": {

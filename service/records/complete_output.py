@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO
 
-from . import line_keeper
+from .. import line_keeper
 from .files import is_columnar
 from .output_file import Claim, Write, claim, is_special, open_special, output_file
 from .rows import PIECE_ROWS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.service.records import line_keeper
+from assay.service import line_keeper
 from tests.command_line import write_rows
 
 pytestmark = pytest.mark.attack

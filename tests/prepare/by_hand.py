@@ -16,7 +16,8 @@ DRY = Step("dry", ("beaker",), ("60 °c", "1 h"))
 
 
 def example(dataset: str, task: str, question: str, reference: Any, record: Any = None, **fields: Any) -> Example:
-    return Example(PLACE, "r1", dataset, task, question, reference, record or {}, **fields)
+    named = {"dataset": dataset, "task": task, "question": question, "reference": reference, "record": record or {}}
+    return Example(place=PLACE, id="r1", **named, **fields)
 
 
 def protocol(

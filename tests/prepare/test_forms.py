@@ -77,7 +77,7 @@ def test_every_shape_of_scirecipe_gives_the_same_question_and_steps(record: dict
 
 def test_sections_may_be_in_their_tags() -> None:
     tagged = {name: f"\n<{name}>\n{TRAIN[name]}\n</{name.upper()}> " for name in ("think", "key", "orc", "note")}
-    assert example({**TRAIN, **tagged})._replace(record={}) == example(TRAIN)._replace(record={})
+    assert example({**TRAIN, **tagged}).replaced(record={}) == example(TRAIN).replaced(record={})
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_question_of_a_published_record_is_its_prompt_for_every_command() ->
 @pytest.mark.parametrize("record", [TRAIN, EVAL, RL, SFT, OWN])
 def test_a_named_task_does_not_change_what_is_recognized(record: dict[str, Any]) -> None:
     assert example(record, Options(task=SCORE)) == example(record)
-    assert example({**record, "task": SCORE})._replace(record=record) == example(record)
+    assert example({**record, "task": SCORE}).replaced(record=record) == example(record)
 
 
 def test_what_only_some_shapes_have() -> None:
@@ -129,7 +129,7 @@ def test_prompts_are_those_that_a_record_has() -> None:
 
 def test_columns_have_nulls_where_a_record_has_no_field() -> None:
     nulls = dict.fromkeys(["reference", "steps", "task", "choices", "is_correct", "text", "system"])
-    assert example({**nulls, **TRAIN})._replace(record={}) == example(TRAIN)._replace(record={})
+    assert example({**nulls, **TRAIN}).replaced(record={}) == example(TRAIN).replaced(record={})
 
 
 def test_the_answer_of_a_rollout_is_not_taken_for_the_published_one() -> None:
@@ -221,7 +221,7 @@ def test_a_program_that_is_not_python_serves_the_stage_of_knowledge_only() -> No
         "bad_reference",
         "reference of bioplanner: ground_truth: The text, or a definition in it, is not Python.",
     )
-    assert example(broken, KNOWLEDGE)._replace(reference=None, answer=None, record={}) == example(PROTOCOL)._replace(
+    assert example(broken, KNOWLEDGE).replaced(reference=None, answer=None, record={}) == example(PROTOCOL).replaced(
         reference=None, answer=None, record={}
     )
 

@@ -30,7 +30,7 @@ OTHER = Step("dry", ("slides",), ())
 
 def asked(question: str, record: Any = None, **fields: Any) -> Example:
     """A record whose reference is too short to connect it with another."""
-    return protocol([OTHER], question, **fields)._replace(record=record or {})
+    return protocol([OTHER], question, **fields).replaced(record=record or {})
 
 
 def partition(examples: list[Example], options: Options = EXACT) -> set[frozenset[int]]:
@@ -47,7 +47,7 @@ CONNECTED = {
     "equal references": (protocol([LONG], "How are cells pelleted?"), protocol([LONG], "Which first step is right?")),
     "equal texts": (asked("", text="Wash the cells."), asked("", text="wash the cells")),
     "equal records": (choice(question=""), choice(question="")),
-    "steps in another order": (order(GLASS, GLASS), order(GLASS[::-1], GLASS)._replace(question="Which order?")),
+    "steps in another order": (order(GLASS, GLASS), order(GLASS[::-1], GLASS).replaced(question="Which order?")),
     "double quotes": (asked('In "Growth of Yeast in Medium," why?'), asked("“Growth of yeast in medium”?")),
     "single quotes": (asked("Sort 'Staining of 3' Ends of DNA' now."), asked('What is "Staining of 3\' ends of DNA"?')),
     "a title in a field": (asked("“The Title of a Protocol”?"), asked("How?", {"title": "the title of a protocol"})),
@@ -71,7 +71,7 @@ APART = {
     "no ids": (asked("Why?", {"id": ""}), asked("How?", {"id": ""})),
     "ids in different files": (
         asked("Why?", {"id": 7}),
-        asked("How?", {"id": 7})._replace(place=Place("other.jsonl", Location("line", 1))),
+        asked("How?", {"id": 7}).replaced(place=Place("other.jsonl", Location("line", 1))),
     ),
     "empty fields": (asked("Why?", {"title": ""}), asked("How?", {"title": ""})),
 }
@@ -106,7 +106,7 @@ def test_names_depend_on_contents_alone() -> None:
     """Not on the place, the id or other fields of a record, the form of its reference, or records of other groups."""
     rows = [asked("How are cells washed?"), asked("How is a gel stained?")]
     names = groups_of(rows, EXACT).names
-    others = [rows[0]._replace(id="x", record={"a": 1}, reference="Step 1: …"), asked("Another question?"), rows[1]]
+    others = [rows[0].replaced(id="x", record={"a": 1}, reference="Step 1: …"), asked("Another question?"), rows[1]]
     assert groups_of(others, EXACT).names[::2] == names
     assert all(len(name) == 16 and int(name, 16) >= 0 for name in names)
     assert groups_of([], EXACT) == ([], [])

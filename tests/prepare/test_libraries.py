@@ -70,7 +70,7 @@ def test_by_default_only_records_of_level_2_in_test_get_some(split: str, level: 
     record = of(["add", "mix"], ["mix", "add"], level=level)
     made = [libraries([POOL, record], seed, distractors=None).actions_for(record, split) for seed in range(50)]
     assert {len(actions or ()) - 2 for actions in made} == numbers
-    published = record._replace(has_distractors=True)
+    published = record.replaced(has_distractors=True)
     assert sorted(libraries([POOL], distractors=None).actions_for(published, split) or ()) == ["add", "mix"]
     asked = libraries([POOL, record], distractors=1).actions_for(record, split)
     assert len(asked or ()) == 3
@@ -87,7 +87,7 @@ def test_equal_actions_are_one() -> None:
     """Equal as the reward compares them: whatever their case, white space and punctuation."""
     record = of(["spin down"], ["Spin  down", "spin, down", "spin down!", "…"], has_distractors=True)
     assert libraries([record]).actions_for(record, TRAIN) == ("spin down",)
-    assert libraries([of(["spin: down"], None)]).actions_for(record._replace(has_distractors=False), TRAIN) == (
+    assert libraries([of(["spin: down"], None)]).actions_for(record.replaced(has_distractors=False), TRAIN) == (
         "spin down",
     )
 
@@ -108,7 +108,7 @@ def test_libraries_do_not_depend_on_places_ids_and_order() -> None:
     records = [of([OTHERS[k], OTHERS[k + 1]], [OTHERS[k + 1]], question=f"Question {k}?") for k in range(20)]
     first = libraries(records)
     moved = [
-        one._replace(place=Place("b", Location("record", k)), id=str(k)) for k, one in enumerate(reversed(records))
+        one.replaced(place=Place("b", Location("record", k)), id=str(k)) for k, one in enumerate(reversed(records))
     ]
     second = libraries([*moved, *moved])
     assert [first.actions_for(one, TRAIN) for one in records] == [second.actions_for(one, TRAIN) for one in moved][::-1]

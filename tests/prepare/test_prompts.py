@@ -80,7 +80,7 @@ class TestChoice:
         assert user_of(by_hand.choice()) == "Question:\nAdd ____ of buffer.\n\nChoices:\n- 2 ml\n- 5 ml"
 
     def test_without_choices_the_question_has_them(self) -> None:
-        assert user_of(by_hand.choice()._replace(record={})) == "Add ____ of buffer."
+        assert user_of(by_hand.choice().replaced(record={})) == "Add ____ of buffer."
 
 
 class TestOrder:
@@ -126,12 +126,12 @@ def test_pseudocode_lists_functions_in_an_order_that_does_not_give_the_answer_aw
 
 def test_rows_of_other_tasks_keep_their_prompt() -> None:
     own = ({"role": "user", "content": "Sort: a, b. Answer with [ANSWER_START][…][ANSWER_END]."},)
-    row = by_hand.order()._replace(dataset="rows", prompt=own)
+    row = by_hand.order().replaced(dataset="rows", prompt=own)
     assert messages_of(row, None) == list(own)
-    question = by_hand.protocol()._replace(dataset="rows", prompt=own)
+    question = by_hand.protocol().replaced(dataset="rows", prompt=own)
     assert messages_of(question, None)[0]["content"] == SKETCH_AND_FILL
 
 
 def test_reference_of_another_task_is_an_error() -> None:
     with pytest.raises(InvalidReference, match="wrong_steps"):
-        messages_of(by_hand.order()._replace(reference={"answer": "5 ml"}), None)
+        messages_of(by_hand.order().replaced(reference={"answer": "5 ml"}), None)

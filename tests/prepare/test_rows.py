@@ -53,7 +53,7 @@ PLACE = Place("records.jsonl", Location("line", 1))
 
 def example(**fields: Any) -> Example:
     given = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
-    return Example(PLACE, "a", "scirecipe", **(given | fields))
+    return Example(place=PLACE, id="a", dataset="scirecipe", **(given | fields))
 
 
 def row_of(maker: RowMaker, one: Example) -> dict[str, Any] | Fault:

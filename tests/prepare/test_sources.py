@@ -97,7 +97,7 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
         assert isinstance(of_json, Example)
         assert isinstance(of_columns, Example)
         assert of_columns.place.location == ("row", 0)
-        assert of_columns._replace(place=of_json.place, id=of_json.id) == of_json
+        assert of_columns.replaced(place=of_json.place, id=of_json.id) == of_json
 
 
 def test_rows_of_several_forms_share_columns(tmp_path: Path) -> None:

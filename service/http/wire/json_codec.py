@@ -71,7 +71,7 @@ class TooManyError(ValueError):
     """The named field has too many elements, or more bytes than a value of its kind can need."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Envelope:
     """The fields of a body. A column is None if its field is missing or not an array."""
 
