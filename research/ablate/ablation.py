@@ -126,18 +126,22 @@ def score_pieces(
 
     Each text is read once for all configurations, and once for the metrics.
     """
-    of_score = [one for one in grid.configurations if one.task == SCORE]
-    configurations = {one.name: ColumnScorer([one.settings], scorer.threads) for one in of_score}
+    of_score = [entry for entry in grid.configurations if entry.task == SCORE]
+    configurations = {entry.name: ColumnScorer([entry.settings], scorer.threads) for entry in of_score}
 
     def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
         responses, references = list(map(str, batch.responses or ())), list(batch.references or ())
         index = batch.reference_index.tolist() if batch.reference_index is not None else []
         first = score_batch(batch)
-        by_name: dict[str, Scores | None] = dict(zip(configurations, [first, *first.configs], strict=True))
-        for k, one in enumerate(grid.configurations):
-            if one.task != SCORE:
-                by_name[one.name] = None if k in rewards.unavailable else of_texts(one, batch)
-        scored = [by_name[one.name] for one in grid.configurations]
+        by_name = dict(zip(configurations, [first, *first.configs], strict=True))
+        scored = [
+            None
+            if k in rewards.unavailable
+            else by_name[entry.name]
+            if entry.name in by_name
+            else of_texts(entry, batch)
+            for k, entry in enumerate(grid.configurations)
+        ]
         pairs = [ProtocolPair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
         measured = measure(pairs, scorer.settings.think_prefilled)
         if measured.invalid:  # by the limits of the metrics, which are the default ones
