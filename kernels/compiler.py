@@ -8,10 +8,10 @@ Code loaded from the folder is executed, so a folder is used only if nobody but 
 it.
 
 Replaces Numba's own cache, which unpickles whatever it finds, fails to start at a damaged file or a full disk, and
-cannot read from a folder that it cannot write to. This is the only file that uses Numba's private names.
+cannot read from a folder that it cannot write to.
 
 `@helper` marks a function that kernels call, `@kernel` one that Python calls. `warmup.py` fixes the argument types of
-kernels; they are compiled for no others, and by the rules of `compilation.py`.
+kernels; they are compiled for no others, and by these rules:
 
 - **Helpers are optimised once.** Numba optimises every function together with its callees and emits machine code for
   it, then optimises the result again in each of its callers: a helper ten calls below a kernel is optimised ten times,

@@ -1,8 +1,7 @@
 """Requests in JSON as columns of texts, and the spans of members and elements.
 
-The whole body is validated against RFC 8259 and RFC 3629. The other fields are small and left to a JSON library.
-
-The whole value is validated against RFC 8259 and RFC 3629.
+A body is validated as a whole against RFC 8259 and RFC 3629. Fields that are no columns are small and left to a JSON
+library.
 """
 
 from __future__ import annotations

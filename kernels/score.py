@@ -1,6 +1,7 @@
 """Rewards of a slice of responses, and of a short request in one call.
 
-Anything it does not handle, valid or not, falls back to the general path, which gives the same answers.
+Anything that `FastPathRequest` does not handle, valid or not, falls back to the general path, which gives the same
+answers.
 """
 
 from __future__ import annotations

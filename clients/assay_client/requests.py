@@ -1,4 +1,4 @@
-"""JSON with orjson if it is installed, else with the standard library."""
+"""Builds the body of `POST /v1/score`, with each distinct reference of a task once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reply to a prompt, without tools, for verifiers 0.4 and prime-rl.
+"""Rows, rewards and the harness for verifiers 0.4 and prime-rl: one reply to a prompt, without tools.
 
 The harnesses of verifiers run a program for each rollout, by default in a remote sandbox, which a single reply does not
 need: this one asks the model from the process of the environment.

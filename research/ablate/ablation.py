@@ -1,6 +1,6 @@
-"""Rewards of the rollouts of a file under every configuration of a grid, piece by piece.
+"""An ablation: the rewards of a file under every configuration of a grid, as tables, JSON and a page.
 
-Of each rollout, only numbers are kept: its rewards, its metrics and the number of its group.
+Only numbers of each rollout are kept: its rewards, its metrics and the number of its group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is checked in a data set, and what follows from it."""
+"""The check of a data set: findings on rows, figures of all rows, and advice that follows from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trivial policies, and what they earn."""
+"""Trivial policies and their rewards."""
 
 from __future__ import annotations
 

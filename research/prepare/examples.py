@@ -1,4 +1,4 @@
-"""Options of `assay prepare`."""
+"""Reads one record of any form as an `Example`, from which prompts, splits and statistics are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows are like: types and levels, numbers of steps, lengths in words, and actions."""
+"""Statistics of rows, and a summary of what was read, left out and written: for a terminal, and as a manifest."""
 
 from __future__ import annotations
 

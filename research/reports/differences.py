@@ -1,4 +1,4 @@
-"""Which records of two files belong together, and how their metrics differ.
+"""Pairs of records of two files, and the differences of their metrics.
 
 Intervals are percentiles of the paired bootstrap (Efron and Tibshirani 1993, chapters 13 and 16). The rows of every
 resample are those that `scipy.stats.bootstrap` draws for one sample from the same seed, so the intervals of mean

@@ -1,4 +1,4 @@
-"""The verdict of a report in words: what happened, and what to do about it."""
+"""The report on a scored file as one self-contained HTML page, with its verdict in words."""
 
 from __future__ import annotations
 

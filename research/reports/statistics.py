@@ -1,4 +1,7 @@
-"""Heuristics for reward hacking: not proof, but rows worth a look."""
+"""Statistics of a file that is scored: figures of all responses, groups, examples, and signs of reward hacking.
+
+The signs are heuristics: not proof, but rows worth a look.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `assay select` is asked for."""
+"""Reads scored rows and chooses among them.
+
+Some numbers of each row stay in memory; the rows themselves are spooled to a temporary file.
+"""
 
 from __future__ import annotations
 

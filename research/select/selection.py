@@ -1,6 +1,9 @@
-"""The rows that data sets of trainers are read from, for each kind of selection (docs/research/select.md).
+"""Selects from a file of scored rows and writes the rows of a training set.
 
-No column is called `margin`: losses of TRL, OpenRLHF and ms-swift would use it.
+The input is read once: some numbers of each row stay in memory, and its text in a temporary file, so that it may be a
+pipe and larger than memory.
+
+No column of the written rows is called `margin`: losses of TRL, OpenRLHF and ms-swift would use it.
 """
 
 from __future__ import annotations

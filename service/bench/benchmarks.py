@@ -1,4 +1,7 @@
-"""Results of `assay bench` as text and JSON; ratios first, as they are comparable across machines."""
+"""Benchmarks: ways to process the same batch, in this process and over HTTP; their results as text and JSON.
+
+Ratios come first, as they are comparable across machines.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Measurements, the servers that are measured, and rollouts to send.
+"""Times benchmarks in turns and checks every result; the servers that are measured, and rollouts to send.
 
-These are the only imports of the product from outside it (listed in `tests/packaging/test_imports.py`). The console
-script does not search the current directory for modules, so it is added to the path while they are imported.
+The rollout generator and the plain-Python scorer are parts of a checkout, which the package does not contain: the only
+imports of the product from outside it (listed in `tests/packaging/test_imports.py`). The console script does not search
+the current directory for modules, so it is added to the path while they are imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by commands: flags generated from the settings models, so that every setting has one, and errors."""
+"""Flags that commands share: settings, fields of files, inputs and outputs; and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends the service once the processes that use it have ended, which they show by locks on a file."""
+"""`assay serve`: runs the HTTP service; with a lease, until the processes that use it have ended."""
 
 from __future__ import annotations
 

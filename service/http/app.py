@@ -1,4 +1,4 @@
-"""The outermost layer of every request: creates the exchange, answers all errors, and counts the request."""
+"""The application: routes, the middleware of every request, and a warm-up that runs while probes are answered."""
 
 from __future__ import annotations
 

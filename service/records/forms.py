@@ -1,4 +1,20 @@
-"""Makes the rows that trainers read: prompts with references, prompts with answers, and texts."""
+"""The forms of records, recognized by their fields, and their parts under the usual names.
+
+| form | where its parts are |
+|---|---|
+| SciRecipe | `exp_goal`, `question` or `query`; `key` with `think`, `orc` and `note`, or an answer with four sections |
+| chats | `messages` or `conversations`, which may end with the answer |
+| BioProBench, BioProt | as published: `SHAPES` |
+| rows | a usual name of the prompt, the response and the reference each (`fields`), or `steps` |
+| verl, SkyRL | the reference in `reward_model` or `reward_spec`, the rest in `extra_info` |
+| OpenRLHF, slime | the reference in `label`, which may be JSON text with the task, the rest in `metadata` |
+| prime-rl, AReaL, NeMo Gym | the reference in `answer` and the rest in `info`; `query_id`; `responses_create_params` |
+| fine-tuning | the answer as a chat message in `completion` or `output` |
+| requests | the rows of a request of POST /v1/score; the array `records` of a request of POST /v1/evaluate |
+| texts | `text`, which only `assay prepare --stage knowledge` uses |
+
+At the end are the rows that trainers read: `TRAINERS` writes what `trainer_parts` reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions of the service: probes, version, configuration, tasks."""
+"""Endpoints about the service itself: probes, version, configuration, tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call: keys of the API, and pages of other sites.
+"""Access: keys of the API, and protection of a service on loopback from web pages of other sites.
 
 A browser sends any page's requests to 127.0.0.1 as well. A page cannot read the replies, but it can post blindly as
 long as it needs no CORS preflight: without a Content-Type of JSON. And a page whose name resolves to 127.0.0.1 (DNS

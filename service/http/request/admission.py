@@ -1,7 +1,13 @@
-"""Keeps the resident memory below the ceiling documented in docs/operations.md.
+"""Admission control by bytes: a budget for bodies being read or scored, with a bounded queue.
 
-Admission by bytes stays below the ceiling as long as a byte of a body takes at most six bytes of memory. In all other
-cases this guard refuses new batches before the ceiling is reached.
+Bodies are charged for the bytes that have arrived, so a client that only announces bytes uses no budget. Short bodies
+have a separate budget, and no batch delays them. A long body, which the threads score, waits in a queue, before its
+first byte and between any two messages, while earlier bodies need the budget for bytes that they are about to send. A
+body that waits is not read. A body without a declared length counts as short until it has become long; then it joins
+the queue.
+
+Admission by bytes keeps the resident memory below the ceiling documented in docs/operations.md as long as a byte of a
+body takes at most six bytes of memory. In all other cases, `ResidentGuard` refuses new batches before that ceiling.
 """
 
 from __future__ import annotations

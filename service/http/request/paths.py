@@ -6,7 +6,7 @@
 | short JSON, any other form  | general path        | event loop                                  |
 | short JSON with `configs`   | general path        | worker thread                               |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
-| short rows of other tasks   | rewards of the task | event loop (`service/http/wire/parts.py`)          |
+| short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
 | other rows of other tasks   | rewards of the task | separate process                            |
 """
 

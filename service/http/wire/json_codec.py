@@ -1,6 +1,6 @@
 """JSON requests and replies.
 
-Anything this path does not handle, valid or not, falls back to the general path, which gives the same answers.
+Anything that the fast path does not handle, valid or not, falls back to the general path, which gives the same answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Parts of a batch that jobs score, and the frames in which they travel.
+"""Parts of a batch with rows of other tasks than SCORE, and the frames in which they travel to jobs.
 
-Nothing that is read can be executed: a head is JSON, a column is numbers of one of three types, and every length is
-checked.
-
-That process needs the rows alone: columns and options go to it as bytes, and columns of rewards come back.
+The parsers of other tasks hold the GIL, so another process may score them. It needs the rows alone: columns and options
+go to it as bytes, and columns of rewards come back. Nothing that is read can be executed: a head is JSON, a column is
+numbers of one of three types, and every length is checked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Answers in texts, and the profiles that read them: shared by the tasks of BioProBench.
 
-Its time and memory are linear in the text but for three forms, on Python 3.11 to 3.13:
+Lists and programs are read by Python's own parser: quiet, with one error, and within limits that bound its cost. Its
+time and memory are linear in the text but for three forms, on Python 3.11 to 3.13:
 
 - a field of an f-string takes time in proportion to what precedes it in the string (3.11 only);
 - a dotted name in an import is built again, and kept, for each of its names;
@@ -8,8 +9,6 @@ Its time and memory are linear in the text but for three forms, on Python 3.11 t
 
 Each has a limit, also where its characters are in strings and comments. The limits are the same on every version,
 because rewards must not depend on the interpreter.
-
-Such a record is a conversation: its first turn is the question, its second the right answer.
 """
 
 from __future__ import annotations

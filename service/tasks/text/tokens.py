@@ -1,6 +1,7 @@
 """Words of texts, n-grams, and sequences of words.
 
-NLTK is slower; a kernel computes the longest common subsequences of all records at once.
+BLEU (Papineni et al. 2002) is NLTK's, and ROUGE (Lin 2004) the one of the package rouge-score, with stems. Both are
+slower: here, a kernel computes the longest common subsequences of all records at once.
 
 Published scores were computed with NLTK 3.8 or 3.9, whose rules are the default; 3.10 also splits dashes (U+2012 to
 U+2015) and every leading apostrophe, and ends sentences before curly quotes. Splitting into sentences is NLTK's Punkt
