@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Issue, did_you_mean
-from .scoring.threads import usable_cores
-from .settings import ScoreSettings, normalize_zero, setting_detail
+from .settings import ScoreSettings, normalize_zero, setting_detail, usable_cores
 
 HINT = "set by Kubernetes' service links, not as settings: use enableServiceLinks: false in the pod's specification"
 

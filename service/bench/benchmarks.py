@@ -22,7 +22,7 @@ import numpy as np
 import orjson
 
 from ..rewards.scorer import Scorer
-from ..scoring.threads import usable_cores
+from ..settings import usable_cores
 from ..tables.table import Row, Table
 from ..version import VERSION
 from ..wording import in_this_shell, install_command

@@ -16,8 +16,8 @@ from ..version import VERSION
 from .request.access import Keys, OriginCheck
 from .request.admission import Admission
 from .request.exchange import Readiness, RunNames
+from .request.intake import Paths, WorkerThreads
 from .request.metrics import Metrics
-from .request.paths import Paths, WorkerThreads
 from .request.processes import ForkServer, Processes
 from .request.refusal_log import RefusalLog
 from .request.tracing import otlp_tracing

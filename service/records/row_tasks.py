@@ -19,8 +19,7 @@ from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
 from ..rewards.scores import Scores
 from ..scoring.column_scorer import Columns, ColumnScorer
 from ..scoring.text_columns import Texts
-from ..scoring.threads import usable_cores
-from ..settings import ScoreSettings
+from ..settings import ScoreSettings, usable_cores
 from ..tasks.evaluation import task_named
 from ..tasks.task import Task
 from ..terminal import say

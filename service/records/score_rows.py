@@ -192,7 +192,7 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         rows, own = tasks.of_score(scores)
         observe([rollouts[row] for row in rows.tolist()], own)
     if job.target_format == "json":
-        write_document(job.target, encode_reply(batch, scores, include))
+        write_document(job.target, encode_reply(batch, include, scores))
     else:
         components = tuple(scores.components) if "components" in include else ()
         job = job._replace(components=components, advantages=batch.advantages)

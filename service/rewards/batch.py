@@ -135,7 +135,7 @@ class Batch:
 
     def set_groups(self, groups: Any) -> None:
         """Set the group of each response after the responses."""
-        if self.responses is not None:
+        if groups is not None and self.responses is not None:
             self.groups, issues = group_numbers(groups, self.size)
             self.issues += issues
 

@@ -20,8 +20,7 @@ from ...kernels.json_columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, S
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, one_of
 from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
-from ..scoring.text_columns import Texts, issues_of_all, references_as_column, strings_of
-from ..scoring.threads import MIN_REFERENCES
+from ..scoring.text_columns import MIN_REFERENCES, Texts, issues_of_all, references_as_column, strings_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
 from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
@@ -187,10 +186,11 @@ class ScoreReward(Reward):
         def score(scorer: ColumnScorer) -> Columns:
             return scorer.score(responses, texts, index, part.max_reference_bytes, part.validate)
 
-        if len(part.configurations) == 1:
-            return score(part.scorer)
-        settings = [scorer.settings for scorer in part.configurations.values()]
-        return score_together(settings, part.scorer.threads, score, list(part.configurations))
+        scorers = list(part.configurations.values())
+        if len(scorers) == 1:
+            return score(scorers[0])
+        settings = [scorer.settings for scorer in scorers]
+        return score_together(settings, scorers[0].threads, score, list(part.configurations))
 
     def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
         """Return the references as texts, and the issues of those that are neither text nor steps.

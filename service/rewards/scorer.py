@@ -18,8 +18,7 @@ from ...kernels.warmup import warmup
 from ..errors import AssayError, InvalidSetting, Issue, ScoringError, row_of
 from ..scoring.column_scorer import Columns, ColumnScorer, Validate, overridden_by_each
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
-from ..scoring.threads import usable_cores
-from ..settings import ScoreSettings, SettingOverrides
+from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import UNKNOWN, Batch, error_of, in_order, read_objects
 from .registry import REWARDS, SCORE, reward_of, set_options, set_tasks, split_config
 from .scores import Scores

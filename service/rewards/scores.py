@@ -64,6 +64,8 @@ class Scores:
         self.measures = measures
         self._ddof = advantage_ddof
         self._task_codes = task_codes
+        self.is_score = task_codes is None
+        """Whether only SCORE was asked for: then there are no components of other tasks."""
 
     @classmethod
     def zeros(
@@ -128,11 +130,6 @@ class Scores:
             for name in reward.passed_if:
                 passed[rows] *= np.abs(self.components[name][rows] - 1.0) <= reward.tolerance
         return passed
-
-    @property
-    def is_score(self) -> bool:
-        """Whether only SCORE was asked for: then there are no components of other tasks."""
-        return self._task_codes is None
 
     @property
     def task_codes(self) -> NDArray[np.uint8]:

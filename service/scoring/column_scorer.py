@@ -19,17 +19,22 @@ from ..errors import InvalidReference, InvalidSetting, Issue, row_of
 from ..settings import ScoreSettings
 from .text_columns import (
     MAX_REFERENCE_BYTES,
+    MIN_ROWS,
     UNLIMITED,
     ReferenceReader,
+    Share,
     Texts,
+    borrow_workspace_for,
     borrowed_column,
     count_of,
+    fill_all,
+    fill_in_slices,
     owned_column,
     parse_references,
     reference_column,
     rows_of,
+    shares_of,
 )
-from .threads import MIN_ROWS, Share, borrow_workspace_for, fill_all, fill_in_slices, shares_of
 
 ColumnSlice = Callable[[int, int], TextColumn]
 """Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
@@ -176,7 +181,7 @@ def slices_of_texts(texts: Texts, validate: Validate | None) -> ColumnSlice:
 
 def as_kernel_views(references: References) -> References:
     """Return read-only views of references in their working memory, in the types that kernels expect."""
-    views = References(*(column.view() for column in references))
+    views = References(*[column.view() for column in references])
     for view in views:
         view.setflags(write=False)
     return views

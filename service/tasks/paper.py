@@ -15,9 +15,15 @@ from ...kernels.text.unicode import tables
 from ...kernels.warmup import warmup
 from ..errors import row_of
 from ..scoring.column_scorer import rules_of
-from ..scoring.text_columns import parse_valid_references, references_as_column, rows_of, text_column
-from ..scoring.threads import borrow_workspace_for, fill_in_slices, usable_cores
-from ..settings import ScoreSettings
+from ..scoring.text_columns import (
+    borrow_workspace_for,
+    fill_in_slices,
+    parse_valid_references,
+    references_as_column,
+    rows_of,
+    text_column,
+)
+from ..settings import ScoreSettings, usable_cores
 
 NO_LIBRARY = -1
 MAX_LIBRARY = 1 << 40

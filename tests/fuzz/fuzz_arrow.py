@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from assay import Scorer
 from assay.kernels.column import column_of
-from assay.service.http.wire.arrow_request import answer_arrow
+from assay.service.http.endpoints.score import answer_arrow
 from assay.service.http.wire.headers import ARROW, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Limits
 from tests.cases import answer as answer_text

@@ -11,8 +11,7 @@ import pytest
 
 from assay.service.cli.main import main
 from assay.service.config import ServerSettings
-from assay.service.scoring.threads import usable_cores
-from assay.service.settings import ScoreSettings
+from assay.service.settings import ScoreSettings, usable_cores
 from tests.packaging.snippets import PAGES, ROOT
 
 

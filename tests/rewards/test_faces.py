@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, Scores, ScoringError
-from assay.service.http.endpoints.score import answer_json
-from assay.service.http.wire.arrow_request import answer_arrow
+from assay.service.http.endpoints.score import answer_arrow, answer_json
+from assay.service.http.request.intake import Rest
 from assay.service.http.wire.headers import ARROW, JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.parts import Rest, score_parts
+from assay.service.http.wire.parts import score_parts
 from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS

@@ -15,9 +15,18 @@ from assay import InvalidReference, InvalidRequest, Scorer
 from assay.kernels.compiler import JIT
 from assay.service.rewards import registry as registry_module
 from assay.service.rewards.batch import Batch
-from assay.service.scoring import threads as threads_module
-from assay.service.scoring.text_columns import ReferenceReader, borrowed_column, reference_column, text_column
-from assay.service.scoring.threads import MAX_IMBALANCE, MIN_REFERENCES, MIN_SHARE, shares_of, slices_of
+from assay.service.scoring import text_columns as threads_module
+from assay.service.scoring.text_columns import (
+    MAX_IMBALANCE,
+    MIN_REFERENCES,
+    MIN_SHARE,
+    ReferenceReader,
+    borrowed_column,
+    reference_column,
+    shares_of,
+    slices_of,
+    text_column,
+)
 from examples import rollouts
 from tests.scoring.agreement import bits
 

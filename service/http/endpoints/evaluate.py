@@ -19,8 +19,8 @@ from ...settings import ScoreSettings
 from ...tasks.evaluation import evaluate_checked, record_issues, task_named
 from ...tasks.task import Task
 from ..request.exchange import Exchange
+from ..request.intake import Paths
 from ..request.jobs import JobCall
-from ..request.paths import Paths
 from ..request.processes import Processes
 from ..wire.contract import EvaluateRequest
 from ..wire.headers import Problem, StageTimes, decompress, invalid_request

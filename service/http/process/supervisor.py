@@ -23,7 +23,7 @@ import orjson
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ...config import Config, work_bytes
-from ...scoring.threads import usable_cores
+from ...settings import usable_cores
 from ..request.exchange import RunNames
 from ..request.exposition import MergedMetrics, WorkerMetrics, paced_rendering
 from ..request.series import SeriesTable

@@ -1,4 +1,13 @@
-"""Checks of every request with a body, before its endpoint is called.
+"""Intake of a request: its route and key, its body, and where it is handled.
+
+| body                        | path                | where                                       |
+|-----------------------------|---------------------|---------------------------------------------|
+| short JSON, common form     | fast path           | event loop, two kernel calls                |
+| short JSON, any other form  | general path        | event loop                                  |
+| short JSON with `configs`   | general path        | worker thread                               |
+| long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
+| short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
+| other rows of other tasks   | rewards of the task | separate process                            |
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
 `admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
@@ -8,17 +17,156 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from time import perf_counter
+from itertools import repeat
+from threading import Lock
+from time import perf_counter, sleep
+from typing import Any, NamedTuple, TypeVar
 
-from starlette.types import Message
+from fastapi.routing import APIRoute
+from starlette.types import Message, Receive, Scope, Send
 
 from ...config import ServerSettings
-from ...errors import Issue
-from ..wire.headers import JSON, Body, Problem, check_encoding, invalid_request, media_type_of, too_large
+from ...errors import Issue, ScoringError
+from ...rewards.batch import Batch
+from ...rewards.registry import reward_of
+from ...rewards.scorer import Outcome, Scorer, merge, score_here, split
+from ...rewards.scores import Scores
+from ...scoring.column_scorer import Columns
+from ..wire.headers import JSON, Body, Problem, StageTimes, check_encoding, invalid_request, media_type_of, too_large
+from ..wire.json_codec import Answer, FastPath, Limits
+from ..wire.parts import UnlistedError
+from .access import Keys
 from .admission import Admission
-from .exchange import ClientGone, Exchange, Readiness, deadline_exceeded, deadline_of, read_run
+from .exchange import (
+    EXCHANGE,
+    ClientGone,
+    Deadline,
+    Exchange,
+    HeldBytes,
+    Readiness,
+    deadline_exceeded,
+    deadline_of,
+    read_run,
+)
+
+T = TypeVar("T")
+POLL_SECONDS = 0.01
+
+
+class WorkerThreads:
+    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays."""
+
+    def __init__(self, threads: int, max_queued: int, paused: Callable[[], bool] = lambda: False) -> None:
+        """Start no job while `paused` returns True."""
+        self._paused = paused
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="assay-score")
+        self._short = ThreadPoolExecutor(1, thread_name_prefix="assay-short")
+        self._lock = Lock()
+        self._capacity = threads + max_queued
+        self.unfinished = 0
+        """Jobs that run or wait."""
+
+    async def run(self, job: Callable[[], T], exchange: Exchange, until: Deadline | None = None) -> T:
+        """Return the job's result, or raise its error.
+
+        until: a deadline earlier than the request's. Raise Problem `over-capacity` if the queue is full, Problem
+        `deadline`, and ClientGone: then a queued job is cancelled, and the result of a running job is dropped.
+        """
+        deadline = until or exchange.deadline
+        submitted = self._submit(job, exchange, deadline)
+        work = asyncio.wrap_future(submitted)
+        gone = asyncio.ensure_future(exchange.wait_for_disconnect())
+        try:
+            await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise ClientGone if gone.done() else deadline_exceeded()
+        finally:
+            gone.cancel()
+            submitted.cancel()  # at once: `work` would cancel it only in the next turn
+            work.cancel()
+            del submitted, work  # they hold the error, whose traceback holds this frame and the body
+
+    def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
+        with self._lock:
+            if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
+                raise Problem("over-capacity", "The queue of batches is full.")
+            self.unfinished += 1
+        submitted = perf_counter()
+
+        def timed() -> T:
+            while self._paused() and deadline.left:
+                sleep(POLL_SECONDS)
+            exchange.times.queue += perf_counter() - submitted
+            if not deadline.left:
+                raise deadline_exceeded()
+            return job()
+
+        future = (self._short if exchange.short else self._pool).submit(timed)
+        future.add_done_callback(self._finished)
+        if exchange.permit is not None:
+            hold_until_done(exchange.permit, future)
+        return future
+
+    def _finished(self, _future: object) -> None:
+        with self._lock:
+            self.unfinished -= 1
+
+    def close(self) -> None:
+        """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
+        for pool in (self._short, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def hold_until_done(permit: HeldBytes, job: Future[T]) -> None:
+    """Hold the permit until the job is done, even if it was abandoned: until then it uses memory."""
+    loop = asyncio.get_running_loop()
+
+    def release(_job: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(permit.release)
+
+    permit.hold()
+    job.add_done_callback(release)
+
+
+class Paths:
+    """The scorer of the default configuration, and the threads that it runs on."""
+
+    def __init__(self, limits: Limits, readiness: Readiness, workers: WorkerThreads) -> None:
+        self.limits = limits
+        self._readiness = readiness
+        self._workers = workers
+        self._scorer: Scorer | None = None
+        self.fast_path: FastPath
+        """For the event loop's thread; set once the service is ready."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """The scorer of the default configuration; raises Problem `not-ready` until it is available."""
+        self._readiness.check()
+        assert self._scorer is not None
+        return self._scorer
+
+    def open(self, scorer: Scorer, inline_bytes: int) -> None:
+        """Set the scorer, and score bodies below `inline_bytes` on the event loop."""
+        self.fast_path = FastPath(scorer, inline_bytes, self.limits)
+        self._scorer = scorer
+
+    async def answer(self, exchange: Exchange, fast: Callable[[], T | None], general: Callable[[], T]) -> T:
+        """Choose the path of a request; `fast` returns None for a request that only `general` can answer."""
+        if not exchange.request_body.inline:
+            return await self._workers.run(general, exchange)
+        result = fast()
+        return general() if result is None else result
+
+    async def answer_in_thread(self, exchange: Exchange, general: Callable[[], T]) -> T:
+        return await self._workers.run(general, exchange)
+
 
 COMPRESSED = 4
 """Bytes charged per compressed byte: protocols compress to a third or a quarter. The number of threads bounds bodies
@@ -145,3 +293,104 @@ async def receive(exchange: Exchange, seconds: float) -> Message:
 
 def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])
+
+
+class Rest(NamedTuple):
+    """What is left of a request once the rows of SCORE are scored: the others, and then the reply."""
+
+    parts: list[Batch]
+    complete: Callable[[Sequence[Outcome]], Answer]
+    """Takes the outcomes of the parts; raises the error of the request with every issue."""
+    has_score: bool
+    """Whether rows of SCORE are scored already: they are not lost if there is no time for the others."""
+
+
+def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
+    return invalid_request(issues, len(issues) + unlisted)
+
+
+def begin(
+    batch: Batch,
+    encode: Callable[[Scores], bytes],
+    times: StageTimes,
+    refuse: Callable[[Sequence[Issue], int], Exception] = refused,
+) -> Rest | Answer:
+    """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
+    parts = split(batch)
+    here: list[Batch] = []
+    left: list[Batch] = []
+    for part in parts:
+        (here if reward_of(part.task).in_kernels else left).append(part)
+    outcomes = [score_here(part) for part in here]
+    failed = bool(batch.issues) or any(map(isinstance, outcomes, repeat(ScoringError)))
+    for part in left:
+        part.read_only = failed
+    if not failed:
+        times.scored()
+
+    def complete(computed: Sequence[Outcome]) -> Answer:
+        times.start()
+        try:
+            scores = merge(batch, [*here, *left], [*outcomes, *computed])
+        except ScoringError as error:
+            unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
+            raise refuse(error.issues, unlisted) from None
+        reply = encode(scores)
+        times.encoded()
+        return Answer(reply, scores)
+
+    if not left:
+        return complete([])
+    has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
+    return Rest(left, complete, has_score)
+
+
+GUARDED = ("/v1/", "/compat/")
+"""Prefixes of the paths that need a key if keys are configured."""
+
+PROBES = ("/compat/nemo-gym",)
+"""Exceptions: trainers check there whether the service is up."""
+
+MAX_QUEUE_SECONDS = {"/compat/openrlhf": 170.0, "/compat/slime": 110.0, "/compat/nemo-gym": 600.0}
+"""Seconds that requests to these paths, and below them, may queue instead of being refused; also their deadline. It is
+just under the timeout of the trainer's client: OpenRLHF gives up after 180 s, and after five refusals one second
+apart continues without a reward, ignoring `Retry-After`; slime waits 120 s; NeMo Gym has no limit, and a refusal ends
+its run."""
+
+
+class DirectRoute(APIRoute):
+    """A route that FastAPI describes but does not call: its dependency solving costs more than scoring one response."""
+
+    intake: Intake | None = None
+    """Reads the bodies of requests; None for routes that take no body."""
+    keys: Keys | None = None
+    """The accepted keys; None for routes that need no key."""
+    traced = True
+    """False for probes and metrics, which are called every few seconds: most spans would come from them."""
+    models: tuple[Any, ...] = ()
+    """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
+
+    def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
+        super().__init__(path, endpoint, **description)
+        limits = (seconds for base, seconds in MAX_QUEUE_SECONDS.items() if is_below(path, base))
+        self.max_queue_seconds = next(limits, None)
+        self.app = self.serve
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key, read the body, and call the endpoint with the exchange."""
+        exchange = scope[EXCHANGE]
+        if self.keys is not None:
+            self.keys.check(exchange)
+        if self.max_queue_seconds is not None:
+            exchange.max_queue_seconds = self.max_queue_seconds
+        if self.intake is not None:
+            exchange.request_body = await self.intake.take(exchange)
+        await self.endpoint(exchange)
+
+
+def is_below(path: str, base: str) -> bool:
+    return path == base or path.startswith(f"{base}/")
+
+
+def is_guarded(path: str) -> bool:
+    return path.startswith(GUARDED) and path not in PROBES

@@ -26,7 +26,6 @@ from ..wire.headers import Problem, StageTimes
 from ..wire.json_codec import Answer, Limits
 from ..wire.parts import (
     Buffer,
-    Rest,
     assemble,
     is_quick,
     is_unscored,
@@ -36,8 +35,8 @@ from ..wire.parts import (
     score_parts,
 )
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
+from .intake import Rest, WorkerThreads
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
-from .paths import WorkerThreads
 
 log = logging.getLogger("assay")
 

@@ -410,7 +410,7 @@ def check_readings(batch: Batch, max_bytes: int) -> None:
         raise Problem("too-large", detail, [issue])
 
 
-def encode_reply(batch: Batch, scores: Scores, include: Collection[str]) -> bytes:
+def encode_reply(batch: Batch, include: Collection[str], scores: Scores) -> bytes:
     """Return the bytes of the reply to a batch; raise ArithmeticError if a number is not finite."""
     further = list(batch.configurations.values())[1:]
     configs = [(each, scorer.identity) for each, scorer in zip(scores.configs, further, strict=True)]

@@ -8,7 +8,7 @@ numbers of one of three types, and every length is checked.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -18,13 +18,12 @@ from ....kernels.column import TextColumn
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
 from ...rewards.registry import reward_of, task_reward
-from ...rewards.scorer import Outcome, merge, score_here, split
-from ...rewards.scores import Scores
+from ...rewards.scorer import Outcome
 from ...scoring.column_scorer import Columns
 from ...scoring.text_columns import strings_of
 from ...tasks.evaluation import task_named
-from .headers import MAX_ERRORS, Problem, StageTimes, invalid_request
-from .json_codec import Answer, Limits, check_containers
+from .headers import MAX_ERRORS, Problem, StageTimes
+from .json_codec import Limits, check_containers
 
 HEAD = struct.Struct("<cQ")
 LENGTH = struct.Struct("<Q")
@@ -95,60 +94,12 @@ NO_ROWS = np.empty(0, np.int64)
 NO_TEXTS = TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 
-class Rest(NamedTuple):
-    """What is left of a request once the rows of SCORE are scored: the others, and then the reply."""
-
-    parts: list[Batch]
-    complete: Callable[[Sequence[Outcome]], Answer]
-    """Takes the outcomes of the parts; raises the error of the request with every issue."""
-    has_score: bool
-    """Whether rows of SCORE are scored already: they are not lost if there is no time for the others."""
-
-
 class UnlistedError(ScoringError):
     """The first issues of a part, and the number of those that are not listed."""
 
     def __init__(self, issues: Sequence[Issue], unlisted: int) -> None:
         super().__init__(issues)
         self.unlisted = unlisted
-
-
-def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
-    return invalid_request(issues, len(issues) + unlisted)
-
-
-def begin(
-    batch: Batch,
-    encode: Callable[[Scores], bytes],
-    times: StageTimes,
-    refuse: Callable[[Sequence[Issue], int], Exception] = refused,
-) -> Rest | Answer:
-    """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
-    parts = split(batch)
-    here = [part for part in parts if reward_of(part.task).in_kernels]
-    left = [part for part in parts if not reward_of(part.task).in_kernels]
-    outcomes = [score_here(part) for part in here]
-    failed = bool(batch.issues) or any(isinstance(outcome, ScoringError) for outcome in outcomes)
-    for part in left:
-        part.read_only = failed
-    if not failed:
-        times.scored()
-
-    def complete(computed: Sequence[Outcome]) -> Answer:
-        times.start()
-        try:
-            scores = merge(batch, [*here, *left], [*outcomes, *computed])
-        except ScoringError as error:
-            unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
-            raise refuse(error.issues, unlisted) from None
-        reply = encode(scores)
-        times.encoded()
-        return Answer(reply, scores)
-
-    if not left:
-        return complete([])
-    has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
-    return Rest(left, complete, has_score)
 
 
 def is_quick(parts: Iterable[Batch]) -> bool:

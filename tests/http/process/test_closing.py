@@ -27,7 +27,7 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 
 HOLDING = """
 import os, time
-from assay.service.http.request.paths import WorkerThreads
+from assay.service.http.request.intake import WorkerThreads
 def held(job):
     while os.path.exists({path!r}):
         time.sleep(0.01)
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_the_queue_frees_its_slot(narrow, hold):
 
 def test_a_disconnect_during_scoring_is_noticed():
     """Its batch is in a thread, which does not read from the connection."""
-    stuck = "import time; from assay.service.http.request.paths import WorkerThreads as W; s = W._submit\n"
+    stuck = "import time; from assay.service.http.request.intake import WorkerThreads as W; s = W._submit\n"
     stuck += "W._submit = lambda self, job, *rest: s(self, lambda: time.sleep(60), *rest)"
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", before=stuck) as server:
         server.wait_until_ready()

@@ -21,7 +21,7 @@ from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
 
 STUCK = """
 import time
-from assay.service.http.request.paths import WorkerThreads
+from assay.service.http.request.intake import WorkerThreads
 submit = WorkerThreads._submit
 WorkerThreads._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """

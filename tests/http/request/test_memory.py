@@ -8,7 +8,7 @@ import pytest
 
 from assay.service.config import Config
 from assay.service.http.app import create_app
-from assay.service.scoring import threads as workspaces
+from assay.service.scoring import text_columns as workspaces
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 

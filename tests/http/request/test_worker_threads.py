@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.paths import WorkerThreads
+from assay.service.http.request.intake import WorkerThreads
 from assay.service.http.wire.headers import Problem, StageTimes
 
 

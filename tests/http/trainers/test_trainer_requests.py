@@ -18,7 +18,7 @@ from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoin
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.rows import JsonObject, text
 from assay.service.http.request.exchange import Readiness
-from assay.service.http.request.paths import Paths
+from assay.service.http.request.intake import Paths
 from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import FastPath, Limits
 from tests.strategies import doubtful_references, examples, references, responses

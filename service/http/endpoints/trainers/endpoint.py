@@ -17,13 +17,12 @@ from ....settings import ScoreSettings, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
 from ...request.exchange import Exchange
+from ...request.intake import Paths, Rest, begin
 from ...request.metrics import Metrics
-from ...request.paths import Paths
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
 from ...wire.headers import Body, Problem, StageTimes, invalid_request
 from ...wire.json_codec import Answer, FastPath, element_issues, issues_of, parse_query
-from ...wire.parts import Rest, begin
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
 

@@ -17,8 +17,8 @@ from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, reward_of
 from ....rewards.scores import Scores
 from ...request.exchange import Exchange
+from ...request.intake import Paths
 from ...request.jobs import JobCall
-from ...request.paths import Paths
 from ...request.processes import Processes
 from ...wire.headers import Body, Problem, StageTimes, decompress, invalid_request
 from ...wire.json_codec import Limits
