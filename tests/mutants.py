@@ -2,7 +2,7 @@
 
     python -m tests.mutants --sample 400 --jobs 2                400 mutants of the kernels and of scoring
     python -m tests.mutants kernels/sequences.py            every mutant of a file
-    python -m tests.mutants service/select --json select.json    of a folder, also as a document
+    python -m tests.mutants research/select --json select.json    of a folder, also as a document
 
 A *mutant* is the code with one change, such as `<` to `<=`. It is judged in a temporary copy of the checkout, with
 kernels as plain Python: by the test vectors, then by the tests of the changed file. A survivor, which neither notices,
@@ -46,12 +46,12 @@ DEFAULT_PATHS = (
     "service/tasks/thoth.py",
     "service/tasks/paper.py",
 )
-COMPILER = ("kernels/compiler.py", "kernels/compiler.py", "kernels/warmup.py")
+COMPILER = ("kernels/compiler.py", "kernels/warmup.py")
 """Files that have no effect while kernels are plain Python: they have no mutants."""
 
 TESTS = (
     ("kernels/score.py", ("tests/kernels", "tests/http/wire")),
-    ("kernels/json_text/", ("tests/kernels", "tests/http/wire")),
+    ("kernels/json_", ("tests/kernels", "tests/http/wire")),
     ("kernels/reading/references.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/protocol_metrics.py", ("tests/kernels", "tests/evaluate/test_evaluate_score.py")),
     ("kernels/", ("tests/kernels", "tests/scoring")),

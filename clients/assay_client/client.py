@@ -17,14 +17,15 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
-from .errors import Endpoints, InvalidRequest, Unavailable, reply_with_retries
+from .errors import InvalidRequest, Unavailable
 from .local import LocalService, shared_local_service
 from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
 from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
+from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
+from .transport.addresses import Address
 from .transport.asynchronous import AsyncTransport
-from .transport.connecting import Address
 from .transport.http11 import HttpExchange, Transport, TransportFault, request_head
 from .transport.sync import SyncTransport, completed
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from .errors import LocalServiceError
 from .settings import ClientSettings
-from .transport.connecting import Address, unix_address
+from .transport.addresses import Address, unix_address
 from .transport.http11 import HttpExchange, TransportFault, request_head
 from .transport.sync import SyncTransport, completed
 

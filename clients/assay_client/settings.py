@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from .errors import InvalidSetting, Issue, invalid, invalid_setting
 from .tasks import REWARD_TASKS, SCORE
-from .transport.connecting import Address, address_of
+from .transport.addresses import Address, address_of
 
 __all__ = ["DEFAULT_URL", "MAX_RUN", "MIXED", "VARIABLES", "ClientSettings"]
 

@@ -15,10 +15,9 @@ import pytest
 
 from assay_client import Unavailable
 from assay_client.transport import connecting
+from assay_client.transport.addresses import Address, address_of
 from assay_client.transport.connecting import (
     ATTEMPT_DELAY,
-    Address,
-    address_of,
     connected_socket,
     connected_socket_async,
     resolved,

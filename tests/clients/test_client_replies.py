@@ -13,8 +13,8 @@ import pytest
 from assay_client import BadReply, Unavailable
 from assay_client.adapters.metrics import batch_means, metrics_of
 from assay_client.transport import http11
+from assay_client.transport.addresses import address_of
 from assay_client.transport.asynchronous import AsyncTransport
-from assay_client.transport.connecting import address_of
 from assay_client.transport.http11 import MAX_HEAD, HttpExchange, TransportFault, request_head
 from assay_client.transport.sync import SyncTransport
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw

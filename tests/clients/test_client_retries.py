@@ -12,10 +12,10 @@ import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
 from assay_client import errors as retries
-from assay_client.errors import Endpoints, reply_with_retries, retry_after
 from assay_client.results import HttpReply
+from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
-from assay_client.transport.connecting import address_of
+from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import TransportFault
 from assay_client.transport.sync import completed
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated

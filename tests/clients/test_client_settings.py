@@ -13,7 +13,7 @@ import pytest
 from assay.service.http.app import create_app
 from assay_client import AsyncClient, Client, ClientSettings, InvalidRequest, InvalidSetting
 from assay_client.settings import DEFAULT_URL
-from assay_client.transport.connecting import address_of
+from assay_client.transport.addresses import address_of
 from tests.clients.client_faces import AsyncFace, SyncFace
 from tests.clients.fault_server import FaultServer, status
 

@@ -54,7 +54,7 @@ CHANGES = [
 
 
 def all_mutants() -> list[Mutant]:
-    paths = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "kernels/similarity").glob("*.py"))]
+    paths = ("kernels/semantics.py", "kernels/sequences.py")
     return [mutant for path in paths for mutant in mutants_of(path, (ROOT / path).read_bytes())]
 
 
@@ -114,9 +114,9 @@ def test_a_sample_has_mutants_of_every_file_in_proportion():
 @pytest.mark.parametrize(
     ("path", "test", "is_near"),
     [
-        ("kernels/sequences.py", "tests/kernels/test_lcs.py", True),
+        ("kernels/sequences.py", "tests/kernels/test_prompt_overlap.py", True),
         ("kernels/sequences.py", "tests/scoring/test_scorer_twin.py", False),
-        ("service/select/rows.py", "tests/select/test_select.py", False),
+        ("research/select/rows.py", "tests/select/test_select.py", False),
         ("service/http/wire/headers.py", "tests/http/wire/test_frames.py", False),
         ("service/errors.py", "tests/evaluate/test_judges.py", True),
     ],
@@ -146,11 +146,11 @@ def judge(copy: Copy) -> Callable[..., tuple[str, str]]:
 
 
 def test_what_becomes_of_a_mutant(judge):
-    assert judge("return False", "True", vectors=True)[0] == "vectors"
-    outcome, noticed_by = judge("return False", "True", "tests/kernels/test_subsequence.py")
+    assert judge("if i < n and a[i] == b[j]:", "!=", vectors=True)[0] == "vectors"
+    outcome, noticed_by = judge("if i < n and a[i] == b[j]:", "!=", "tests/kernels/test_subsequence.py")
     assert outcome == "tests"
     assert noticed_by.startswith("tests/kernels/test_subsequence.py::")
-    assert judge("return False", "True") == ("survived", "")
+    assert judge("if i < n and a[i] == b[j]:", "!=") == ("survived", "")
 
 
 def test_a_wrong_command_line():

@@ -12,7 +12,8 @@ from typing import cast
 
 from ..errors import Unavailable
 from ..results import HttpReply
-from .connecting import Address, Target, connected_socket_async, resolved_async
+from .addresses import Address
+from .connecting import Target, connected_socket_async, resolved_async
 from .http11 import (
     CHUNK_BYTES,
     CLOSED_IN_HANDSHAKE,

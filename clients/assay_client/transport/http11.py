@@ -21,7 +21,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from ..results import HttpReply
-from .connecting import Address
+from .addresses import Address
 
 STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\0\r\n]*)?")
 HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)

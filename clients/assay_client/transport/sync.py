@@ -7,7 +7,8 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from ..results import HttpReply
-from .connecting import Address, connected_socket, resolved
+from .addresses import Address
+from .connecting import connected_socket, resolved
 from .http11 import CHUNK_BYTES, Connection, HttpExchange, Transport, TransportFault, tls_context
 
 __all__ = ["SyncTransport", "completed"]
