@@ -19,16 +19,11 @@ from ..records.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .options import (
+from .file_options import (
     OUTPUT,
-    SOME_FAILED,
     SOURCE,
-    Command,
-    CommandError,
     append_option,
     claim_outputs,
-    command_line,
-    config_option,
     document_options,
     document_targets,
     field_options,
@@ -36,14 +31,21 @@ from .options import (
     found_fields,
     input_files,
     input_options,
-    json_or_text,
-    load_config,
     named_fields,
     output_format_option,
-    pair_option,
     rollout_fields,
-    settings_options,
     write_documents,
+)
+from .options import (
+    SOME_FAILED,
+    Command,
+    CommandError,
+    command_line,
+    config_option,
+    json_or_text,
+    load_config,
+    pair_option,
+    settings_options,
 )
 
 if TYPE_CHECKING:

@@ -14,25 +14,19 @@ from ..records.fields import FieldNames
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .options import (
-    SOME_FAILED,
+from .file_options import (
     SOURCE,
-    Command,
-    CommandError,
     claim_outputs,
-    command_line,
-    config_option,
     document_options,
     document_targets,
     field_options,
     file_errors,
     input_files,
     input_options,
-    load_config,
     named_fields,
-    settings_options,
     write_documents,
 )
+from .options import SOME_FAILED, Command, CommandError, command_line, config_option, load_config, settings_options
 
 if TYPE_CHECKING:
     from ...research.check.data_set import Finding

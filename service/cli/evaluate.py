@@ -19,25 +19,19 @@ from ..records.wrong_files import DocumentError
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
 from ..wording import in_this_shell
-from .options import (
-    SOME_FAILED,
+from .file_options import (
     SOURCE,
-    Command,
-    CommandError,
     claim_outputs,
-    command_line,
     document_failure,
     document_options,
     document_targets,
     field_options,
     input_files,
     input_options,
-    json_or_text,
     named_fields,
-    names_in,
-    pair_option,
     write_documents,
 )
+from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
 
 if TYPE_CHECKING:
     from ...research.reports.comparison import ComparedFiles

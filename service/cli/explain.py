@@ -16,19 +16,8 @@ from ..records.rows import Fault
 from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
 from ..terminal import Listing, say
-from .options import (
-    SOME_FAILED,
-    SOURCE,
-    Command,
-    CommandError,
-    config_option,
-    field_options,
-    input_files,
-    load_config,
-    named_fields,
-    rollout_fields,
-    settings_options,
-)
+from .file_options import SOURCE, field_options, input_files, named_fields, rollout_fields
+from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
 
 
 @click.command(cls=Command, examples=("assay explain rollouts.jsonl --number 12", "assay explain request.json --json"))

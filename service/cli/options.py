@@ -1,13 +1,9 @@
-"""Flags that commands share: settings, fields of files, inputs and outputs; and their errors."""
+"""Flags generated from the settings models, so that every setting has one; errors of commands."""
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -20,17 +16,12 @@ from pydantic_core import PydanticUndefined
 from ..config import Config, load
 from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
 from ..interruption import ended_by_signals
-from ..records.fields import FieldError, find_fields
-from ..records.files import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Source, format_of, is_columnar
-from ..records.output_file import claim, release_claims, what_was_written, write_document
-from ..records.rows import Fields
-from ..records.wrong_files import DocumentError, WrongFile
+from ..records.output_file import release_claims, what_was_written
 from ..terminal import MAX_LISTED, say
 from ..wording import in_this_shell
 
 if TYPE_CHECKING:
-    from ..records.row_tasks import RowTasks
-    from ..tasks.task import Task
+    pass
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -210,217 +201,3 @@ def flag_of(path: str) -> str:
         name = name.partition("[")[0]
         return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
     return f"--{path}" if path in ("task", "include", "label") else path
-
-
-class SourcePath(click.Path):
-    """The path of a file to read; "-" is standard input."""
-
-    def __init__(self) -> None:
-        super().__init__(exists=True, allow_dash=True)
-
-    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; raises CommandError for a folder, and names a file in it."""
-        path = str(super().convert(value, parameter, ctx))
-        if path != "-" and os.path.isdir(path):
-            files = sorted(name for name in os.listdir(path) if os.path.splitext(name)[1].lower() in EXTENSIONS)
-            such = f", such as {os.path.join(path, files[0])}" if files else ""
-            raise CommandError(f"{path}: it is a folder; name a file in it{such}")
-        return path
-
-
-SOURCE = SourcePath()
-OUTPUT = click.Path(dir_okay=False, allow_dash=True)
-
-LAYOUTS = {"verl": {"response": "output", "reference": "gts", "prompt": "input", "group": "input"}}
-"""Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
-
-FIELD_FLAGS = {
-    "response": "Name of the response in a row  [default: response]",
-    "reference": "Name of the reference in a row  [default: reference]",
-    "prompt": "Name of the prompt in a row  [default: one of the usual names]",
-    "reward": "Name or dotted path of the reward  [default: reward]",
-    "group": "Field by which rows are grouped  [default: equal references]",
-    "split": "Name or dotted path of the split (train, test) in a row; without it, each file is a split.",
-    "task": "Name or dotted path of the task, or its number, in a row; without it: score.",
-}
-"""The flags that name fields of rows, `--response-field` and so on, by role."""
-
-output_option = click.option(
-    "-o",
-    "--output",
-    "target",
-    default="-",
-    type=OUTPUT,
-    help="Where to write the rows  [default: -, standard output]",
-)
-
-append_option = click.option(
-    "--append",
-    is_flag=True,
-    help="Add the rows to -o, a JSONL file, as they are scored, instead of replacing it at the end.",
-)
-
-output_format_option = click.option(
-    "--output-format", type=click.Choice(FORMATS), help="Format of -o  [default: by the extension; - is jsonl]"
-)
-
-
-def input_options(function: Function) -> Function:
-    """Add the flags that `input_files` reads."""
-    line_bytes = click.IntRange(1, 2**62)  # streams count bytes in 63 bits
-    text = "Longer lines of JSONL are errors."
-    option = click.option("--max-line-bytes", type=line_bytes, default=MAX_LINE_BYTES, show_default=True, help=text)
-    text = "Format of the file  [default: by the extension; - is jsonl]"
-    return click.option("--input-format", type=click.Choice(FORMATS), help=text)(option(function))
-
-
-def input_files(flags: dict[str, Any], *paths: str) -> list[Source]:
-    """Remove the values of `input_options` from the flags; return the files to read, or raise UsageError."""
-    explicit, max_line_bytes = flags.pop("input_format"), flags.pop("max_line_bytes", MAX_LINE_BYTES)
-    return [Source(path, format_of(path, explicit, "--input-format"), max_line_bytes) for path in paths]
-
-
-def field_options(*roles: str, **texts: str) -> Callable[[Function], Function]:
-    """Add `--layout` and the flags that name the fields of these roles; texts: help that is a command's own."""
-
-    def add(function: Function) -> Function:
-        for role in reversed((*roles, *texts)):
-            text = texts.get(role, FIELD_FLAGS[role])
-            function = click.option(f"--{role}-field", help=text)(function)
-        layouts = click.Choice(list(LAYOUTS))
-        text = "Use the field names in the dumps of this trainer."
-        return click.option("--layout", type=layouts, help=text)(function)
-
-    return add
-
-
-def named_fields(flags: dict[str, Any]) -> dict[str, str]:
-    """Remove the values of `field_options` from the flags; return the names given, or else the layout's, by role."""
-    layout = LAYOUTS.get(flags.pop("layout"), {})
-    roles = [role for role in FIELD_FLAGS if f"{role}_field" in flags]
-    values = {role: flags.pop(f"{role}_field") or layout.get(role) for role in roles}
-    return {role: name for role, name in values.items() if name is not None}
-
-
-def rollout_fields(names: Mapping[str, str]) -> Fields:
-    """Return the names of the fields of a rollout, from those of all roles."""
-    return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})
-
-
-def found_fields(
-    given: Fields, tasks: RowTasks, rows: Sequence[Mapping[str, Any]], others: Sequence[Task], kind: str, quiet: bool
-) -> Fields:
-    """Return the names of the fields that the first rows have; raises FieldError if they lack one.
-
-    others: the tasks besides SCORE that rows may be of.
-    """
-    tasks.require_field(rows, kind)
-    fields = find_fields(given, rows, kind, {task.response for task in others})
-    for role, name, before in zip(Fields._fields, fields, given, strict=True):
-        if name != before and not quiet:
-            say(f"note: {role} was read from the {kind} {name}", err=True)
-    return fields
-
-
-def document_options(**texts: str) -> Callable[[Function], Function]:
-    """Add a flag for each kind of document that a command writes (`json`, `html`), with its help."""
-
-    def add(function: Function) -> Function:
-        for kind, text in reversed(texts.items()):
-            function = click.option(f"--{kind}", f"{kind}_target", type=OUTPUT, metavar="FILE", help=text)(function)
-        return function
-
-    return add
-
-
-def document_targets(flags: dict[str, Any]) -> dict[str, str | None]:
-    """Remove the values of `document_options` from the flags; return them by kind."""
-    names = [name for name in flags if name.endswith("_target")]
-    return {name.removesuffix("_target"): flags.pop(name) for name in names}
-
-
-def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write the requested documents, each completely or not at all; raises CommandError."""
-    for kind, target in targets.items():
-        if target is not None:
-            with file_errors(target):
-                write_document(target, contents[kind]())
-
-
-@contextmanager
-def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[None]:
-    """Turn errors of reading and writing files into a CommandError.
-
-    output: the name of the output, for an error that names no file. source, fmt: of the file that is read.
-    """
-    try:
-        yield
-    except DocumentError as error:
-        raise document_failure(source, fmt, error) from None
-    except ScoringError as error:
-        raise CommandError.of(error.advice) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = error.filename or ("standard output" if output == "-" else output)
-        raise CommandError(f"{where}: {error.strerror or error}") from None
-
-
-def document_failure(name: str, fmt: str, error: DocumentError) -> CommandError:
-    """Return the error about a file that is malformed as a whole."""
-    kind = "" if is_columnar(fmt) or isinstance(error, FieldError | WrongFile) else "not JSON: "
-    return CommandError(f"{name}: {kind}{error}")
-
-
-NamedPath = tuple[str, str | os.PathLike[str] | None]
-"""The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
-
-
-def claim_outputs(
-    inputs: Iterable[NamedPath], outputs: Sequence[NamedPath], append: bool = False, fmt: str = "jsonl"
-) -> None:
-    """Keep other commands from writing the outputs until this one ends; raises UsageError as `require_different_files`.
-
-    append: add rows to the first output, whose format is fmt. Raises CommandError for an output that another command
-    writes, or that cannot be written.
-    """
-    require_different_files(inputs, outputs)
-    if append and (fmt != "jsonl" or outputs[0][1] in (None, "-")):
-        raise click.UsageError("--append needs a JSONL file: name it with -o")
-    for k, (_, path) in enumerate(outputs):
-        if path is not None:
-            with file_errors(str(path)):
-                claim(str(path), append and k == 0)
-
-
-def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:
-    """Raise UsageError if an output is the same file as an input or as another output.
-
-    Links are followed, also from "-" to the file that a standard stream is redirected to; outputs that do not exist yet
-    are compared by path.
-    """
-    outputs = list(outputs)
-    if sum(path == "-" for _, path in outputs) > 1:
-        raise click.UsageError(f"only one of {', '.join(name for name, _ in outputs)} can go to standard output")
-    taken = {file_identity(path, sys.stdin): name for name, path in inputs}
-    for name, path in outputs:
-        found = file_identity(path, sys.stdout)
-        if found is not None and found in taken:
-            raise click.UsageError(f"{taken[found]} and {name} are the same file: {path}")
-        taken[found] = name
-
-
-def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tuple[int, int] | str | None:
-    """Return a value that is equal for two spellings of one file; None if it cannot be overwritten.
-
-    `standard` is the stream that "-" means.
-    """
-    if path is None:
-        return None
-    try:
-        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):  # missing, or not a stream of the operating system
-        return None if path == "-" else os.path.realpath(path)
-    if not stat.S_ISREG(found.st_mode) and (path == "-" or stat.S_ISCHR(found.st_mode)):
-        return None  # a terminal, a pipe, /dev/null
-    return (found.st_dev, found.st_ino)

@@ -12,7 +12,8 @@ from ..records.files import FORMATS, format_of
 from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from ..wording import plural
-from .options import SOME_FAILED, Command, CommandError, document_failure, file_errors
+from .file_options import document_failure, file_errors
+from .options import SOME_FAILED, Command, CommandError
 
 DEFAULTS = Options()
 RECORDS = click.Path(exists=True)

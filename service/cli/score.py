@@ -18,27 +18,29 @@ from ..records.forms import unfolded
 from ..records.rows import SAMPLE_ROWS, Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Progress, say, show
-from .options import (
-    SOME_FAILED,
+from .file_options import (
     SOURCE,
-    Command,
     append_option,
     claim_outputs,
-    command_line,
-    config_option,
     field_options,
     file_errors,
     found_fields,
     input_files,
     input_options,
-    json_or_text,
-    load_config,
     named_fields,
-    names_in,
     output_format_option,
     output_option,
-    pair_option,
     rollout_fields,
+)
+from .options import (
+    SOME_FAILED,
+    Command,
+    command_line,
+    config_option,
+    json_or_text,
+    load_config,
+    names_in,
+    pair_option,
     settings_options,
 )
 

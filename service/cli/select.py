@@ -17,10 +17,8 @@ from ..records.files import format_of
 from ..records.forms import SUPERVISED, TRAINERS
 from ..records.output_file import is_special
 from ..terminal import say, show
-from .options import (
-    SOME_FAILED,
+from .file_options import (
     SOURCE,
-    Command,
     append_option,
     claim_outputs,
     document_options,
@@ -34,6 +32,7 @@ from .options import (
     output_option,
     write_documents,
 )
+from .options import SOME_FAILED, Command
 
 COUNT = re.compile(r"[1-9]\d*|all")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")

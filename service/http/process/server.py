@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import resource
 import signal
 import socket
@@ -16,11 +17,13 @@ from types import FrameType
 import uvicorn
 
 from ...config import Config, ServerSettings
+from ...terminal import compiling
+from ...version import VERSION
 from ..app import create_app
 from ..request.access import OriginCheck
+from ..request.exchange import Readiness
 from ..state import ServiceState
 from .connection import Guard, GuardedProtocol, protocol_class
-from .logs import StartupLog, announce, announce_drain, announce_ready, announce_stop
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
 
@@ -290,3 +293,52 @@ def usable_descriptors() -> int:
     if soft == resource.RLIM_INFINITY:
         return sys.maxsize
     return soft - min(SPARE_DESCRIPTORS, soft // 4)
+
+
+PROGRESS_SECONDS = 10.0  # between two log lines about kernels that are compiled
+
+
+class StartupLog:
+    def __init__(self, readiness: Readiness, ready: Callable[[], None]) -> None:
+        self._readiness = readiness
+        self._ready = ready
+        self._next = 0.0
+        self._ended = False
+
+    def check(self) -> None:
+        if self._ended:
+            return
+        if not self._readiness.starting:
+            self._ended = True
+            if self._readiness.obstacle is None:
+                self._ready()
+        elif time.monotonic() >= self._next and (state := compiling()) is not None:
+            self._next = time.monotonic() + PROGRESS_SECONDS
+            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *state)
+
+
+def announce(config: Config, url: str) -> None:
+    """Log the one line with the URL, which scripts parse."""
+    workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
+    identity = (url, os.getpid(), VERSION, config.score.config_id)
+    log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)
+
+
+def announce_ready(config: Config, url: str) -> None:
+    pages = []
+    if not config.server.uds:
+        pages += [f"{url}/ (playground)"] if config.server.playground else []
+        pages += [f"{url}/docs"] if config.server.docs else []
+    log.info("ready: %s", ", ".join(pages) or url)
+
+
+def announce_drain(name: str, seconds: float, in_flight: str) -> None:
+    if seconds:
+        log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
+    else:
+        log.info("stopping: %s, %s", name, in_flight)
+
+
+def announce_stop(seconds: float, answered: int, cut_off: int) -> None:
+    counts = {"answered": answered, "cut_off": cut_off}
+    log.info("stopped after %.1f s; requests answered: %d, cut off: %d", seconds, answered, cut_off, extra=counts)

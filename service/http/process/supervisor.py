@@ -27,8 +27,16 @@ from ...settings import usable_cores
 from ..request.exchange import RunNames
 from ..request.exposition import MergedMetrics, WorkerMetrics, paced_rendering
 from ..request.series import SeriesTable
-from .logs import announce, announce_drain, announce_ready, announce_stop
-from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
+from .server import (
+    DONE,
+    FAILED,
+    announce,
+    announce_drain,
+    announce_ready,
+    announce_stop,
+    cannot_listen,
+    raise_descriptor_limit,
+)
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
 from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message

@@ -15,7 +15,7 @@ import pytest
 
 from assay import ScoreSettings
 from assay.kernels import warmup
-from assay.service.http.process import logs as startup_log
+from assay.service.http.process.server import StartupLog
 from assay.service.http.request.exchange import Readiness
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, launched
@@ -51,7 +51,7 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
     monkeypatch.setattr(warmup, "compiled_signatures", lambda: 7)
     monkeypatch.setattr(warmup, "progress", lambda: (7 if cached else 90, 240))
     readiness, ready = Readiness(), []
-    log = startup_log.StartupLog(readiness, lambda: ready.append(True))
+    log = StartupLog(readiness, lambda: ready.append(True))
     with caplog.at_level("INFO", "assay"):
         for _ in range(50):
             log.check()
