@@ -21,7 +21,7 @@ from ...service.records.files import is_columnar, source_title
 from ...service.records.forms import reference_text, unfolded
 from ...service.records.row_tasks import RowTasks, score_rollouts
 from ...service.records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
-from ...service.records.summary import Values
+from ...service.records.summary import GATES, Values
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
@@ -30,9 +30,7 @@ from ...service.rewards.scores import NO_SPREAD, Scores, spread_of
 from ...service.scoring.column_scorer import ColumnScorer
 from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Row, Table
-from ...service.tasks.evaluation import task_named
 from ...service.tasks.paper import ProtocolPair, measure
-from ...service.tasks.task import ignore_progress
 from ...service.wording import NOTHING, fixed, format_number, in_this_shell, plural
 from .grids import Configuration, Grid
 
@@ -69,7 +67,7 @@ class Rewards:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
         self.unavailable = {
-            k: what for k, configuration in enumerate(grid.configurations) if (what := what_lacks(configuration))
+            k: what for k, configuration in enumerate(grid.configurations) if (what := configuration.lacks)
         }
         """What configurations that cannot be computed lack, by number."""
         self.passed = [0 for _ in grid.configurations]
@@ -110,15 +108,6 @@ class Rewards:
         self.faults.update(rollout.fault.reason for rollout in piece.rollouts if rollout.fault is not None)
 
 
-def what_lacks(configuration: Configuration) -> str:
-    """Return what is missing to compute the rewards of a configuration, an empty text if nothing is."""
-    if configuration.task == SCORE:
-        return ""
-    options = configuration.options.model_copy(update={"metrics": [configuration.options.reward]})
-    unavailable = task_named(configuration.task).evaluate([], options, ignore_progress).unavailable
-    return next((notice.advice for notice in unavailable.values()), "")
-
-
 def score_pieces(
     scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[Record], rewards: Rewards
 ) -> Iterator[Piece]:
@@ -126,8 +115,10 @@ def score_pieces(
 
     Each text is read once for all configurations, and once for the metrics.
     """
-    of_score = [entry for entry in grid.configurations if entry.task == SCORE]
-    configurations = {entry.name: ColumnScorer([entry.settings], scorer.threads) for entry in of_score}
+    scorers: dict[str, dict[str, ColumnScorer]] = {}
+    for entry in grid.configurations:
+        scorers.setdefault(entry.task, {})[entry.name] = ColumnScorer([entry.settings], scorer.threads)
+    configurations = scorers[SCORE]
 
     def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
         responses, references = list(map(str, batch.responses or ())), list(batch.references or ())
@@ -151,13 +142,12 @@ def score_pieces(
         return scored, measured.columns
 
     for piece in pieces(records):
-        rollouts = []
+        by_task: dict[str, list[tuple[Record, Mapping[str, Any]]]] = {}
         for record in piece:
-            rollout, task = read(record, tasks, fields)
-            if task == SCORE:
-                rollouts.append(rollout)
-            else:
-                rewards.others[task] += 1
+            row = unfolded(record.value) if record.fault is None and isinstance(record.value, dict) else {}
+            by_task.setdefault(tasks.named_by(row)[0], []).append((record, row))
+        rollouts = [read(record, row, tasks, fields) for record, row in by_task.pop(SCORE, [])]
+        rewards.others.update({task: len(rows) for task, rows in by_task.items()})
         scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
@@ -173,19 +163,14 @@ def of_texts(configuration: Configuration, batch: Batch) -> Scores:
     return score_batch(replace(batch, references=texts, task=configuration.task, options=options))
 
 
-def read(record: Record, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
-    """Return the rollout of a record and its task; whatever is wrong with it is the fault of a rollout of SCORE."""
+def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:
+    """Return the rollout of a record of SCORE, from its unfolded row; whatever is wrong with it is its fault."""
     rollout = rollout_of(record._replace(text=b""))
-    if rollout.fault is not None:
-        return rollout, SCORE
-    row = unfolded(record.value)
-    task, fault = tasks.named_by(row)
-    if fault is None and task != SCORE:
-        return rollout, task
-    tasks.fill(rollout, row, fields)
+    if rollout.fault is None:
+        tasks.fill(rollout, row, fields)
     if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
         rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
-    return rollout, SCORE
+    return rollout
 
 
 @contextmanager
@@ -368,7 +353,7 @@ class Ablation:
                 mean=float(values.mean()) if len(values) else None,
                 range=configuration.range,
                 reasons=rewards.reasons[k],
-                passed=rewards.passed[k] if configuration.task == SCORE and not is_missing else None,
+                passed=rewards.passed[k] if {*GATES} <= {*reward_of(configuration.task).components} else None,
                 spread=None if is_missing else groups.spread(values, configuration.settings.advantage_ddof),
                 correlations={
                     name: Correlation(None, 0) if ranks is None else groups.correlation(ranks, other)
@@ -465,7 +450,6 @@ class Ablation:
         return {
             "name": configuration.name,
             "config": configuration.overrides,
-            **({} if configuration.task == SCORE else {"task": configuration.task}),
             **configuration.identity,
             "range": figures.range,
             "mean_reward": figures.mean,
@@ -484,11 +468,11 @@ class Ablation:
             Table(["error", "rows"], faults, title="Rows that could not be scored", code=True),
             Table(["other task", "rows"], others, title="Rows of other tasks, which are left out", code=True),
         ]
+        heads = ["configuration", "changes", "config_id", "signature"]
         settings = [
-            (entry.name, orjson.dumps(entry.overrides).decode(), *entry.identity.values())
+            (entry.name, orjson.dumps(entry.overrides).decode(), *map(entry.identity.get, heads[2:]))
             for entry in grid.configurations
         ]
-        heads = ["configuration", "changes", "config_id", "signature"]
         return render(
             "ablated.html",
             name=source_title("-" if self.source == "stdin" else self.source),

@@ -16,8 +16,10 @@ from ...service.errors import InvalidSetting, Issue
 from ...service.explain.explanation import smallest_and_largest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, identity_of, reward_of
+from ...service.scoring.column_scorer import ColumnScorer
 from ...service.settings import ScoreSettings
 from ...service.tasks.evaluation import task_named
+from ...service.tasks.task import ignore_progress
 from ...service.version import text_of
 
 SEPARATOR = " · "
@@ -74,17 +76,37 @@ class Configuration(NamedTuple):
     @property
     def identity(self) -> dict[str, str]:
         """`config_id` and `signature`."""
-        if self.task == SCORE:
-            return {"config_id": self.settings.config_id, "signature": self.settings.signature}
-        return identity_of(Batch(task=self.task, options={self.task: self.options}))
+        scorers = {"config": ColumnScorer([self.settings], threads=1)}
+        return identity_of(Batch(task=self.task, configurations=scorers, options={self.task: self.options}))
 
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest reward."""
-        if self.task == SCORE:
-            return smallest_and_largest(self.settings)
-        metric = next(one for one in task_named(self.task).metrics if one.name == self.options.reward)
+        return smallest_and_largest(self.settings)
+
+    @property
+    def lacks(self) -> str:
+        """What is missing to compute the rewards, an empty text if nothing is."""
+        return ""
+
+
+class MetricReward(Configuration):
+    """The reward of another task: the metric that its option `reward` names."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return {"task": self.task, **super().identity}
+
+    @property
+    def range(self) -> tuple[float, float]:
+        metric = next(metric for metric in task_named(self.task).metrics if metric.name == self.options.reward)
         return metric.low or 0.0, metric.high or 1.0
+
+    @property
+    def lacks(self) -> str:
+        options = self.options.model_copy(update={"metrics": [self.options.reward]})
+        unavailable = task_named(self.task).evaluate([], options, ignore_progress).unavailable
+        return next((notice.advice for notice in unavailable.values()), "")
 
 
 class Grid(NamedTuple):
@@ -110,25 +132,23 @@ def grid_named(name: str, base: ScoreSettings, options: Mapping[str, Any] | None
         detail = "more than one configuration has this name"
         raise InvalidSetting([Issue(label, "duplicate", detail) for label in repeated])
     tasks = TASK_OF if name in GRIDS else {}
-    found = [
-        configuration(label, overrides, base, tasks.get(label, SCORE), options or {}) for label, overrides in named
-    ]
+    found = [configuration(label, overrides, base, tasks.get(label), options or {}) for label, overrides in named]
     if options and not any(one.options for one in found):
         raise InvalidSetting([Issue("options", "unknown_setting", f"only the row {VANILLA} of table3 has options")])
-    equal = [k for k, one in enumerate(found) if one.task == SCORE and one.settings.config_id == base.config_id]
+    equal = [k for k, one in enumerate(found) if one.identity["config_id"] == base.config_id]
     if not equal:
         found.insert(0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base))
     return Grid(name if name in GRIDS else Path(name).name, found, equal[0] if equal else 0)
 
 
 def configuration(
-    name: str, overrides: dict[str, Any], base: ScoreSettings, task: str, options: Mapping[str, Any]
+    name: str, overrides: dict[str, Any], base: ScoreSettings, task: str | None, options: Mapping[str, Any]
 ) -> Configuration:
     """Return a configuration of SCORE, or of a task with options; raises InvalidSetting."""
-    if task == SCORE:
+    if task is None:
         return Configuration(name, overrides, base.overridden(overrides))
     chosen = overrides | dict(options)
-    return Configuration(name, chosen, base, task, reward_of(task).options(chosen))
+    return MetricReward(name, chosen, base, task, reward_of(task).options(chosen))
 
 
 def read_grid(path: Path) -> Any:

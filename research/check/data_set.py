@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,16 +67,15 @@ class Rules(NamedTuple):
                 yield "distractors", f"the answer uses {distractors} actions of the library that the reference does not"
 
 
-def findings_of(rows: Sequence[CheckedRow], reasons: Sequence[str], rules: Rules) -> Iterator[Finding]:
+def findings_of(rows: Sequence[CheckedRow], reasons: Mapping[Place, str], rules: Rules) -> Iterator[Finding]:
     """Yield the findings on rows, in their order; `reasons` are those of the responses of SCORE without a fault."""
-    of_score = iter(reasons)
     for row in rows:
         if row.rollout.fault is not None:
             yield Finding(row.place, "error", *row.rollout.fault)
             continue
-        if row.rollout.task != SCORE:
+        if row.place not in reasons:
             continue
-        if (reason := next(of_score)) not in ("ok", *NO_ANSWER):
+        if (reason := reasons[row.place]) not in ("ok", *NO_ANSWER):
             answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
             yield Finding(row.place, "warning", reason, f"{answer} would fail a gate")
         if row.record is not None:
@@ -177,7 +176,10 @@ class DataSet:
                 self.no_duplicates = in_this_shell(error.advice[0].detail)
 
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
-        of_score = [row for row in rows if row.rollout.task == SCORE]
+        by_task: dict[str, list[CheckedRow]] = {SCORE: []}
+        for row in rows:
+            by_task.setdefault(row.rollout.task, []).append(row)
+        of_score = by_task[SCORE]
         scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
         reasons = scores.reasons.tolist()
@@ -187,7 +189,7 @@ class DataSet:
         gold = np.where(np.isin(scores.reasons, NO_ANSWER), np.nan, scores.rewards)
         self._earnings.add(valid, steps, gold, scores.reasons == "ok")
         self._add_texts(valid, steps, ~np.isnan(gold))
-        for finding in findings_of(rows, reasons, self.rules):
+        for finding in findings_of(rows, dict(zip([row.place for row in valid], reasons, strict=True)), self.rules):
             yield self._counted(finding)
 
     def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], has_gold: np.ndarray) -> None:

@@ -89,7 +89,7 @@ def found_fields(
         names = objects = [row for row in objects if "steps" not in row]
         needed = len(names) == len(first) > 0 and not tasks.others_in(names)
     else:
-        needed = not tasks.has_others and not any(name in records.columns for name in CONVERSATION_NAMES)
+        needed = not tasks.others and not any(name in records.columns for name in CONVERSATION_NAMES)
     reference = guess_field(fields.reference or "", REFERENCE_NAMES, names)
     if needed and not any(reference in row for row in names) and not any(map(has_reference, objects)):
         hint = " (response, if it is the reference answer)" if any("response" in row for row in objects) else ""

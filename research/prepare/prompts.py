@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...service.explain.explanation import smallest_and_largest
@@ -14,7 +15,7 @@ from ...service.records.fields import Message
 from ...service.records.forms import reference_text
 from ...service.records.rows import Fault
 from ...service.rewards.batch import Batch
-from ...service.rewards.registry import SCORE, reward_of
+from ...service.rewards.registry import SCORE, SCORE_REASONS, reward_of
 from ...service.rewards.scorer import Scorer
 from ...service.tasks.bioplanner import MAX_DEPTH, MAX_LENGTH, Program
 from ...service.tasks.bioprobench.answers import END, START, parse_python
@@ -146,11 +147,17 @@ ROWS = "rows"  # form of records that have a prompt, and a reference of any task
 
 def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message]:
     """Return the messages of the system and the user, or a record's own prompt; raises InvalidReference."""
-    if example.dataset == ROWS and example.task != SCORE and example.prompt is not None:
-        return [dict(message) for message in example.prompt]
-    system, ask = (REASONED_VERDICT, verdict) if example.dataset == REASONED else PROMPTS[example.task]
-    user = protocol(example, actions) if example.task == SCORE else ask(example)
+    return PROMPTS[REASONED if example.dataset == REASONED else example.task](example, actions)
+
+
+def chat(system: str, user: str) -> list[Message]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def own_or(system: str, ask: Callable[[Example], str], example: Example, _: Sequence[str] | None) -> list[Message]:
+    if example.dataset == ROWS and example.prompt is not None:
+        return [dict(message) for message in example.prompt]
+    return chat(system, ask(example))
 
 
 def reference_fields(example: Example) -> Mapping[str, Any]:
@@ -158,10 +165,10 @@ def reference_fields(example: Example) -> Mapping[str, Any]:
     return fields
 
 
-def protocol(example: Example, actions: Sequence[str] | None = None) -> str:
+def protocol(example: Example, actions: Sequence[str] | None) -> list[Message]:
     quoted = None if actions is None else ", ".join(f'"{action}"' for action in actions)
     library = None if quoted is None else f"{LIBRARY}{quoted}."
-    return paragraphs(example.question, GUIDANCE.get(example.type or ""), library)
+    return chat(SKETCH_AND_FILL, paragraphs(example.question, GUIDANCE.get(example.type or ""), library))
 
 
 def choice(example: Example) -> str:
@@ -207,15 +214,16 @@ def paragraphs(*texts: str | None) -> str:
     return "\n\n".join(text.strip() for text in texts if text and text.strip())
 
 
-PROMPTS: dict[str, tuple[str, Callable[[Example], str]]] = {
-    SCORE: (SKETCH_AND_FILL, protocol),
-    "bioprobench.pqa": (CHOICE, choice),
-    "bioprobench.ord": (ORDER, order),
-    "bioprobench.err": (VERDICT, verdict),
-    "lexical": (GENERATION, generation),
-    "bioplanner": (PSEUDOCODE, pseudocode),
+PROMPTS: dict[str, Callable[[Example, Sequence[str] | None], list[Message]]] = {
+    SCORE: protocol,
+    "bioprobench.pqa": partial(own_or, CHOICE, choice),
+    "bioprobench.ord": partial(own_or, ORDER, order),
+    "bioprobench.err": partial(own_or, VERDICT, verdict),
+    REASONED: partial(own_or, REASONED_VERDICT, verdict),
+    "lexical": partial(own_or, GENERATION, generation),
+    "bioplanner": partial(own_or, PSEUDOCODE, pseudocode),
 }
-"""The message of the system and the content of the user's, for each task with rewards."""
+"""The prompts for each task with rewards, and for records that are to be answered with reasons."""
 
 
 FULL = 1.0  # the largest reward of every task but SCORE, whose own depends on its settings
@@ -345,7 +353,7 @@ class PromptCheck:
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
-        _, self._full = smallest_and_largest(scorer.settings)
+        self._full = {SCORE: smallest_and_largest(scorer.settings)[1]}
 
     def faults(self, rows: Sequence[Checked]) -> list[Fault | None]:
         """Return why each (example, prompt, library) is unusable, or None; raises InvalidReference and NotInstalled."""
@@ -369,28 +377,24 @@ class PromptCheck:
         words = scores.components["mean_words"].tolist()
         details: list[str | None] = []
         for k, (task, reward, reason) in enumerate(rows):
-            full = self._full if task == SCORE else FULL
-            why = self._reason_of(reason, words[k]) if task == SCORE else reason_of(task, reason)
+            full, why = self._full.get(task, FULL), self._reason_of(task, reason, words[k])
             equal = abs(reward - full) <= ROUNDING
             details.append(None if equal else f"the ideal answer gets {reward:.3g} of {full:g}: {why}")
         return details
 
-    def _reason_of(self, reason: str, mean_words: float) -> str:
-        if reason in ("missing_sections", "think_not_opened"):
-            return f"a phrase of the reference holds a tag of the four sections ({reason})"
+    def _reason_of(self, task: str, reason: str, mean_words: float) -> str:
         if reason != OK:
-            return f"it fails a gate ({reason})"
+            return f"{WRONG.get(task, reward_of(task).reasons)[reason]} ({reason})"
         limit = self._scorer.settings.max_mean_words
-        if mean_words > limit:
+        if mean_words > limit:  # 0 for other tasks than SCORE
             return f"a step has {mean_words:.4g} words on average, and prose of more than {limit:g} lowers the reward"
-        return "it does not match the reference completely"
+        return WITHOUT_FULL_REWARD.get(task, "it does not match the reference completely")
 
 
-def reason_of(task: str, reason: str) -> str:
-    if reason != OK:
-        return f"{reward_of(task).reasons[reason]} ({reason})"
-    return WITHOUT_FULL_REWARD.get(task, "it does not match the reference completely")
-
+HAS_TAG = "a phrase of the reference holds a tag of the four sections"
+WRONG = {
+    SCORE: dict.fromkeys(SCORE_REASONS, "it fails a gate") | {"missing_sections": HAS_TAG, "think_not_opened": HAS_TAG}
+}
 
 WITHOUT_FULL_REWARD = {
     "bioprobench.pqa": "the right answer cannot be read as it is (a text without white space around it is)",
@@ -399,8 +403,6 @@ WITHOUT_FULL_REWARD = {
 
 
 def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[str, ...] | None) -> str | None:
-    if example.task != SCORE:
-        return None
     named = library_of({"prompt": messages})
     if actions is not None and named != actions:
         return "the library of actions cannot be read from the prompt again"

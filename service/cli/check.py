@@ -16,6 +16,7 @@ from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .file_options import (
     SOURCE,
+    check_task_flags,
     claim_outputs,
     document_options,
     document_targets,
@@ -100,8 +101,7 @@ def command(
     names = named_fields(flags)
     task_field = names.pop("task", None)
     fields = FieldNames(**names)
-    if task_field is not None and task_name != "score":
-        raise click.UsageError("--task and --task-field exclude each other")
+    check_task_flags(task_name, task_field, (), None, {})
     try:
         tasks = RowTasks(load_config(flags, config_file).score, task_name, task_field)
     except ScoringError as error:

@@ -115,6 +115,24 @@ def named_fields(flags: dict[str, Any]) -> dict[str, str]:
     return {role: name for role, name in values.items() if name is not None}
 
 
+def check_task_flags(
+    name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
+) -> None:
+    """Raise UsageError for flags that exclude each other; settings: the flags of SCORE."""
+    if name == "score":
+        if options and field is None:
+            raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
+        return
+    if field is not None:
+        raise click.UsageError("--task and --task-field exclude each other")
+    if report is not None:
+        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
+    unused = [setting for setting, value in settings.items() if value is not None and setting != "advantage_ddof"]
+    if unused:
+        listed = ", ".join("--" + setting.replace("_", "-") for setting in unused)
+        raise click.UsageError(f"{listed}: for SCORE only; other tasks have --option")
+
+
 def rollout_fields(names: Mapping[str, str]) -> Fields:
     """Return the names of the fields of a rollout, from those of all roles."""
     return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})

@@ -21,6 +21,7 @@ from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
     append_option,
+    check_task_flags,
     claim_outputs,
     field_options,
     file_errors,
@@ -45,14 +46,13 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ..records.row_tasks import RowTasks
     from ..records.score_rows import Job
     from ..records.summary import Summary
 
 INCLUDABLE = ("components", "advantages")
-SCORE = "score"
 
 
 @click.command(
@@ -129,15 +129,13 @@ def command(
     (file,) = input_files(flags, source)
     fields = named_fields(flags)
     task_field = fields.get("task")
-    _check_task_flags(task_name, task_field, task_options, report, flags)
-    names = COMPONENTS if task_name == SCORE and task_field is None else TASK_COMPONENTS
+    check_task_flags(task_name, task_field, task_options, report, flags)
     special = file.format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
         source=file,
         target=target,
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=rollout_fields(fields),
-        components=names if "components" in include else (),
         advantages="advantages" in include,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
@@ -147,33 +145,18 @@ def command(
     settings = load_config(flags, config_file).score
     with file_errors(target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
-        failed = _run(job, tasks, quiet, report)
+        names = TASK_COMPONENTS if tasks.others else COMPONENTS
+        components = names if "components" in include else ()
+        failed = _run(job._replace(components=components), tasks, quiet, report)
     if failed:
         raise click.exceptions.Exit(SOME_FAILED)
-
-
-def _check_task_flags(
-    name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
-) -> None:
-    """Raise UsageError for flags that exclude each other; settings: the flags of SCORE."""
-    if name == SCORE:
-        if options and field is None:
-            raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
-        return
-    if field is not None:
-        raise click.UsageError("--task and --task-field exclude each other")
-    if report is not None:
-        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
-    unused = [setting for setting, value in settings.items() if value is not None and setting != "advantage_ddof"]
-    if unused:
-        listed = ", ".join("--" + setting.replace("_", "-") for setting in unused)
-        raise click.UsageError(f"{listed}: for SCORE only; other tasks have --option")
 
 
 def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
     from ..records.score_rows import require_request, score_request, score_rows
     from ..records.summary import Summary
+    from ..rewards.registry import OPTION_TASKS
 
     report = observe = None
     if target is not None:
@@ -186,7 +169,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     with open_records(job.source, as_json=True) as records:
         if records.document and not _holds_rows(records.document):
             require_request(records.document)
-            if tasks.has_others:
+            if tasks.others:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
         elif (found := _column_fields(job.fields, tasks, records, quiet)) is not None:
@@ -202,7 +185,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 summary = score_rows(job._replace(fields=found), tasks, rows, progress, observe)
     if report is not None and target is not None:
         counts = summary or request or Summary()
-        other_tasks = {name: count for name, count in counts.scored.items() if name != SCORE}
+        other_tasks = {name: count for name, count in counts.scored.items() if name in OPTION_TASKS}
         report.write(target, counts.faults, other_tasks)
     if summary is None:
         return request is None
@@ -244,7 +227,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
 
 def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return the values of `--option`: by name, or with a task field by task and name."""
-    from ..rewards.registry import REWARD_TASKS
+    from ..rewards.registry import OPTION_TASKS
 
     options: dict[str, Any] = {}
     for flag, text in pairs:
@@ -252,8 +235,8 @@ def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[s
             options[flag] = json_or_text(text)
             continue
         task, _, name = flag.rpartition(".")
-        if task not in REWARD_TASKS[1:]:
-            advice = f"with --task-field, its form is TASK.NAME=VALUE; TASK {one_of(task or name, REWARD_TASKS[1:])}"
+        if task not in OPTION_TASKS:
+            advice = f"with --task-field, its form is TASK.NAME=VALUE; TASK {one_of(task or name, OPTION_TASKS)}"
             raise click.UsageError(f"--option {flag}: {advice}")
         options.setdefault(task, {})[name] = json_or_text(text)
     return options

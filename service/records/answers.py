@@ -14,7 +14,7 @@ from ..rewards.registry import REWARD_TASKS, SCORE
 from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records
-from .forms import TRAINER_FIELDS, is_request, task_at, task_record, unfolded
+from .forms import TRAINER_FIELDS, is_request, task_at, unfolded
 from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, rollout_of
 from .wrong_files import DocumentError
 
@@ -84,7 +84,7 @@ def renamed(row: Mapping[str, Any], task: Task, mapping: Mapping[str, str], alia
         if source is not None:
             record[name] = row[source]
             aliases[name] = source
-    return task_record(task, record)
+    return task.unfolded(record)
 
 
 def to_record(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..http.wire.arrow_codec import text_column_of
-from ..rewards.registry import NUMBERS, REWARDS
+from ..rewards.registry import NUMBERS, SCORE
 from ..rewards.scores import Scores
 from .columns import json_text_of, json_values
 from .output_file import output_file, temp_dir_for
@@ -67,12 +67,12 @@ class BatchScorer:
         faults = {row: fault for row, (_, fault) in enumerate(named) if fault is not None}
         codes = np.array([NUMBERS[name] for name, _ in named], np.uint8)
         groups = np.full(len(codes), -1, np.int64)
-        as_columns = np.array([reward.in_kernels for reward in REWARDS])[codes]
+        as_columns = codes == NUMBERS[SCORE]
         readable = np.isin(np.arange(len(codes)), list(faults), invert=True)
         parts = []
-        if not self._tasks.has_others or (readable & as_columns).any():
+        if not self._tasks.others or (readable & as_columns).any():
             parts.append(self._score_columns(batch, np.flatnonzero(readable & as_columns), faults, groups))
-        if self._tasks.has_others:
+        if self._tasks.others:
             parts.append(self._score_records(batch, np.flatnonzero(readable & ~as_columns), faults, groups))
         return ScoredBatch(joined(parts), groups >= 0, faults, groups)
 

@@ -27,7 +27,6 @@ import orjson
 from ..errors import one_of
 from ..rewards.registry import REWARD_TASKS, SCORE
 from ..scoring.text_columns import references_as_column
-from ..tasks.task import Task
 from ..tasks.thoth import sections_in
 from .fields import (
     CONVERSATION_NAMES,
@@ -378,24 +377,6 @@ def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
         return REWARD_TASKS[int(value)], None
     return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
-
-
-def task_record(task: Task, row: dict[str, Any]) -> dict[str, Any]:
-    """Return an unfolded row with the fields that its reference has, if that is a record of the task, perhaps as text.
-
-    Rows of trainers have such references for other tasks than SCORE.
-    """
-    reference = row.get("reference")
-    if task.name == SCORE or reference is None:
-        return row
-    record = task.record_in(reference) if isinstance(reference, str) else reference
-    if not isinstance(record, dict):
-        return row
-    if "reference" in task.record.model_fields:
-        return row | record if "reference" in record else row
-    if task.reference(record)[0] is None:
-        return row
-    return record | {name: value for name, value in row.items() if name == "reference" or value != reference}
 
 
 def is_request(value: Mapping[str, Any]) -> bool:

@@ -10,11 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ...kernels.score import COMPONENTS
-from ...kernels.warmup import warmup
 from ..errors import InvalidReference, ScoringError, row_of
 from ..rewards.batch import Batch, error_of
-from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, identity_of, reward_of, set_options, set_tasks
+from ..rewards.registry import NUMBERS, SCORE, TASK_REWARDS, identity_of, reward_of, set_options, set_tasks
 from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
 from ..rewards.scores import Scores
 from ..scoring.column_scorer import Columns, ColumnScorer
@@ -58,11 +56,6 @@ class RowTasks:
             raise error_of(self.batch.issues)
 
     @property
-    def has_others(self) -> bool:
-        """Whether rows may be of other tasks than SCORE."""
-        return bool(self.others)
-
-    @property
     def identity(self) -> Mapping[str, str]:
         """The `config_id` and the `signature` of the rewards."""
         return identity_of(self.batch)
@@ -73,9 +66,9 @@ class RowTasks:
         return Scorer(self.settings, threads=self.batch.scorer.threads)
 
     def prepare(self) -> None:
-        """Compile the kernels if a row may need them."""
-        if any(reward_of(name).in_kernels for name in self.names):
-            warmup()
+        """Load what the rewards of the rows need."""
+        for name in self.names:
+            reward_of(name).prepare()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,12 +78,12 @@ class RowTasks:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the tasks that rows may be of."""
-        return (self._name,) if self.field is None else REWARD_TASKS
+        return (self._name,) if self.field is None else tuple(NUMBERS)
 
     @cached_property
     def others(self) -> list[Task]:
         """The tasks besides SCORE that rows may be of."""
-        return [task_named(name) for name in self.names if not reward_of(name).in_kernels]
+        return [reward.task for reward in TASK_REWARDS if reward.name in self.names]
 
     def others_in(self, records: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Return the tasks besides SCORE that these rows are of."""
@@ -118,7 +111,7 @@ class RowTasks:
         """Fill a rollout from its record; whatever prevents that becomes its fault."""
         rollout.task, rollout.fault = self.named_by(record)
         if rollout.fault is None:
-            fill = fill_rollout if reward_of(rollout.task).in_kernels else self._fill_other
+            fill = fill_rollout if rollout.task == SCORE else self._fill_other
             rollout.fault = fill(rollout, record, fields)
 
     def score(self, rollouts: Sequence[Rollout]) -> Scores:
@@ -149,15 +142,6 @@ class RowTasks:
         if batch.task is None:
             batch.task_codes = np.zeros(batch.size, np.uint8)
         return score_valid(self.score_batch, batch)
-
-    def of_score(self, scores: Scores) -> tuple[np.ndarray, Scores]:
-        """Return the numbers of the rows of SCORE, int64, and their scores."""
-        rows = np.flatnonzero(scores.task_codes == 0)
-        if scores.is_score:
-            return rows, scores
-        columns = scores.rewards[rows], scores.reason_codes[rows], scores.measures[: len(COMPONENTS), rows]
-        ddof = self.settings.advantage_ddof
-        return rows, Scores(*columns, scores.reference_index[rows], advantage_ddof=ddof)
 
     def _fill_other(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> Fault | None:
         """Fill the fields of a rollout of another task.

@@ -64,7 +64,7 @@ def score_columns(
 def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
     """Return the names of the columns that are needed for scoring; rows of other tasks may need any of several."""
     names = dict.fromkeys(name for name in job.fields if name is not None)
-    if tasks.has_others:
+    if tasks.others:
         names |= dict.fromkeys(tasks.columns_of_others())
         return [name for name in names if name in source.schema.names]
     return list(names)
@@ -76,7 +76,7 @@ def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequenc
     source.require(read)
     if fields.response in read and not is_text(schema.field(fields.response).type):
         raise DocumentError(f"the column {fields.response!r} does not contain text")
-    kind = schema.field(fields.reference).type if not tasks.has_others else None
+    kind = schema.field(fields.reference).type if not tasks.others else None
     if kind is not None and not (is_text(kind) or pa.types.is_struct(kind)):
         raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps")
     overwritten = [name for name in job.components if name in schema.names]

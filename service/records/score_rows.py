@@ -14,7 +14,7 @@ import orjson
 from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.headers import Problem
 from ..http.wire.json_codec import Envelope, Limits, encode_reply, parse_envelope, read_batch
-from ..rewards.registry import identity_of
+from ..rewards.registry import SCORE, identity_of, reward_of
 from ..rewards.scorer import score
 from ..rewards.scores import Scores
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
@@ -59,7 +59,7 @@ class Tally:
         self.summary.add(scores)
         report_faults(self._name, faulty, self._listing)
         if self._observe is not None:
-            rows, scores = self._tasks.of_score(scores)
+            rows, scores = scores.of_reward(reward_of(SCORE))
             self._observe(scored(rows.tolist()), scores)
 
     def close(self) -> Summary:
@@ -189,7 +189,7 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         else []
     )
     if observe is not None:
-        rows, own = tasks.of_score(scores)
+        rows, own = scores.of_reward(reward_of(SCORE))
         observe([rollouts[row] for row in rows.tolist()], own)
     if job.target_format == "json":
         write_document(job.target, encode_reply(batch, include, scores))

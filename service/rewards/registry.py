@@ -18,6 +18,7 @@ import orjson
 from ...kernels.column import TextColumn
 from ...kernels.json_columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
 from ...kernels.score import COMPONENTS
+from ...kernels.warmup import warmup
 from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, one_of
 from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
 from ..scoring.text_columns import MIN_REFERENCES, Texts, issues_of_all, references_as_column, strings_of
@@ -76,9 +77,6 @@ class Reward(ABC):
     """The components that are all 1 for a response that passes."""
     tolerance: float
     """How far from 1 such a component may be: BLEU of equal texts is 1 only up to rounding."""
-    in_kernels: bool
-    """Whether kernels score its columns, which hold no lock and take little time, so that it needs no process of its
-    own. Its options are settings of the reward."""
     compares: bool
     """Whether the cost of each reward grows with its reference, even for a short response."""
 
@@ -117,6 +115,14 @@ class Reward(ABC):
     def read_references(self, part: Batch) -> Any:
         """Return the references of a part in the form that `score` takes; raises InvalidReference naming every one."""
 
+    def begin(self, part: Batch) -> Any:
+        """Score a part, or only read its references, so that all issues are known before a slow reward is computed."""
+        return self.read_references(part)
+
+    def prepare(self) -> None:
+        """Load what its first batch would have to load."""
+        task_named(self.name)
+
     @abstractmethod
     def score(self, part: Batch, references: Any = None) -> Columns:
         """Return the rewards of a part, of one configuration unless the batch has several.
@@ -153,7 +159,6 @@ class ScoreReward(Reward):
     components = COMPONENTS
     passed_if = ("consistency", "order")
     tolerance = 0.0
-    in_kernels = True
     compares = False
 
     def options(self, values: Mapping[str, Any], remote: bool = False) -> None:
@@ -175,6 +180,9 @@ class ScoreReward(Reward):
         if issues := issues_under_all(find, steps, list(part.configurations)):
             raise InvalidReference(issues)
 
+    def prepare(self) -> None:
+        warmup()
+
     def score(self, part: Batch, references: Any = None) -> Columns:
         texts, malformed = self._texts(part)
         if malformed:
@@ -191,6 +199,8 @@ class ScoreReward(Reward):
             return score(scorers[0])
         settings = [scorer.settings for scorer in scorers]
         return score_together(settings, scorers[0].threads, score, list(part.configurations))
+
+    begin = score
 
     def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
         """Return the references as texts, and the issues of those that are neither text nor steps.
@@ -214,7 +224,6 @@ class TaskReward(Reward):
     """The reward of a task of `evaluate`, which is imported when it is first needed."""
 
     tolerance = 1e-9
-    in_kernels = False
 
     def __init__(self, number: int, name: str) -> None:
         self.number, self.name = number, name
@@ -412,7 +421,8 @@ def unknown_tasks(names: Sequence[Any]) -> list[Issue]:
 def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the configuration of a request: settings of SCORE, and options of its task, or of tasks by their names."""
     if task is not None:
-        return (dict(config), {}) if reward_of(task).in_kernels else ({}, dict(config))
+        by_task = {task: dict(config)}
+        return by_task.pop(SCORE, {}), by_task.get(task, {})
     options = {name: value for name, value in config.items() if name in OPTION_TASKS}
     return {name: value for name, value in config.items() if name not in options}, options
 

@@ -207,30 +207,21 @@ def _cached_scorer(settings: ScoreSettings, threads: int, overrides: bytes) -> S
     return Scorer(settings.overridden(orjson.loads(overrides)), threads=threads)
 
 
-def score(batch: Batch, run: Callable[[Batch], Columns] | None = None) -> Scores:
-    """Score a batch; raise ScoringError with every issue of the batch, in the order of `ISSUE_ORDER`.
-
-    run: scores the rows that kernels score, by default in this process. Raises ScoringError with paths in the part.
-    """
+def score(batch: Batch) -> Scores:
+    """Score a batch; raise ScoringError with every issue of the batch, in the order of `ISSUE_ORDER`."""
     parts = split(batch)
-    outcomes = [score_here(part, run) for part in parts]
+    outcomes = [score_here(part) for part in parts]
     if not batch.issues and not any(isinstance(outcome, ScoringError) for outcome in outcomes):
         for k, part in enumerate(parts):
-            if not reward_of(part.task).in_kernels:
+            if not isinstance(outcomes[k], Columns):
                 outcomes[k] = attempt(part, partial(reward_of(part.task).score, references=outcomes[k]))
     return merge(batch, parts, outcomes)
 
 
-def score_here(part: Batch, run: Callable[[Batch], Columns] | None = None) -> Any:
-    """Score the rows of one reward by `run`, or in this process; return the outcome.
-
-    Of a part that is `read_only`, or that kernels do not score, the references are only read and returned: issues of
-    all references are known before any such reward is computed.
-    """
+def score_here(part: Batch) -> Any:
+    """Begin to score the rows of one reward, of which the references are only read if the part is `read_only`."""
     reward = reward_of(part.task)
-    if part.read_only or not reward.in_kernels:
-        return attempt(part, reward.read_references)
-    return attempt(part, run or reward.score)
+    return attempt(part, reward.read_references if part.read_only else reward.begin)
 
 
 def attempt(part: Batch, function: Callable[[Batch], Any]) -> Any:
@@ -249,7 +240,7 @@ def split(batch: Batch) -> list[Batch]:
     """
     batch.check()
     batch.read_only = bool(batch.issues)
-    if batch.issues or batch.task is None or not reward_of(batch.task).in_kernels:
+    if batch.issues or batch.task is None:
         batch.check_texts()
     if batch.references is None:
         return []

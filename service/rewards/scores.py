@@ -131,6 +131,14 @@ class Scores:
                 passed[rows] *= np.abs(self.components[name][rows] - 1.0) <= reward.tolerance
         return passed
 
+    def of_reward(self, reward: Reward) -> tuple[NDArray[np.int64], Scores]:
+        """Return the numbers of the rows of one reward, int64, and their scores with its components."""
+        rows = np.flatnonzero(self.task_codes == reward.number)
+        if self.is_score:
+            return rows, self
+        columns = self.rewards[rows], self.reason_codes[rows], self.measures[reward.places][:, rows]
+        return rows, Scores(*columns, self.reference_index[rows], advantage_ddof=self._ddof)
+
     @property
     def task_codes(self) -> NDArray[np.uint8]:
         """The number of each response's task, uint8 (n,)."""

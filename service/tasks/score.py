@@ -121,6 +121,9 @@ class ScoreTask(Task):
             errors.append(("reference", "missing_field", "this field is required"))
         return errors
 
+    def unfolded(self, row: dict[str, Any]) -> dict[str, Any]:
+        return row  # a reference is text or steps, never a record
+
     def available_for(self, metric: Metric, records: Records) -> bool:
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 

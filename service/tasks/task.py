@@ -249,6 +249,21 @@ class Task(ABC):
             return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in errors)
         return value, ""
 
+    def unfolded(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with the fields that its reference has, if that is a record of the task, perhaps as text.
+
+        Rows of trainers have such references.
+        """
+        reference = row.get("reference")
+        record = self.record_in(reference) if isinstance(reference, str) else reference
+        if not isinstance(record, dict):
+            return row
+        if "reference" in self.record.model_fields:
+            return row | record if "reference" in record else row
+        if self.reference(record)[0] is None:
+            return row
+        return record | {name: value for name, value in row.items() if name == "reference" or value != reference}
+
     def checked(self, values: Mapping[str, Any] | None) -> Any:
         names = [USUAL, *(metric.name for metric in self.metrics)]
         try:

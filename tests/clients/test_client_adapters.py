@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from assay.service.http.endpoints.trainers.dialects import NUMBERS, OF_REASON, REASON_NUMBERS
+from assay.service.http.endpoints.trainers.dialects import NUMBERS, REASON_NUMBERS, reason_numbers
 from assay_client import (
     COMPONENTS,
     REASONS,
@@ -234,7 +234,7 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))
         check_numbers(found, set(METRICS))
-        numbers = dict(zip(REASON_NUMBERS, OF_REASON[code], strict=True))
+        numbers = dict(zip(REASON_NUMBERS, reason_numbers(0, code), strict=True))
         assert found == numbers | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
         assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
     unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))

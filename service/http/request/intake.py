@@ -32,7 +32,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ...config import ServerSettings
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
-from ...rewards.registry import reward_of
+from ...rewards.registry import SCORE
 from ...rewards.scorer import Outcome, Scorer, merge, score_here, split
 from ...rewards.scores import Scores
 from ...scoring.column_scorer import Columns
@@ -320,7 +320,7 @@ def begin(
     here: list[Batch] = []
     left: list[Batch] = []
     for part in parts:
-        (here if reward_of(part.task).in_kernels else left).append(part)
+        (here if part.task == SCORE else left).append(part)
     outcomes = [score_here(part) for part in here]
     failed = bool(batch.issues) or any(map(isinstance, outcomes, repeat(ScoringError)))
     for part in left:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,11 +14,10 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn, column_of
-from .....kernels.rules import REASONS
 from .....kernels.score import COMPONENTS
 from .....kernels.sequences import overlaps
 from ....errors import Issue
-from ....rewards.registry import REWARD_TASKS, SCORE, TASK_COMPONENTS, reward_of
+from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
 from ...wire.headers import Problem
 from ...wire.json_codec import Envelope, Limits, TooManyError, element_issues, open_envelope
@@ -44,12 +44,12 @@ NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPON
 TASK_NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in TASK_COMPONENTS))
 """The numbers of rows of any task, for a query that names tasks."""
 
-OF_REASON = [
-    (0.0, float(number), *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS)))
-    for number, name in enumerate(REASONS)
-]
 
-NO_FREQUENT_REASON = (0.0,) * len(FREQUENT_REASONS)
+@cache
+def reason_numbers(task: int, code: int) -> tuple[float, ...]:
+    """Return the values of `REASON_NUMBERS` for a reason of a task."""
+    name = list(REWARDS[task].reasons)[code]
+    return float(task), float(code), *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS))
 
 
 class RouteOptions(BaseModel):
@@ -214,10 +214,7 @@ class Slime(Dialect):
 def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:
     """Return the numbers of a batch, one column per name: TASK_NUMBERS for `every_task`, else NUMBERS."""
     measures, tasks = scores.measures.tolist(), scores.task_codes.tolist()
-    reasons = [
-        (float(task), float(code), float(code == 0), *NO_FREQUENT_REASON) if task else OF_REASON[code]
-        for task, code in zip(tasks, scores.reason_codes.tolist(), strict=True)
-    ]
+    reasons = list(map(reason_numbers, tasks, scores.reason_codes.tolist()))
     if any(tasks):
         passed = scores.passed.tolist()
     else:  # some ten times as fast for one row

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
 from ....rewards.batch import Batch
-from ....rewards.registry import REWARD_TASKS, SCORE, reward_of, set_options
+from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
 from ....rewards.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
 from ....tasks.evaluation import task_named
@@ -25,8 +25,6 @@ from ...wire.headers import Body, Problem, StageTimes, invalid_request
 from ...wire.json_codec import Answer, FastPath, element_issues, issues_of, parse_query
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
-
-OTHERS = REWARD_TASKS[1:]
 
 
 class Query(NamedTuple):
@@ -46,8 +44,8 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
     options, invalid = read_strings(dialect.options, of_route)
     issues += invalid + task_issues(of_route)
     task, field = of_route.get("task", SCORE), of_route.get("task_field")
-    of_tasks = {name: strings.pop(name) for name in list(strings) if name.rpartition(".")[0] in OTHERS}
-    if task in OTHERS:
+    of_tasks = {name: strings.pop(name) for name in list(strings) if name.rpartition(".")[0] in OPTION_TASKS}
+    if task in OPTION_TASKS:
         task_options, invalid = read_task_options(strings, task)
     else:
         task_options, invalid = read_task_options(of_tasks, None)
@@ -55,13 +53,12 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
     if field is None:
         detail = "only with `task_field` may rows have this task"
         issues += [Issue(f"query.{name}", "unknown_setting", detail) for name in of_tasks]
-    if task == SCORE:
-        settings, invalid = read_strings(ScoreSettings, strings, fields)
-        if not invalid:
-            overrides = {name: getattr(settings, name) for name in strings}
-            overridden, invalid = issues_of(scorer.with_overrides, overrides)
-            scorer = overridden or scorer
-        issues += in_query(invalid)
+    of_score = {task: strings}.get(SCORE, {})  # names without a task are the task's
+    settings, invalid = read_strings(ScoreSettings, of_score, fields)
+    if not invalid:
+        overridden, invalid = issues_of(scorer.with_overrides, {name: getattr(settings, name) for name in of_score})
+        scorer = overridden or scorer
+    issues += in_query(invalid)
     if issues:
         raise invalid_request(issues)
     return Query(scorer, fast_path.with_config(scorer), options, task_options)
@@ -137,7 +134,7 @@ def task_options_schema() -> dict[str, Any]:
     """Return the schema of the options of other tasks in a query, each by its own name and as `TASK.NAME`."""
     by_task = {
         f"{task}.{name}": text_schema(schema)
-        for task in OTHERS
+        for task in OPTION_TASKS
         for name, schema in reward_of(task).schema(remote=True)["properties"].items()
     }
     by_name: dict[str, list[dict[str, Any]]] = {}

@@ -14,7 +14,7 @@ import orjson
 from pydantic import Field
 
 from ....errors import Issue
-from ....rewards.registry import REWARD_TASKS, reward_of
+from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
 from ...request.exchange import Exchange
 from ...request.intake import Paths
@@ -25,7 +25,6 @@ from ...wire.json_codec import Limits
 from .dialects import (
     IDENTIFIERS,
     NUMBERS,
-    REASON_NUMBERS,
     TASK_NUMBERS,
     Dialect,
     Rollouts,
@@ -363,10 +362,10 @@ def absent_numbers(task: int) -> frozenset[str]:
     """Return the numbers of a reply to /verify that rows of a task do not have: components and reasons of others."""
     if task == NO_TASK:
         return frozenset()
-    name = REWARD_TASKS[task]
-    components = reward_of(name).components
-    reasons = REASON_NUMBERS if reward_of(name).in_kernels else OF_EVERY_TASK
-    return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
+    reward = REWARDS[task]
+    reasons = (f"score_reason_{reason}" for reason in reward.reasons)
+    components = (f"score_{component}" for component in reward.components)
+    return frozenset(TASK_NUMBERS) - {*OF_EVERY_TASK, *reasons, "score_passed", *components}
 
 
 def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:

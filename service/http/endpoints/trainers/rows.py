@@ -159,11 +159,9 @@ def read_tasks(
 
 def task_of(value: bytes) -> tuple[int, str]:
     """Return the number of the task that a value names, SCORE without a name, and what is wrong if it is `UNKNOWN`."""
-    name = text(value)
+    name = SCORE if value in (ABSENT, NULL) else text(value)
     if name in NUMBERS:
         return NUMBERS[name], ""
-    if value in (ABSENT, NULL):
-        return NUMBERS[SCORE], ""
     return UNKNOWN, "must be the name of a task" if name is None else one_of(name, REWARD_TASKS)
 
 
