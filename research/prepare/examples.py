@@ -17,7 +17,7 @@ from ...service.records.forms import QUESTION_NAMES, QUESTION_ONLY, form_of, unf
 from ...service.records.row_tasks import RowTasks
 from ...service.records.rows import Fault, Place, reference_faults
 from ...service.rewards.batch import Batch
-from ...service.rewards.registry import SCORE, reward_of
+from ...service.rewards.registry import OPTION_TASKS, SCORE, reward_of
 from ...service.scoring.text_columns import parse_valid_references, references_as_column
 from ...service.settings import ScoreSettings
 from ...service.tasks.evaluation import task_named
@@ -127,7 +127,7 @@ def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
     blank = Example(place=place, id=id_of(record), dataset=name, task=task, question="", reference=None, record=value)
     if name in READERS:
         return READERS[name](blank, record, options)
-    return read_protocol(blank, record) if task == SCORE else read_row(blank, record)
+    return ROW_READERS[task](blank, record)
 
 
 def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
@@ -356,3 +356,6 @@ READERS: dict[str, Callable[[Example, Mapping[str, Any], Options], Example | Fau
 }
 """Readers of records that have the fields of a form. They take an example without question and reference, and an
 unfolded record without its fields that are null."""
+
+ROW_READERS = {SCORE: read_protocol} | dict.fromkeys(OPTION_TASKS, read_row)
+"""Readers of the other records, by task."""
