@@ -50,7 +50,7 @@ WIDE = 2.0**63
 
 
 class Piece(NamedTuple):
-    """Consecutive rows and the results of those without a fault: a column for each configuration and metric."""
+    """Consecutive rows and the results of the rows without a fault: a column for each configuration and metric."""
 
     rollouts: list[Rollout]
     scores: list[Scores | None]
@@ -58,7 +58,7 @@ class Piece(NamedTuple):
     metrics: dict[str, np.ndarray]
     groups: list[int]
     rows: int
-    """Rows that were read, including those of other tasks, which are left out."""
+    """Rows that were read, including rows of other tasks, which are left out."""
     size: int
 
 
@@ -71,10 +71,10 @@ class Rewards:
         self.unavailable = {
             k: what for k, configuration in enumerate(grid.configurations) if (what := what_lacks(configuration))
         }
-        """What configurations that cannot be computed lack, by number."""
+        """The missing requirement of each configuration that cannot be computed, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
-        self._names = [reward_of(one.task).reasons for one in grid.configurations]
+        self._names = [reward_of(configuration.task).reasons for configuration in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -268,7 +268,7 @@ class Correlation(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The mean standard deviation within groups of at least two rows, and the share of those without spread."""
+    """The mean standard deviation within groups of at least two rows, and the share of groups without spread."""
 
     deviation: float
     flat: float
@@ -380,7 +380,7 @@ class Ablation:
 
     @property
     def unavailable(self) -> dict[str, str]:
-        """What configurations that cannot be computed lack, by name."""
+        """The missing requirement of each configuration that cannot be computed, by name."""
         return {self.grid.configurations[k].name: what for k, what in self.rewards.unavailable.items()}
 
     def table(self) -> Table:

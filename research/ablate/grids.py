@@ -1,4 +1,4 @@
-"""Grids of configurations: those of the paper's tables, and those of files."""
+"""Grids of configurations, from the paper's tables or from files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEPARATOR = " · "
 """Between the values in the name of a configuration."""
 
 MAX_CONFIGURATIONS = 64
-"""Of one grid: each takes eight bytes of memory per row, and a line of the table."""
+"""The largest grid: each configuration takes eight bytes of memory per row, and a line of the table."""
 
 STEP_GAP, LENGTH, POSITION, ORDER = SWITCHES = ("use_step_gap", "use_length", "use_position", "use_order")
 TABLE_3 = {
@@ -83,7 +83,7 @@ class Configuration(NamedTuple):
         """The smallest and the largest reward."""
         if self.task == SCORE:
             return smallest_and_largest(self.settings)
-        metric = next(one for one in task_named(self.task).metrics if one.name == self.options.reward)
+        metric = next(metric for metric in task_named(self.task).metrics if metric.name == self.options.reward)
         return metric.low or 0.0, metric.high or 1.0
 
 
@@ -110,15 +110,19 @@ def grid_named(name: str, base: ScoreSettings, options: Mapping[str, Any] | None
         detail = "more than one configuration has this name"
         raise InvalidSetting([Issue(label, "duplicate", detail) for label in repeated])
     tasks = TASK_OF if name in GRIDS else {}
-    found = [
+    configurations = [
         configuration(label, overrides, base, tasks.get(label, SCORE), options or {}) for label, overrides in named
     ]
-    if options and not any(one.options for one in found):
+    if options and not any(row.options for row in configurations):
         raise InvalidSetting([Issue("options", "unknown_setting", f"only the row {VANILLA} of table3 has options")])
-    equal = [k for k, one in enumerate(found) if one.task == SCORE and one.settings.config_id == base.config_id]
+    equal = [
+        k for k, row in enumerate(configurations) if row.task == SCORE and row.settings.config_id == base.config_id
+    ]
     if not equal:
-        found.insert(0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base))
-    return Grid(name if name in GRIDS else Path(name).name, found, equal[0] if equal else 0)
+        configurations.insert(
+            0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base)
+        )
+    return Grid(name if name in GRIDS else Path(name).name, configurations, equal[0] if equal else 0)
 
 
 def configuration(
@@ -181,9 +185,9 @@ def table_issues(table: Any, path: str, base: ScoreSettings) -> Iterator[Issue]:
         elif value == []:
             yield Issue(where, "invalid_setting", "the list has no value")
         else:
-            for k, one in enumerate(values_of(value)):
+            for k, choice in enumerate(values_of(value)):
                 at = f"{where}[{k}]" if isinstance(value, list) else where
-                yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: one}))
+                yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: choice}))
 
 
 def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[Issue]:
@@ -196,7 +200,7 @@ def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[I
 
 
 def values_of(value: Any) -> list[Any]:
-    """Return the values of a setting in a table: those of a list, or the only one."""
+    """Return the values of a setting in a table: a list, or a single value."""
     return value if isinstance(value, list) else [value]
 
 
@@ -216,9 +220,9 @@ def combined(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     varied = [name for name, values in choices.items() if len(values) > 1]
     for values in product(*choices.values()):
         overrides = dict(zip(choices, values, strict=True))
-        given = [table["name"].strip()] if "name" in table else []
-        shown = varied if varied or given else overrides
-        yield SEPARATOR.join([*given, *labels(overrides, shown)]) or BASE, overrides
+        prefix = [table["name"].strip()] if "name" in table else []
+        shown = varied if varied or prefix else overrides
+        yield SEPARATOR.join([*prefix, *labels(overrides, shown)]) or BASE, overrides
 
 
 def labels(overrides: Mapping[str, Any], shown: Iterable[str]) -> list[str]:

@@ -68,7 +68,7 @@ class Rules(NamedTuple):
 
 
 def findings_of(rows: Sequence[CheckedRow], reasons: Sequence[str], rules: Rules) -> Iterator[Finding]:
-    """Yield the findings on rows, in their order; `reasons` are those of the responses of SCORE without a fault."""
+    """Yield the findings on rows, in their order; `reasons` has one for each response of SCORE without a fault."""
     of_score = iter(reasons)
     for row in rows:
         if row.rollout.fault is not None:

@@ -148,10 +148,7 @@ def _length(stats: Statistics) -> list[Finding]:
 
 DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
 MAX_FLAT = 200  # groups without spread that are listed, largest first
-MAX_STEPS = 20  # rows of steps
 MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
-MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
-SUGGESTIONS = 3
 
 StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 """A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
@@ -335,6 +332,11 @@ def group_sizes(sizes: Sequence[int]) -> str:
     if least == most:
         return f"{groups} of {most:,} responses"
     return f"{groups} of {least:,} to {most:,} responses, {sum(sizes) / len(sizes):,.1f} on average"
+
+
+MAX_STEPS = 20  # rows of steps
+MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
+SUGGESTIONS = 3
 
 
 def shown(example: Example, scorer: Scorer) -> ShownExample:

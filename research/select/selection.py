@@ -61,7 +61,7 @@ NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
 
 
 class Rollout(NamedTuple):
-    """What trainers read of a selected row."""
+    """The fields of a selected row that trainers read."""
 
     prompt: Prompt
     response: str
@@ -93,8 +93,8 @@ class RowWriter:
         """Return a response that is kept; a plain row is unchanged."""
         if self._trainer is None:
             return text
-        one = self._rollout(unfolded(json.loads(text)), reward)
-        row = SUPERVISED[self._trainer](one.prompt, one.response)
+        rollout = self._rollout(unfolded(json.loads(text)), reward)
+        row = SUPERVISED[self._trainer](rollout.prompt, rollout.response)
         return encoded({**row, "reward": reward})
 
     def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
@@ -120,8 +120,8 @@ class RowWriter:
         if self._trainer in NUMBERED_TRAINERS:
             others.setdefault("id", number)
         reference = reference_text(row[fields.reference or ""])
-        one = PromptRow(self._prompt(row), reference, figures._asdict(), others)
-        return encoded(PROMPTS[self._trainer](one))
+        prompt_row = PromptRow(self._prompt(row), reference, figures._asdict(), others)
+        return encoded(PROMPTS[self._trainer](prompt_row))
 
     def identity(self, text: bytes) -> Row:
         """Return the fields of a row that its group has in common."""
@@ -266,7 +266,7 @@ def in_parentheses(part: int, whole: int) -> str:
 
 
 class Job(NamedTuple):
-    """What to read and to write, and in which format; "-" is a standard stream."""
+    """A selection: the source, the targets and their formats; "-" is a standard stream."""
 
     source: Source
     target: str = "-"

@@ -32,8 +32,8 @@ from .options import (
     document_options,
     document_targets,
     field_options,
+    fields_of_rows,
     file_errors,
-    found_fields,
     input_files,
     input_options,
     json_or_text,
@@ -160,7 +160,7 @@ def ablate(
     with open_records(source) as records:
         first, rows = peek(records.rows)
         objects = list(map(unfolded, objects_among(first)))
-        fields = found_fields(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
+        fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
         target, fmt = output
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")

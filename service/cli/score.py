@@ -27,8 +27,8 @@ from .options import (
     command_line,
     config_option,
     field_options,
+    fields_of_rows,
     file_errors,
-    found_fields,
     input_files,
     input_options,
     json_or_text,
@@ -187,17 +187,17 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
             if tasks.has_others:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
-        elif (found := _column_fields(job.fields, tasks, records, quiet)) is not None:
+        elif (fields := _column_fields(job.fields, tasks, records, quiet)) is not None:
             from ..records.score_columns import score_columns  # needs the extra
 
             with Progress(records.size, quiet) as progress:
-                summary = score_columns(job._replace(fields=found), tasks, records.file, progress, observe)
+                summary = score_columns(job._replace(fields=fields), tasks, records.file, progress, observe)
         else:
             first, rows = peek(records.rows)
             named = list(map(unfolded, objects_among(first)))
-            found = found_fields(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
+            fields = fields_of_rows(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
             with Progress(records.size, quiet) as progress:
-                summary = score_rows(job._replace(fields=found), tasks, rows, progress, observe)
+                summary = score_rows(job._replace(fields=fields), tasks, rows, progress, observe)
     if report is not None and target is not None:
         counts = summary or request or Summary()
         other_tasks = {name: count for name, count in counts.scored.items() if name != SCORE}
@@ -227,7 +227,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
         return None
     absent = None
     try:
-        fields = found_fields(fields, tasks, [records.columns], tasks.others, "column", quiet)
+        fields = fields_of_rows(fields, tasks, [records.columns], tasks.others, "column", quiet)
     except FieldError as error:
         absent = error
     names, first = fields[:2], records.columns

@@ -32,7 +32,7 @@ NO_RESPONSE = Fault("not_a_string", "the response is null")
 class ScoredBatch(NamedTuple):
     """The results of one batch: `scores` has a row for each row that `valid` (bool, (rows,)) marks, in order.
 
-    faults: those of the other rows, by row. groups: int64 (rows,), the group of each row, -1 for rows with a fault.
+    faults: faults of the other rows, by row. groups: int64 (rows,), the group of each row, -1 for rows with a fault.
     """
 
     scores: Scores
@@ -130,11 +130,11 @@ class BatchScorer:
                 named = {name: record[name] for name in self._fields if name in record and name not in there}
                 self._tasks.fill(rollout, there | named, self._fields)
         scores = self._tasks.score(rollouts)
-        faults |= {one.location.number: one.fault for one in rollouts if one.fault is not None}
-        valid = [one for one in rollouts if one.fault is None]
-        for one in valid:
-            groups[one.location.number] = numbered(self._numbers, one.group) if self._grouped else 0
-        return np.array([one.location.number for one in valid], np.int64), scores
+        faults |= {rollout.location.number: rollout.fault for rollout in rollouts if rollout.fault is not None}
+        valid = [rollout for rollout in rollouts if rollout.fault is None]
+        for rollout in valid:
+            groups[rollout.location.number] = numbered(self._numbers, rollout.group) if self._grouped else 0
+        return np.array([rollout.location.number for rollout in valid], np.int64), scores
 
 
 def joined(parts: list[tuple[np.ndarray, Scores]]) -> Scores:

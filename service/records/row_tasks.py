@@ -1,4 +1,4 @@
-"""The task of each row of a file, and the rewards of its rows: SCORE's, or those of other tasks."""
+"""The task of each row of a file, and the rewards of its rows under SCORE or other tasks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ T = TypeVar("T")
 class RowTasks:
     """The task of each row of a file: the same for all, or the one that a field of the row names.
 
-    settings: those of SCORE. name: the task of all rows, unless `field` is the name or the dotted path of a field that
-    holds a task or its number; a row without it is of SCORE. options: those of the task, or of several by their names.
-    threads: those that score rows of SCORE; by default, one for each usable core.
+    settings: SCORE's settings. name: the task of all rows, unless `field` is the name or the dotted path of a field
+    that holds a task or its number; a row without it is of SCORE. options: the task's, or several tasks' by name.
+    threads: the number that scores rows of SCORE; by default, one for each usable core.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 
@@ -59,7 +59,7 @@ class RowTasks:
 
     @property
     def has_others(self) -> bool:
-        """Whether rows may be of other tasks than SCORE."""
+        """True if rows may be of other tasks than SCORE."""
         return bool(self.others)
 
     @property
@@ -79,7 +79,7 @@ class RowTasks:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of columns of which the first there is holds the task: a path may lead into a struct."""
+        """The names of columns that may hold the task, the first that exists first: a path may lead into a struct."""
         return (self.field, self.field.partition(".")[0]) if self.field is not None else ()
 
     @property
@@ -162,12 +162,11 @@ class RowTasks:
     def _fill_other(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> Fault | None:
         """Fill the fields of a rollout of another task.
 
-        The response is in the given field, or else in that of the benchmark; without a reference, the whole record is
-        one.
+        The response is in its field, or else in the benchmark's; without a reference, the whole record is one.
         """
         task = task_named(rollout.task)
-        given = record.get(fields.response) is not None or task.response not in record
-        response = fields.response if given else task.response
+        in_field = record.get(fields.response) is not None or task.response not in record
+        response = fields.response if in_field else task.response
         if fault := missing_fields([response, fields.group], record):
             return fault
         if not isinstance(record[response], str):
@@ -176,9 +175,9 @@ class RowTasks:
         reference, fault = self.reference_of(task, rest, fields.reference)
         if reference is None:
             return fault
-        known = {name: part for name, part in reference.items() if name in task.record.model_fields}
+        content = {name: part for name, part in reference.items() if name in task.record.model_fields}
         rollout.response, rollout.reference = record[response], reference
-        return set_group(rollout, [task.name, known], record, fields)
+        return set_group(rollout, [task.name, content], record, fields)
 
     def reference_of(
         self, task: Task, record: Mapping[str, Any], field: str
@@ -191,10 +190,12 @@ class RowTasks:
         value = record.get(field)
         is_record = isinstance(value, str) and task.record_in(value) is not None
         whole = value is None or (field in task.record.model_fields and not is_record)
-        found, detail = task.reference(record) if whole else (None, "")
-        if found is None and value is not None:
-            found, detail = task.reference(value)
-        return found, None if found is not None else Fault("bad_reference", f"{self.about(task.name)}: {detail}")
+        reference, detail = task.reference(record) if whole else (None, "")
+        if reference is None and value is not None:
+            reference, detail = task.reference(value)
+        return reference, None if reference is not None else Fault(
+            "bad_reference", f"{self.about(task.name)}: {detail}"
+        )
 
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""

@@ -99,14 +99,14 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
 
 
 def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(tasks.settings.advantage_ddof)
+    tables = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
     kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
     metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in tasks.identity.items()}}
     schema = pa.schema([*kept, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
-        for batch, result in _align(source.batches(), found):
+        for batch, result in _align(source.batches(), tables):
             columns = [_as_type(batch.column(field.name), field.type) for field in kept]
             table = pa.Table.from_arrays([*columns, *result.combine_chunks().columns], schema=schema)
             write(table)
@@ -124,9 +124,9 @@ def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
 
 
 def _write_rows(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(tasks.settings.advantage_ddof)
+    tables = results.tables(tasks.settings.advantage_ddof)
     with row_output(job, tasks.identity) as write:
-        for batch, result in _align(source.batches(), found):
+        for batch, result in _align(source.batches(), tables):
             write(json_rows(batch, result, job.components))
 
 

@@ -77,10 +77,10 @@ class Reward(ABC):
     tolerance: float
     """How far from 1 such a component may be: BLEU of equal texts is 1 only up to rounding."""
     in_kernels: bool
-    """Whether kernels score its columns, which hold no lock and take little time, so that it needs no process of its
+    """True if kernels score its columns, which hold no lock and take little time, so that it needs no process of its
     own. Its options are settings of the reward."""
     compares: bool
-    """Whether the cost of each reward grows with its reference, even for a short response."""
+    """True if the cost of each reward grows with its reference, even for a short response."""
 
     @cached_property
     def reason_names(self) -> np.ndarray:
@@ -193,7 +193,7 @@ class ScoreReward(Reward):
         return score_together(settings, scorers[0].threads, score, list(part.configurations))
 
     def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
-        """Return the references as texts, and the issues of those that are neither text nor steps.
+        """Return the references as texts, and the issues of references that are neither text nor steps.
 
         A list of strings stays one if it is long enough to be read share by share.
         """

@@ -221,7 +221,7 @@ TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
 MAX_RECORDS = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
-"""Maximum bytes of a record, of which only numbers and the token usage are read."""
+"""Maximum bytes of a record; only its numbers and its token usage are read."""
 
 MAX_NAMES = 1_024
 """Maximum distinct names of numbers in a run: each has five statistics per group."""
