@@ -118,8 +118,8 @@ def _requirements(extra: str) -> list[str]:
     for requirement in declared:
         specifier, _, marker = requirement.partition(";")
         if f"extra == '{extra}'" in marker.replace('"', "'"):
-            name, _, rest = specifier.strip().partition("[")
-            requirements += _requirements(rest.rstrip("]")) if name == "assay" else [specifier.strip()]
+            name, _, extras = specifier.strip().partition("[")
+            requirements += _requirements(extras.rstrip("]")) if name == "assay" else [specifier.strip()]
     return requirements
 
 

@@ -69,7 +69,9 @@ class Rewards:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
         self.unavailable = {
-            k: what for k, configuration in enumerate(grid.configurations) if (what := what_lacks(configuration))
+            k: advice
+            for k, configuration in enumerate(grid.configurations)
+            if (advice := missing_requirement(configuration))
         }
         """The missing requirement of each configuration that cannot be computed, by number."""
         self.passed = [0 for _ in grid.configurations]
@@ -77,7 +79,7 @@ class Rewards:
         self._names = [reward_of(configuration.task).reasons for configuration in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
-        self.others: Counter[str] = Counter()
+        self.other_tasks: Counter[str] = Counter()
         """Rows of other tasks, which are left out, by task."""
         self._groups: list[np.ndarray] = [np.empty(0, np.int64)]
         self._numbers: dict[bytes, int] = {}
@@ -110,7 +112,7 @@ class Rewards:
         self.faults.update(rollout.fault.reason for rollout in piece.rollouts if rollout.fault is not None)
 
 
-def what_lacks(configuration: Configuration) -> str:
+def missing_requirement(configuration: Configuration) -> str:
     """Return what is missing to compute the rewards of a configuration, an empty text if nothing is."""
     if configuration.task == SCORE:
         return ""
@@ -157,7 +159,7 @@ def score_pieces(
             if task == SCORE:
                 rollouts.append(rollout)
             else:
-                rewards.others[task] += 1
+                rewards.other_tasks[task] += 1
         scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
@@ -381,7 +383,7 @@ class Ablation:
     @property
     def unavailable(self) -> dict[str, str]:
         """The missing requirement of each configuration that cannot be computed, by name."""
-        return {self.grid.configurations[k].name: what for k, what in self.rewards.unavailable.items()}
+        return {self.grid.configurations[k].name: advice for k, advice in self.rewards.unavailable.items()}
 
     def table(self) -> Table:
         """Return the figures of every configuration as one table."""
@@ -415,7 +417,7 @@ class Ablation:
             "gates: share of rollouts that pass both gates; passed: share that also have order 1.",
             f"group std: mean standard deviation within groups{ddof}; flat groups: share of groups with equal rewards.",
             "ρ: Spearman's rank correlation within groups, averaged over the (n) groups in which both vary.",
-            *(f"{NOTHING} {name}: not computed. {in_this_shell(what)}" for name, what in self.unavailable.items()),
+            *(f"{NOTHING} {name}: not computed. {in_this_shell(advice)}" for name, advice in self.unavailable.items()),
         ]
 
     def _cells(self, k: int, figures: Figures) -> Row:
@@ -452,7 +454,7 @@ class Ablation:
             "rollouts": len(rewards),
             "groups": {"number": len(self.groups.sizes), "of_two_or_more": self.groups.multiple},
             "not_scored": rewards.faults,
-            "other_tasks": rewards.others,
+            "other_tasks": rewards.other_tasks,
             "metrics": means,
             "no_spread": NO_SPREAD,
             "configs": [self._entry(figures) for figures in self.figures],
@@ -479,10 +481,10 @@ class Ablation:
 
     def page(self) -> str:
         rewards, grid = self.rewards, self.grid
-        faults, others = rewards.faults.most_common(), rewards.others.most_common()
+        faults, other_tasks = rewards.faults.most_common(), rewards.other_tasks.most_common()
         without = [
             Table(["error", "rows"], faults, title="Rows that could not be scored", code=True),
-            Table(["other task", "rows"], others, title="Rows of other tasks, which are left out", code=True),
+            Table(["other task", "rows"], other_tasks, title="Rows of other tasks, which are left out", code=True),
         ]
         settings = [
             (entry.name, orjson.dumps(entry.overrides).decode(), *entry.identity.values())

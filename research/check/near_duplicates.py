@@ -92,10 +92,10 @@ class NearDuplicates:
         candidates = Candidates(self._minhash.index())
         for split in smallest_first:
             is_largest = split == smallest_first[-1]  # it is only looked up
-            own, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
+            shingled, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
             sketches = self._minhash.sketches(hashed)
             added = []
-            for rows, shingles, sketch in zip(splits[split].rows, own, sketches, strict=True):
+            for rows, shingles, sketch in zip(splits[split].rows, shingled, sketches, strict=True):
                 for text in candidates.likeliest(sketch):
                     similarity = jaccard(shingles, text.shingles)
                     if similarity >= self.similarity:

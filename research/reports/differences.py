@@ -342,9 +342,9 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
     questions, resamples, seed = draws
     by_pairs: dict[bytes, list[tuple[str, np.ndarray]]] = {}
     for name, (values, baseline) in columns.items():
-        there = ~(np.isnan(values) | np.isnan(baseline))
-        if there.any():
-            by_pairs.setdefault(there.tobytes(), []).append((name, (values - baseline)[there]))
+        paired = ~(np.isnan(values) | np.isnan(baseline))
+        if paired.any():
+            by_pairs.setdefault(paired.tobytes(), []).append((name, (values - baseline)[paired]))
     for both, several in by_pairs.items():
         drawn_from = questions[np.frombuffer(both, bool)]
         matrix = np.column_stack([column for _, column in several])

@@ -178,11 +178,11 @@ class Report(Statistics):
         super().__init__(scorer)
         self.name, self.command = name, command
 
-    def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
+    def write(self, target: str, faults: Mapping[str, int], other_tasks: Mapping[str, int] | None = None) -> None:
         """Write the page, completely or not at all; `faults`: rows by reason; `others`: rows of other tasks by task."""
-        write_document(target, self._page(faults, others or {}).encode())
+        write_document(target, self._page(faults, other_tasks or {}).encode())
 
-    def _page(self, faults: Mapping[str, int], others: Mapping[str, int]) -> str:
+    def _page(self, faults: Mapping[str, int], other_tasks: Mapping[str, int]) -> str:
         rewards, passed = self.rewards.all(), self.passed.all() > 0
         number, settings = len(rewards), self.scorer.settings
         advice, defaults = remedies(self), ScoreSettings().model_dump()
@@ -200,7 +200,7 @@ class Report(Statistics):
             report=self,
             faults=Table(["error", "rows"], sorted_faults, title="Rows that could not be scored", code=True),
             not_scored=sum(faults.values()),
-            others=others,
+            other_tasks=other_tasks,
             number=number,
             number_passed=int(passed.sum()),
             mean_reward=float(rewards.mean()) if number else None,
@@ -312,7 +312,7 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
                 deviations, spread, "Spread within a group", "standard deviation within a group", y_title="groups"
             ),
         ],
-        "counts": Table([], [(what, count) for what, count in counts.items() if count], title="Groups"),
+        "counts": Table([], [(label, count) for label, count in counts.items() if count], title="Groups"),
         "flat": Table(
             ["first row", "responses", "reward", "prompt, shortened"],
             [

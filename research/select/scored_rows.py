@@ -371,10 +371,10 @@ def _choose_best(rows: ScoredRows, group: list[int], options: Options, choice: C
     eligible = [row for row in group if rows.eligibility[row] == Eligibility.ELIGIBLE]
     choice.dropped_rows.update(Eligibility(code).name.lower() for row in group if (code := rows.eligibility[row]))
     unique = _unique(rows, sorted(eligible, key=lambda row: -rows.rewards[row]))
-    kept = unique[: options.per_group]
-    choice.picked.extend(kept)
-    choice.dropped_rows.update(duplicate=len(eligible) - len(unique), not_among_best=len(unique) - len(kept))
-    return None if kept else _no_candidate(rows, group)
+    best = unique[: options.per_group]
+    choice.picked.extend(best)
+    choice.dropped_rows.update(duplicate=len(eligible) - len(unique), not_among_best=len(unique) - len(best))
+    return None if best else _no_candidate(rows, group)
 
 
 def _choose_pairs(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:

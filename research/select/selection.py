@@ -116,11 +116,11 @@ class RowWriter:
         if self._trainer is None:
             return encoded({**self._without_results(row), **figures._asdict()})
         row = unfolded(row)
-        others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
+        identity = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
         if self._trainer in NUMBERED_TRAINERS:
-            others.setdefault("id", number)
+            identity.setdefault("id", number)
         reference = reference_text(row[fields.reference or ""])
-        prompt_row = PromptRow(self._prompt(row), reference, figures._asdict(), others)
+        prompt_row = PromptRow(self._prompt(row), reference, figures._asdict(), identity)
         return encoded(PROMPTS[self._trainer](prompt_row))
 
     def identity(self, text: bytes) -> Row:
@@ -234,9 +234,9 @@ class Summary:
         figures, reader, groups = self.as_json(), self.reader, self.groups
         noun = "pair" if self.options.mode == "pairs" else "response"
         rows_kept = "" if self.options.mode == "curriculum" else f"{plural(self.written, noun)} from "
-        kept = self.choice.kept_groups
-        yield f"read         {plural(reader.read, 'row')} in {plural(groups, 'group')} of equal {self.grouped_by}"
-        yield f"kept         {rows_kept}{kept:,} of {plural(groups, 'group')}{in_parentheses(kept, groups)}"
+        groups_kept, of_groups = self.choice.kept_groups, plural(groups, "group")
+        yield f"read         {plural(reader.read, 'row')} in {of_groups} of equal {self.grouped_by}"
+        yield f"kept         {rows_kept}{groups_kept:,} of {of_groups}{in_parentheses(groups_kept, groups)}"
         if self.pass_rule is not None:
             passed = sum(reader.rows.passed)
             part = in_parentheses(passed, len(reader.rows))

@@ -175,7 +175,7 @@ def ablate(
             listing.close()
     if not quiet:
         report(rewards, grid, time.perf_counter() - started)
-    if not (rewards or rewards.faults or rewards.others):
+    if not (rewards or rewards.faults or rewards.other_tasks):
         say(f"warning: {source.name} has no rows", err=True)
     return Ablation(source.name, grid, rewards, command_line())
 
@@ -186,9 +186,9 @@ def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
     if rewards.faults:
         listed = ", ".join(f"{reason} {number:,}" for reason, number in rewards.faults.most_common())
         say(f"not scored   {rewards.faults.total():,}: {listed}", err=True)
-    if rewards.others:
-        listed = ", ".join(f"{task} {number:,}" for task, number in rewards.others.most_common())
-        say(f"left out     {rewards.others.total():,} of other tasks: {listed}", err=True)
+    if rewards.other_tasks:
+        listed = ", ".join(f"{task} {number:,}" for task, number in rewards.other_tasks.most_common())
+        say(f"left out     {rewards.other_tasks.total():,} of other tasks: {listed}", err=True)
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:

@@ -308,14 +308,19 @@ def rollout_fields(names: Mapping[str, str]) -> Fields:
 
 
 def fields_of_rows(
-    fields: Fields, tasks: RowTasks, rows: Sequence[Mapping[str, Any]], others: Sequence[Task], kind: str, quiet: bool
+    fields: Fields,
+    tasks: RowTasks,
+    rows: Sequence[Mapping[str, Any]],
+    other_tasks: Sequence[Task],
+    kind: str,
+    quiet: bool,
 ) -> Fields:
     """Return the names of the fields that the first rows have; raises FieldError if they lack one.
 
-    others: the tasks besides SCORE that rows may be of.
+    other_tasks: the tasks besides SCORE that rows may be of.
     """
     tasks.require_field(rows, kind)
-    names = find_fields(fields, rows, kind, {task.response for task in others})
+    names = find_fields(fields, rows, kind, {task.response for task in other_tasks})
     for role, name, before in zip(Fields._fields, names, fields, strict=True):
         if name != before and not quiet:
             say(f"note: {role} was read from the {kind} {name}", err=True)

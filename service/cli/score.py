@@ -227,7 +227,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
         return None
     absent = None
     try:
-        fields = fields_of_rows(fields, tasks, [records.columns], tasks.others, "column", quiet)
+        fields = fields_of_rows(fields, tasks, [records.columns], tasks.other_tasks, "column", quiet)
     except FieldError as error:
         absent = error
     names, first = fields[:2], records.columns

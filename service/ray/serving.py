@@ -135,11 +135,11 @@ def builder(settings: dict[str, Any]) -> Callable[[], Application]:
 
     def build() -> Application:
         app = create_app(load(flags=settings, environ={}))
-        own = app.router.lifespan_context
+        lifespan = app.router.lifespan_context
 
         @asynccontextmanager
         async def once_ready(starting: Any) -> AsyncIterator[Any]:
-            async with own(starting) as state:
+            async with lifespan(starting) as state:
                 await until_ready(app)
                 yield state
 

@@ -126,9 +126,9 @@ class BatchScorer:
         rollouts = [Rollout(Location("row", row), b"") for row in rows.tolist()]
         if rollouts:
             for rollout, record in zip(rollouts, records_of(rows_of(batch, rows)), strict=True):
-                there = without_nulls({name: without_nulls(value) for name, value in record.items()})
-                named = {name: record[name] for name in self._fields if name in record and name not in there}
-                self._tasks.fill(rollout, there | named, self._fields)
+                values = without_nulls({name: without_nulls(value) for name, value in record.items()})
+                named = {name: record[name] for name in self._fields if name in record and name not in values}
+                self._tasks.fill(rollout, values | named, self._fields)
         scores = self._tasks.score(rollouts)
         faults |= {rollout.location.number: rollout.fault for rollout in rollouts if rollout.fault is not None}
         valid = [rollout for rollout in rollouts if rollout.fault is None]

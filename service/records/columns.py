@@ -114,9 +114,9 @@ class ColumnSource:
 
         Raises as `batches` does, and DocumentError if two of the named columns have one name.
         """
-        there = None if names is None else [name for name in dict.fromkeys(names) if name in self.schema.names]
-        self.require(there or ())
-        for batch in self.batches(there):
+        present = None if names is None else [name for name in dict.fromkeys(names) if name in self.schema.names]
+        self.require(present or ())
+        for batch in self.batches(present):
             yield from batch.to_pylist()
 
     def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:

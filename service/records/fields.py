@@ -90,10 +90,10 @@ def find_fields(
         reference=guess_field(fields.reference, REFERENCE_NAMES, rows),
     )
     for role, name in names._asdict().items():
-        others = answers if role == "response" else ()
+        answer_fields = answers if role == "response" else ()
         if name is None or (role == "reference" and answers):
             continue
-        if not any(name in row or any(other in row for other in others) for row in rows):
+        if not any(name in row or any(other in row for other in answer_fields) for row in rows):
             hint = role == "reference" and fields == Fields() and names.response == "response"
             raise absent_field(name, rows, f"--{role}-field" + (answer_hint(rows) if hint else ""), kind)
     return names
@@ -116,14 +116,14 @@ def guess_field(name: str, usual: Sequence[str], rows: Iterable[Collection[str]]
 
 def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: str = "field") -> FieldError:
     """Return the error about a field that no row has; it lists the fields there are and how to name the right one."""
-    there = sorted({field for row in rows for field in row})
-    listed = ", ".join(name.replace("\n", "\\n") for name in there[:MAX_LISTED]) + (
-        f" and {len(there) - MAX_LISTED} more" if there[MAX_LISTED:] else ""
+    names = sorted({field for row in rows for field in row})
+    listed = ", ".join(name.replace("\n", "\\n") for name in names[:MAX_LISTED]) + (
+        f" and {len(names) - MAX_LISTED} more" if names[MAX_LISTED:] else ""
     )
     where = " in any row" if len(rows) > 1 else ""
     if len(rows) >= SAMPLE_ROWS:
         where = f" in any of the first {SAMPLE_ROWS} rows"
-    there_are = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
+    there_are = f"{kind}s: {listed or 'none'}{did_you_mean(name, names) or '.'}"
     return FieldError(f"no {kind} {name!r}{where}; {there_are} Name the right one with {flag}")
 
 

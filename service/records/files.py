@@ -201,9 +201,9 @@ def jsonl_rows(stream: BinaryIO, max_line_bytes: int, first: bytes = b"") -> Ite
         size = len(line)
         location = Location("line", number)
         if size > max_line_bytes and not line.endswith(b"\n"):
-            while rest := stream.readline(2**20):
-                size += len(rest)
-                if rest.endswith(b"\n"):
+            while part := stream.readline(2**20):
+                size += len(part)
+                if part.endswith(b"\n"):
                     break
             fault = Fault("line_too_long", f"the line has more than {max_line_bytes} bytes")
             yield Record(location, None, fault, size)

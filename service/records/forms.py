@@ -56,7 +56,7 @@ class PromptRow(NamedTuple):
     reference: str
     figures: Row
     """Further columns, the same in every row."""
-    others: Row
+    identity: Row
     """The `id` and the `task` of the row, if it has them."""
 
 
@@ -68,11 +68,11 @@ def chat(prompt: Prompt) -> list[dict[str, Any]]:
 def verl_prompt(row: PromptRow) -> Row:
     """Return the row of a prompt as verl's RLHFDataset reads it."""
     return {
-        "data_source": row.others.get("task") or DATA_SOURCE,
+        "data_source": row.identity.get("task") or DATA_SOURCE,
         "prompt": chat(row.prompt),
         "ability": "protocol",
         "reward_model": {"style": "rule", "ground_truth": row.reference},
-        "extra_info": {"index": row.others.get("id"), **row.figures},
+        "extra_info": {"index": row.identity.get("id"), **row.figures},
     }
 
 
@@ -91,17 +91,17 @@ def skyrl_prompt(row: PromptRow) -> Row:
 
 def task_of(row: PromptRow) -> Row:
     """Return the column `task`, if the row has one."""
-    return {"task": row.others["task"]} if "task" in row.others else {}
+    return {"task": row.identity["task"]} if "task" in row.identity else {}
 
 
 def without_task(row: PromptRow) -> Row:
     """Return the other columns of a row whose label has its task."""
-    return {name: value for name, value in row.others.items() if name != "task"} | row.figures
+    return {name: value for name, value in row.identity.items() if name != "task"} | row.figures
 
 
 def label(row: PromptRow) -> str:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
-    return json_text({**task_of(row), "reference": row.reference}) if "task" in row.others else row.reference
+    return json_text({**task_of(row), "reference": row.reference}) if "task" in row.identity else row.reference
 
 
 def slime_prompt(row: PromptRow) -> Row:
@@ -114,7 +114,7 @@ def areal_prompt(row: PromptRow) -> Row:
     return {
         "messages": chat(row.prompt),
         "reference": row.reference,
-        "query_id": row.others.get("id"),
+        "query_id": row.identity.get("id"),
         **task_of(row),
         **row.figures,
     }
@@ -125,23 +125,23 @@ def nemo_gym_prompt(row: PromptRow) -> Row:
     return {
         "responses_create_params": {"input": chat(row.prompt)},
         "reference": row.reference,
-        **row.others,
+        **row.identity,
         **row.figures,
     }
 
 
 PROMPTS: dict[str, Callable[[PromptRow], Row]] = {
-    "trl": lambda row: {"prompt": row.prompt, "reference": row.reference, **row.others, **row.figures},
+    "trl": lambda row: {"prompt": row.prompt, "reference": row.reference, **row.identity, **row.figures},
     "verl": verl_prompt,
     "openrlhf": lambda row: {"input": row.prompt, "label": label(row), **without_task(row)},
-    "ms-swift": lambda row: {"messages": chat(row.prompt), "reference": row.reference, **row.others, **row.figures},
+    "ms-swift": lambda row: {"messages": chat(row.prompt), "reference": row.reference, **row.identity, **row.figures},
     "slime": slime_prompt,
     "areal": areal_prompt,
     "skyrl": skyrl_prompt,
     "prime-rl": lambda row: {
         "prompt": chat(row.prompt),
         "answer": row.reference,
-        "info": {**row.others, **row.figures},
+        "info": {**row.identity, **row.figures},
     },
     "nemo-gym": nemo_gym_prompt,
 }

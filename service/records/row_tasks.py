@@ -60,7 +60,7 @@ class RowTasks:
     @property
     def has_others(self) -> bool:
         """True if rows may be of other tasks than SCORE."""
-        return bool(self.others)
+        return bool(self.other_tasks)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -88,18 +88,21 @@ class RowTasks:
         return (self._name,) if self.field is None else REWARD_TASKS
 
     @cached_property
-    def others(self) -> list[Task]:
+    def other_tasks(self) -> list[Task]:
         """The tasks besides SCORE that rows may be of."""
         return [task_named(name) for name in self.names if not reward_of(name).in_kernels]
 
     def others_in(self, records: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Return the tasks besides SCORE that these rows are of."""
         names = {self.named_by(record)[0] for record in records}
-        return [task for task in self.others if task.name in names]
+        return [task for task in self.other_tasks if task.name in names]
 
     def columns_of_others(self) -> list[str]:
         """Return the names of columns that tell the task of a row, or may have a part of another task's record."""
-        return [*self.columns, *sorted({n for task in self.others for n in (task.response, *task.record.model_fields)})]
+        return [
+            *self.columns,
+            *sorted({n for task in self.other_tasks for n in (task.response, *task.record.model_fields)}),
+        ]
 
     def require_field(self, rows: Sequence[Mapping[str, Any]], kind: str) -> None:
         """Raise FieldError if no row has the task's field; warn if more rows follow these, which may have it."""
@@ -171,8 +174,8 @@ class RowTasks:
             return fault
         if not isinstance(record[response], str):
             return Fault("not_a_string", f"the field {response!r} is not a string")
-        rest = {name: value for name, value in record.items() if name not in (response, task.response)}
-        reference, fault = self.reference_of(task, rest, fields.reference)
+        fields_left = {name: value for name, value in record.items() if name not in (response, task.response)}
+        reference, fault = self.reference_of(task, fields_left, fields.reference)
         if reference is None:
             return fault
         content = {name: part for name, part in reference.items() if name in task.record.model_fields}

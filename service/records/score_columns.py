@@ -102,12 +102,12 @@ def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: Spo
     tables = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
-    kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
+    fields = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
     metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in tasks.identity.items()}}
-    schema = pa.schema([*kept, *added], metadata=metadata)
+    schema = pa.schema([*fields, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
         for batch, result in _align(source.batches(), tables):
-            columns = [_as_type(batch.column(field.name), field.type) for field in kept]
+            columns = [_as_type(batch.column(field.name), field.type) for field in fields]
             table = pa.Table.from_arrays([*columns, *result.combine_chunks().columns], schema=schema)
             write(table)
 

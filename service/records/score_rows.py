@@ -194,8 +194,8 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         else []
     )
     if observe is not None:
-        rows, own = tasks.of_score(scores)
-        observe([rollouts[row] for row in rows.tolist()], own)
+        rows, score_results = tasks.of_score(scores)
+        observe([rollouts[row] for row in rows.tolist()], score_results)
     if job.target_format == "json":
         write_document(job.target, encode_reply(batch, include, scores))
     else:
@@ -206,11 +206,11 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
     return summary
 
 
-def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
+def add_includes(envelope: Envelope, flags: dict[str, bool]) -> None:
     """Add the includes of the flags to the request's."""
     named = envelope.values.get("include", [])
     if isinstance(named, list):
-        envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
+        envelope.values["include"] = [*named, *(name for name, asked in flags.items() if asked and name not in named)]
 
 
 def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -> list[Rollout]:

@@ -439,7 +439,9 @@ def encode(
     """
     reply = reply_columns(scores, components, advantages) | dict(identity)
     if configs:
-        reply["configs"] = [{**own, **reply_columns(each, components, advantages)} for each, own in configs]
+        reply["configs"] = [
+            {**config_identity, **reply_columns(each, components, advantages)} for each, config_identity in configs
+        ]
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
         raise ArithmeticError("a result is not a finite number")

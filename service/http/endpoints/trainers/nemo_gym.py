@@ -111,9 +111,9 @@ class NemoGym(Dialect):
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
     fields = dict(islice(fields_of_row(request), MAX_FIELDS))
-    others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
+    further = b"," + orjson.dumps(fields)[1:-1] if fields else b""
     echo = b'{"responses_create_params":%b,"response":%b' % (request[PARAMETERS], request[RESPONSE])
-    return b"%b%b,%b" % (echo, others, reply[1:])
+    return b"%b%b,%b" % (echo, further, reply[1:])
 
 
 def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
