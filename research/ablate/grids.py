@@ -191,7 +191,6 @@ def table_issues(table: Any, path: str, base: ScoreSettings) -> Iterator[Issue]:
 
 
 def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[Issue]:
-    """Return what is wrong with some overrides."""
     try:
         base.overridden(overrides)
     except InvalidSetting as error:
@@ -205,7 +204,6 @@ def values_of(value: Any) -> list[Any]:
 
 
 def settings_of(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the values of each setting of a table."""
     return {name: values_of(value) for name, value in table.items() if name != "name"}
 
 

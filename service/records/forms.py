@@ -61,7 +61,6 @@ class PromptRow(NamedTuple):
 
 
 def chat(prompt: Prompt) -> list[dict[str, Any]]:
-    """Return a prompt as chat messages."""
     return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
 
 
@@ -121,7 +120,6 @@ def areal_prompt(row: PromptRow) -> Row:
 
 
 def nemo_gym_prompt(row: PromptRow) -> Row:
-    """Return the row of a prompt for agents of NeMo Gym."""
     return {
         "responses_create_params": {"input": chat(row.prompt)},
         "reference": row.reference,
@@ -159,7 +157,6 @@ def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
 
 
 def assistant(response: str) -> dict[str, Any]:
-    """Return a response as a chat message."""
     return {"role": "assistant", "content": response}
 
 

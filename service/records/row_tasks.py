@@ -35,7 +35,7 @@ class RowTasks:
 
     settings: SCORE's settings. name: the task of all rows, unless `field` is the name or the dotted path of a field
     that holds a task or its number; a row without it is of SCORE. options: the task's, or several tasks' by name.
-    threads: the number that scores rows of SCORE; by default, one for each usable core.
+    threads: the number of threads that score rows of SCORE; by default, one for each usable core.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 

@@ -84,7 +84,6 @@ class Batch:
         return next(iter(self.configurations.values()))
 
     def has_issue(self, name: str) -> bool:
-        """Return whether a field has an issue."""
         return any(field_of(issue) == name for issue in self.issues)
 
     def set_responses(self, texts: Any, detail: str = "a string is needed") -> None:

@@ -267,11 +267,9 @@ class TaskReward(Reward):
 
     @cached_property
     def defaults(self) -> Any:
-        """The default options."""
         return self.options({})
 
     def options_in(self, batch: Batch) -> Any:
-        """Return the options of a batch."""
         return batch.options.get(self.name) or self.defaults
 
     def schema(self, remote: bool = False) -> dict[str, Any]:
