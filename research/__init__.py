@@ -1,1 +1,1 @@
-"""What no request reaches: checks, ablations, selections and preparation of data, reports, conformance."""
+"""Code that no request reaches: checks, ablations, selections and preparation of data, reports, conformance."""

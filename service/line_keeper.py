@@ -29,12 +29,12 @@ def copy_lines(source: int, target: int) -> None:
 
 
 def _write_all(target: int, lines: bytes) -> None:
-    rest = memoryview(lines)
+    unwritten = memoryview(lines)
     try:
-        while rest:
-            rest = rest[os.write(target, rest) :]
+        while unwritten:
+            unwritten = unwritten[os.write(target, unwritten) :]
     except OSError:
-        written = lines[: len(lines) - len(rest)]
+        written = lines[: len(lines) - len(unwritten)]
         _truncate(target, len(written) - written.rfind(b"\n") - 1)
         raise
 

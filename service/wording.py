@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 NOTHING = "–"
-"""What is shown where there is no value."""
+"""The text where there is no value."""
 
 DECIMALS = 4
 """Decimals of rewards, scores, components and similarities."""
@@ -109,18 +109,18 @@ def in_this_shell(text: str) -> str:
 
 @cache
 def _requirements(extra: str) -> list[str]:
-    """Return the requirements of an extra, those of the extras that it includes among them."""
+    """Return the requirements of an extra and of the extras that it includes."""
     try:
         declared = requires("assay") or []
     except PackageNotFoundError:  # run from its source
         return [f"assay[{extra}]"]
-    found = []
+    requirements = []
     for requirement in declared:
         specifier, _, marker = requirement.partition(";")
         if f"extra == '{extra}'" in marker.replace('"', "'"):
-            name, _, rest = specifier.strip().partition("[")
-            found += _requirements(rest.rstrip("]")) if name == "assay" else [specifier.strip()]
-    return found
+            name, _, extras = specifier.strip().partition("[")
+            requirements += _requirements(extras.rstrip("]")) if name == "assay" else [specifier.strip()]
+    return requirements
 
 
 def _python() -> str:

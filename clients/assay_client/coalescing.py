@@ -19,7 +19,7 @@ from .transport.sync import completed
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
 BatchKey = tuple[str, "float | None", bool]
-"""What the calls of a batch share: settings of the reward, timeout, and whether they name their task."""
+"""Properties shared by the calls of a batch: settings of the reward, timeout, and whether they name their task."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""

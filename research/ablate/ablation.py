@@ -48,7 +48,7 @@ WIDE = 2.0**63
 
 
 class Piece(NamedTuple):
-    """Consecutive rows and the results of those without a fault: a column for each configuration and metric."""
+    """Consecutive rows and the results of the rows without a fault: a column for each configuration and metric."""
 
     rollouts: list[Rollout]
     scores: list[Scores | None]
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
     metrics: dict[str, np.ndarray]
     groups: list[int]
     rows: int
-    """Rows that were read, including those of other tasks, which are left out."""
+    """Rows that were read, including rows of other tasks, which are left out."""
     size: int
 
 
@@ -67,15 +67,15 @@ class Rewards:
         self.columns = [Values() for _ in grid.configurations]
         """The rewards under each configuration."""
         self.unavailable = {
-            k: what for k, configuration in enumerate(grid.configurations) if (what := configuration.lacks)
+            k: advice for k, configuration in enumerate(grid.configurations) if (advice := configuration.lacks)
         }
-        """What configurations that cannot be computed lack, by number."""
+        """The missing requirement of each configuration that cannot be computed, by number."""
         self.passed = [0 for _ in grid.configurations]
         self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
-        self._names = [reward_of(one.task).reasons for one in grid.configurations]
+        self._names = [reward_of(configuration.task).reasons for configuration in grid.configurations]
         self.metrics = {name: Values() for name in METRICS}
         self.faults: Counter[str] = Counter()
-        self.others: Counter[str] = Counter()
+        self.other_tasks: Counter[str] = Counter()
         """Rows of other tasks, which are left out, by task."""
         self._groups: list[np.ndarray] = [np.empty(0, np.int64)]
         self._numbers: dict[bytes, int] = {}
@@ -147,7 +147,7 @@ def score_pieces(
             row = unfolded(record.value) if record.fault is None and isinstance(record.value, dict) else {}
             by_task.setdefault(tasks.named_by(row)[0], []).append((record, row))
         rollouts = [read(record, row, tasks, fields) for record, row in by_task.pop(SCORE, [])]
-        rewards.others.update({task: len(rows) for task, rows in by_task.items()})
+        rewards.other_tasks.update({task: len(rows) for task, rows in by_task.items()})
         scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
@@ -253,7 +253,7 @@ class Correlation(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The mean standard deviation within groups of at least two rows, and the share of those without spread."""
+    """The mean standard deviation within groups of at least two rows, and the share of groups without spread."""
 
     deviation: float
     flat: float
@@ -365,8 +365,8 @@ class Ablation:
 
     @property
     def unavailable(self) -> dict[str, str]:
-        """What configurations that cannot be computed lack, by name."""
-        return {self.grid.configurations[k].name: what for k, what in self.rewards.unavailable.items()}
+        """The missing requirement of each configuration that cannot be computed, by name."""
+        return {self.grid.configurations[k].name: advice for k, advice in self.rewards.unavailable.items()}
 
     def table(self) -> Table:
         """Return the figures of every configuration as one table."""
@@ -400,7 +400,7 @@ class Ablation:
             "gates: share of rollouts that pass both gates; passed: share that also have order 1.",
             f"group std: mean standard deviation within groups{ddof}; flat groups: share of groups with equal rewards.",
             "ρ: Spearman's rank correlation within groups, averaged over the (n) groups in which both vary.",
-            *(f"{NOTHING} {name}: not computed. {in_this_shell(what)}" for name, what in self.unavailable.items()),
+            *(f"{NOTHING} {name}: not computed. {in_this_shell(advice)}" for name, advice in self.unavailable.items()),
         ]
 
     def _cells(self, k: int, figures: Figures) -> Row:
@@ -437,7 +437,7 @@ class Ablation:
             "rollouts": len(rewards),
             "groups": {"number": len(self.groups.sizes), "of_two_or_more": self.groups.multiple},
             "not_scored": rewards.faults,
-            "other_tasks": rewards.others,
+            "other_tasks": rewards.other_tasks,
             "metrics": means,
             "no_spread": NO_SPREAD,
             "configs": [self._entry(figures) for figures in self.figures],
@@ -463,10 +463,10 @@ class Ablation:
 
     def page(self) -> str:
         rewards, grid = self.rewards, self.grid
-        faults, others = rewards.faults.most_common(), rewards.others.most_common()
+        faults, other_tasks = rewards.faults.most_common(), rewards.other_tasks.most_common()
         without = [
             Table(["error", "rows"], faults, title="Rows that could not be scored", code=True),
-            Table(["other task", "rows"], others, title="Rows of other tasks, which are left out", code=True),
+            Table(["other task", "rows"], other_tasks, title="Rows of other tasks, which are left out", code=True),
         ]
         heads = ["configuration", "changes", "config_id", "signature"]
         settings = [

@@ -1,4 +1,4 @@
-"""Grids of configurations: those of the paper's tables, and those of files."""
+"""Grids of configurations, from the paper's tables or from files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEPARATOR = " · "
 """Between the values in the name of a configuration."""
 
 MAX_CONFIGURATIONS = 64
-"""Of one grid: each takes eight bytes of memory per row, and a line of the table."""
+"""The largest grid: each configuration takes eight bytes of memory per row, and a line of the table."""
 
 STEP_GAP, LENGTH, POSITION, ORDER = SWITCHES = ("use_step_gap", "use_length", "use_position", "use_order")
 TABLE_3 = {
@@ -132,13 +132,17 @@ def grid_named(name: str, base: ScoreSettings, options: Mapping[str, Any] | None
         detail = "more than one configuration has this name"
         raise InvalidSetting([Issue(label, "duplicate", detail) for label in repeated])
     tasks = TASK_OF if name in GRIDS else {}
-    found = [configuration(label, overrides, base, tasks.get(label), options or {}) for label, overrides in named]
-    if options and not any(one.options for one in found):
+    configurations = [
+        configuration(label, overrides, base, tasks.get(label), options or {}) for label, overrides in named
+    ]
+    if options and not any(row.options for row in configurations):
         raise InvalidSetting([Issue("options", "unknown_setting", f"only the row {VANILLA} of table3 has options")])
-    equal = [k for k, one in enumerate(found) if one.identity["config_id"] == base.config_id]
+    equal = [k for k, row in enumerate(configurations) if row.identity["config_id"] == base.config_id]
     if not equal:
-        found.insert(0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base))
-    return Grid(name if name in GRIDS else Path(name).name, found, equal[0] if equal else 0)
+        configurations.insert(
+            0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base)
+        )
+    return Grid(name if name in GRIDS else Path(name).name, configurations, equal[0] if equal else 0)
 
 
 def configuration(
@@ -201,13 +205,12 @@ def table_issues(table: Any, path: str, base: ScoreSettings) -> Iterator[Issue]:
         elif value == []:
             yield Issue(where, "invalid_setting", "the list has no value")
         else:
-            for k, one in enumerate(values_of(value)):
+            for k, choice in enumerate(values_of(value)):
                 at = f"{where}[{k}]" if isinstance(value, list) else where
-                yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: one}))
+                yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: choice}))
 
 
 def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[Issue]:
-    """Return what is wrong with some overrides."""
     try:
         base.overridden(overrides)
     except InvalidSetting as error:
@@ -216,12 +219,11 @@ def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[I
 
 
 def values_of(value: Any) -> list[Any]:
-    """Return the values of a setting in a table: those of a list, or the only one."""
+    """Return the values of a setting in a table: a list, or a single value."""
     return value if isinstance(value, list) else [value]
 
 
 def settings_of(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the values of each setting of a table."""
     return {name: values_of(value) for name, value in table.items() if name != "name"}
 
 
@@ -236,9 +238,9 @@ def combined(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     varied = [name for name, values in choices.items() if len(values) > 1]
     for values in product(*choices.values()):
         overrides = dict(zip(choices, values, strict=True))
-        given = [table["name"].strip()] if "name" in table else []
-        shown = varied if varied or given else overrides
-        yield SEPARATOR.join([*given, *labels(overrides, shown)]) or BASE, overrides
+        prefix = [table["name"].strip()] if "name" in table else []
+        shown = varied if varied or prefix else overrides
+        yield SEPARATOR.join([*prefix, *labels(overrides, shown)]) or BASE, overrides
 
 
 def labels(overrides: Mapping[str, Any], shown: Iterable[str]) -> list[str]:

@@ -1,1 +1,1 @@
-"""What a data set is worth before training: gold answers, trivial policies, duplicates."""
+"""The value of a data set before training: gold answers, trivial policies, duplicates."""

@@ -143,8 +143,8 @@ def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
     title = earned.policy.title
     text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."
     if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
-        rest = gold_mean + difference - suggested.mean_reward
-        so = "no less than this policy" if rest <= NO_SPREAD else f"still {rest:.4f} less than this policy"
+        lead = gold_mean + difference - suggested.mean_reward
+        so = "no less than this policy" if lead <= NO_SPREAD else f"still {lead:.4f} less than this policy"
         coverage = format_number(suggested.min_coverage)
         text += f" With min_coverage={coverage} they earn {suggested.mean_reward:.4f}, {so}."
     if gold.penalized:
@@ -211,8 +211,8 @@ class DataSet:
     def finish(self) -> Iterator[Finding]:
         self.contradictions = self._prompts.contradictions()
         for contradiction in self.contradictions:
-            (first, *_), *others = contradiction
-            for places in others:
+            (first, *_), *differing = contradiction
+            for places in differing:
                 detail = f"the prompt is that of {first}, whose reference has other steps"
                 for place in places:
                     yield self._counted(Finding(place, "warning", "contradictory_reference", detail))

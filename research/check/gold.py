@@ -1,4 +1,4 @@
-"""Gold answers: their rewards, and those that contradict each other."""
+"""Gold answers: their rewards, and contradictions among them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GoldAnswers:
         self._rewards = dict.fromkeys(self._levels, 0.0)
 
     def add(self, rows: Sequence[CheckedRow], reasons: Sequence[str]) -> None:
-        """Count the gold answers among rows with valid references; `reasons` are those of their responses."""
+        """Count the gold answers among rows with valid references; `reasons` has one for each response."""
         gold = [(row, reason) for row, reason in zip(rows, reasons, strict=True) if reason not in NO_ANSWER]
         if not gold:
             return
@@ -76,7 +76,7 @@ class GoldAnswers:
 
     @property
     def covered(self) -> int:
-        """The number of answers that pass every check but that of coverage."""
+        """The number of answers that pass every check, except perhaps coverage."""
         return self.reasons["ok"] + self.reasons["low_coverage"]
 
     @property

@@ -41,6 +41,12 @@ class Texts(NamedTuple):
     numbers: dict[bytes, int]
 
 
+class SplitText(NamedTuple):
+    split: str
+    rows: list[Place]
+    shingles: np.ndarray
+
+
 class NearDuplicates:
     """Collects the shingles of texts, 8 bytes a word; raises NotInstalled without datasketch."""
 
@@ -80,48 +86,42 @@ class NearDuplicates:
         return self._minhash.recall
 
     def _pairs(self, of: str, splits: dict[str, Texts]) -> Iterator[Pair]:
-        template = template_of(of, [one for texts in splits.values() for one in texts.shingles])
+        template = template_of(of, [shingles for texts in splits.values() for shingles in texts.shingles])
         order = {split: k for k, split in enumerate(splits)}
         smallest_first = sorted(splits, key=lambda split: len(splits[split].shingles))
-        known = Candidates(self._minhash.index())
+        candidates = Candidates(self._minhash.index())
         for split in smallest_first:
             is_largest = split == smallest_first[-1]  # it is only looked up
-            own, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
+            shingled, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
             sketches = self._minhash.sketches(hashed)
             added = []
-            for rows, shingles, sketch in zip(splits[split].rows, own, sketches, strict=True):
-                for text in known.likeliest(sketch):
+            for rows, shingles, sketch in zip(splits[split].rows, shingled, sketches, strict=True):
+                for text in candidates.likeliest(sketch):
                     similarity = jaccard(shingles, text.shingles)
                     if similarity >= self.similarity:
                         sides = sorted([(order[text.split], text.rows), (order[split], rows)], key=lambda side: side[0])
                         yield Pair(of, similarity, *(side for _, side in sides))
                 if not is_largest:
-                    added.append((Known(split, rows, shingles), sketch))
-            known.add(added)
+                    added.append((SplitText(split, rows, shingles), sketch))
+            candidates.add(added)
 
 
 def template_of(of: str, texts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the shingles of instructions: those of most texts, and of a few prompts those that all have; sorted."""
+    """Return the shingles of instructions, sorted: of most texts, and if there are few prompts, of every prompt."""
     template = template_shingles(texts)
     if of != "prompt" or not FEWEST_PROMPTS <= len(texts) <= FEW_PROMPTS:
         return template
     return np.union1d(template, reduce(np.intersect1d, texts))
 
 
-class Known(NamedTuple):
-    split: str
-    rows: list[Place]
-    shingles: np.ndarray
-
-
 class Candidates:
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._texts: list[Known] = []
+        self._texts: list[SplitText] = []
         self._signatures = np.zeros((0, PERMUTATIONS), np.uint32)
         self._best = np.zeros(0)  # the largest estimated similarity of each text with one of a later split
 
-    def add(self, texts: Sequence[tuple[Known, Any]]) -> None:
+    def add(self, texts: Sequence[tuple[SplitText, Any]]) -> None:
         for text, sketch in texts:
             self._index.insert(len(self._texts), sketch)
             self._texts.append(text)
@@ -129,7 +129,7 @@ class Candidates:
             self._signatures = np.concatenate([self._signatures, [sketch.hashvalues for _, sketch in texts]])
             self._best = np.concatenate([self._best, np.zeros(len(texts))])
 
-    def likeliest(self, sketch: Any) -> Iterator[Known]:
+    def likeliest(self, sketch: Any) -> Iterator[SplitText]:
         """Yield the texts that may be near-duplicates of the text with this sketch.
 
         They are the MAX_COMPARED most similar ones by estimate, and those to which no text was as similar so far: large

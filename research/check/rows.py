@@ -35,7 +35,7 @@ SCIRECIPE_REFERENCE = "key"
 
 @dataclass(slots=True)
 class CheckedRow:
-    """One row: its reference, and as the response its gold answer, if it has one. `record` is that of a row of SCORE.
+    """One row: its reference, and as the response its gold answer, if it has one. Only rows of SCORE have a `record`.
 
     size: its share of the size of the file.
     """
@@ -53,7 +53,7 @@ class CheckedRow:
 
     @property
     def has_own_answer(self) -> bool:
-        """Whether the gold answer is made of the fields of a published record."""
+        """True if the gold answer is made of the fields of a published record."""
         return self.rollout.response != "" and self.rollout.response != self.rollout.reference
 
 
@@ -70,11 +70,11 @@ def open_checked_rows(
     with open_records(
         source, [*columns, *RECORD_FIELDS, *PROMPT_NAMES, *REFERENCE_NAMES, *TRAINER_FIELDS], as_json=True
     ) as records:
-        fields, rows = found_fields(source, records, tasks, fields)
+        fields, rows = fields_of_rows(source, records, tasks, fields)
         yield ([checked_row(source, raw, tasks, fields) for raw in piece] for piece in pieces(rows)), records.size
 
 
-def found_fields(
+def fields_of_rows(
     source: Source, records: Records, tasks: RowTasks, fields: FieldNames
 ) -> tuple[FieldNames, Iterator[Record]]:
     """Return the names of the fields that the first rows have, and all records; raises FieldError if they lack one."""
@@ -89,7 +89,7 @@ def found_fields(
         names = objects = [row for row in objects if "steps" not in row]
         needed = len(names) == len(first) > 0 and not tasks.others_in(names)
     else:
-        needed = not tasks.others and not any(name in records.columns for name in CONVERSATION_NAMES)
+        needed = not tasks.other_tasks and not any(name in records.columns for name in CONVERSATION_NAMES)
     reference = guess_field(fields.reference or "", REFERENCE_NAMES, names)
     if needed and not any(reference in row for row in names) and not any(map(has_reference, objects)):
         hint = " (response, if it is the reference answer)" if any("response" in row for row in objects) else ""

@@ -72,13 +72,13 @@ class Example:
     task: str
     """The task that rewards answers: a name in `REWARD_TASKS`."""
     question: str
-    """What is asked, without instructions, and for SciRecipe without the sentence that names the library."""
+    """The question without instructions, and for SciRecipe without the sentence that names the library."""
     reference: Any
-    """What the task compares with: for SCORE key lines, else a record of the task."""
+    """The reference that the task compares with: for SCORE key lines, else a record of the task."""
     record: Mapping[str, Any]
     """The record as it was read."""
     type: str | None = None
-    """SciRecipe's type (`planning`), or that of a benchmark; in lower case."""
+    """The type in SciRecipe (`planning`) or in a benchmark; in lower case."""
     level: str | None = None
     """Difficulty: "1" or "2" for SCORE, by the number of steps; a benchmark's own, if it has one."""
     steps: tuple[Step, ...] = ()
@@ -86,7 +86,7 @@ class Example:
     library: tuple[str, ...] | None = None
     """Actions that an answer may use; None if the record names none."""
     has_distractors: bool = False
-    """Whether the published library has distractors already (`action_new`)."""
+    """True if the published library has distractors already (`action_new`)."""
     answer: str | None = None
     """The published answer, None if the record has none."""
     prompt: tuple[Message, ...] | None = None
@@ -94,7 +94,7 @@ class Example:
     text: str | None = None
     """The text of the protocol itself, for the stage `knowledge`; None if the record has none."""
     held_out: bool = False
-    """Whether its file is held out: the record is in the split `test`."""
+    """True if its file is held out: the record is in the split `test`."""
 
     def replaced(self, **fields: Any) -> Example:
         return replace(self, **fields)
@@ -107,7 +107,10 @@ def open_examples(source: Source, options: Options) -> Iterator[Iterator[Example
     Raises DocumentError, here or while the records are read, if the file is malformed as a whole, and OSError.
     """
     with open_records(source, as_json=True) as records:
-        yield (example_of(Place(source.name, one.location), one.value, one.fault, options) for one in records.rows)
+        yield (
+            example_of(Place(source.name, record.location), record.value, record.fault, options)
+            for record in records.rows
+        )
 
 
 def example_of(place: Place, value: Any, fault: Fault | None, options: Options) -> Example | tuple[Place, Fault]:

@@ -46,8 +46,8 @@ class RowMaker:
 
     def __init__(self, options: Options) -> None:
         if options.trainer not in STAGE_TRAINERS[options.stage]:
-            known = ", ".join(STAGE_TRAINERS[options.stage])
-            raise UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
+            trainers = ", ".join(STAGE_TRAINERS[options.stage])
+            raise UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {trainers}")
         self._options = options
         self._scorer = Scorer() if options.stage == "supervised" else None
 
@@ -67,8 +67,8 @@ class RowMaker:
                 return Fault("no_text", "it has no text of a protocol")
             return {"text": example.text, "id": example.id, **about}
         if self._options.stage == "grpo":
-            one = PromptRow(messages, reference_text(example.reference), about, named)
-            return PROMPTS[self._options.trainer](one)
+            row = PromptRow(messages, reference_text(example.reference), about, named)
+            return PROMPTS[self._options.trainer](row)
         answer = self._answer(example, ideal)
         if isinstance(answer, Fault):
             return answer
@@ -76,7 +76,7 @@ class RowMaker:
         return {**SUPERVISED[self._options.trainer](messages, answer), **named, **about, "answer_from": source}
 
     def _answer(self, example: Example, ideal: str) -> str | Fault:
-        """Return the answer to learn; those of tasks other than SCORE are published without the form asked for."""
+        """Return the answer to learn; answers of other tasks than SCORE are published without the form asked for."""
         if example.task != SCORE or example.answer is None or self._scorer is None:
             return ideal
         scores = self._scorer.score([example.answer], [reference_text(example.reference)])

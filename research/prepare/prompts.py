@@ -226,13 +226,6 @@ PROMPTS: dict[str, Callable[[Example, Sequence[str] | None], list[Message]]] = {
 """The prompts for each task with rewards, and for records that are to be answered with reasons."""
 
 
-FULL = 1.0  # the largest reward of every task but SCORE, whose own depends on its settings
-ROUNDING = 1e-9
-OPTIONS = {"lexical": {"reward": "rouge_l"}}  # recognizes equal texts without the weights of BERTScore
-LINE_END = re.compile(r"\r\n|\r|\n")  # line ends that Python's parser counts
-Checked = tuple[Example, list[Message], tuple[str, ...] | None]
-
-
 def ideal_answer(example: Example) -> str:
     """Return the answer that an example's reference describes; raises InvalidReference."""
     return ANSWERS[example.task](example)
@@ -328,6 +321,9 @@ def steps_as_text(example: Example) -> str:
     return str(reference_fields(example)["reference"])
 
 
+LINE_END = re.compile(r"\r\n|\r|\n")  # line ends that Python's parser counts
+
+
 def program(example: Example) -> str:
     code = str(reference_fields(example)["ground_truth"])
     lines = LINE_END.split(code)
@@ -346,6 +342,12 @@ ANSWERS: dict[str, Callable[[Example], str]] = {
     "lexical": steps_as_text,
     "bioplanner": program,
 }
+
+
+FULL = 1.0  # the largest reward of every task but SCORE, whose own depends on its settings
+ROUNDING = 1e-9
+OPTIONS = {"lexical": {"reward": "rouge_l"}}  # recognizes equal texts without the weights of BERTScore
+Checked = tuple[Example, list[Message], tuple[str, ...] | None]
 
 
 class PromptCheck:

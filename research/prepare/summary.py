@@ -143,7 +143,7 @@ class LeftOut(Listing):
 
     @property
     def has_faults(self) -> bool:
-        """Whether a record has a fault; sharing a group with one that is held out is not a fault."""
+        """True if a record has a fault; sharing a group with one that is held out is not a fault."""
         return self.counts.total() > self.counts[IN_HELD_OUT_GROUP.reason]
 
     def document(self) -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ def agreement_of(models: Sequence[Labelled], labels: Sequence[str]) -> Agreement
 
 
 def subsets_of(models: Sequence[Labelled]) -> Iterator[Subset]:
-    """Yield all records, those of each model if there are several, and the groups of fields with several values."""
+    """Yield all records, each model's records if there are several, and the groups of fields with several values."""
     owner = np.repeat(np.arange(len(models)), [len(model.records) for model in models])
     nothing = {"model": None, "field": None, "value": None}
     yield Subset("all", {**nothing}, np.ones(len(owner), bool))

@@ -19,10 +19,9 @@ from ...service.tasks.task import Metric, Task
 from ...service.wording import first_n, plural
 from .agreement import Agreement, average_ranks
 from .differences import CONFIDENCE, Difference, Draws, Pairing, Sample, differences, pair_records
-from .evaluated_file import FIRST_GROUPS, EvaluatedFile, Part, formatted, glossary
+from .evaluated_file import FIRST_GROUPS, MAX_LISTED, EvaluatedFile, Part, formatted, glossary
 
 MAX_NAMED = 5  # locations that a note names
-MAX_LISTED = 200  # rows that were left out and are listed in the page
 MAX_HEAD = 22  # characters of a heading that a plot shows
 INTERVAL = f"{CONFIDENCE:.0%} interval"
 

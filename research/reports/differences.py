@@ -41,7 +41,7 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """Pairs of records of a file with those of the baseline, in the order of the baseline.
+    """Pairs of a file's records with the baseline's, in the order of the baseline.
 
     rows, baseline_rows: int64 (pairs,), the first record of each id. unpaired, baseline_unpaired: the other rows, in
     order.
@@ -132,7 +132,7 @@ def pairs_of_ids(
 
 
 class Question(NamedTuple):
-    """What a record has in common with those of other models, and whether that tells questions apart."""
+    """A value that records of different models share, and whether it tells questions apart."""
 
     digest: bytes  # digest of its fields, whose texts are long
     tells_apart: bool
@@ -244,7 +244,7 @@ class Sample(NamedTuple):
     samples: Sequence[np.ndarray] | None = None
 
     def records(self, pairs: np.ndarray | None = None) -> np.ndarray:
-        """Return the rows of all records, or of those of some pairs, which may be named repeatedly."""
+        """Return the rows of all records, or of the records of some pairs, which may be named repeatedly."""
         if self.samples is None:
             return self.rows if pairs is None else self.rows[pairs]
         numbers = range(len(self.samples)) if pairs is None else pairs.tolist()
@@ -270,7 +270,7 @@ class Sample(NamedTuple):
         return corpus[name] if name in corpus else None if column is None else mean_of(self.values(column))
 
     def count(self, name: str) -> int:
-        """Return the number of records that a value is based on: of several columns, that of the shortest."""
+        """Return the number of records that a value is based on; if it has several columns, the shortest counts."""
         columns = self.evaluation.over.get(name) or [self.evaluation.columns[name]]
         return min(int((~np.isnan(self.values(column))).sum()) for column in columns)
 
@@ -342,9 +342,9 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
     questions, resamples, seed = draws
     by_pairs: dict[bytes, list[tuple[str, np.ndarray]]] = {}
     for name, (values, baseline) in columns.items():
-        there = ~(np.isnan(values) | np.isnan(baseline))
-        if there.any():
-            by_pairs.setdefault(there.tobytes(), []).append((name, (values - baseline)[there]))
+        paired = ~(np.isnan(values) | np.isnan(baseline))
+        if paired.any():
+            by_pairs.setdefault(paired.tobytes(), []).append((name, (values - baseline)[paired]))
     for both, several in by_pairs.items():
         drawn_from = questions[np.frombuffer(both, bool)]
         matrix = np.column_stack([column for _, column in several])

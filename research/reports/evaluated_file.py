@@ -24,7 +24,7 @@ from .agreement import Agreement
 FIRST_GROUPS = ("level", "type")  # difficulty first, as in the tables of the paper
 MAX_VALUE = 40  # maximum length of a value, such as a prompt, in the name of a group
 MAX_GROUPS = 16  # groups per field whose distributions are drawn, largest first
-MAX_LISTED = 200  # invalid rows listed
+MAX_LISTED = 200  # rows left out that the page lists
 MAX_WORST = 10
 MAX_TEXT = 4_000  # characters that are shown of a text of a record
 MAX_ID = 60

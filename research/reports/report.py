@@ -148,10 +148,7 @@ def _length(stats: Statistics) -> list[Finding]:
 
 DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
 MAX_FLAT = 200  # groups without spread that are listed, largest first
-MAX_STEPS = 20  # rows of steps
 MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
-MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
-SUGGESTIONS = 3
 
 StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 """A step of the response, the step of the reference beside it, their pair, and a note on a step that stands alone."""
@@ -181,11 +178,11 @@ class Report(Statistics):
         super().__init__(scorer)
         self.name, self.command = name, command
 
-    def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
+    def write(self, target: str, faults: Mapping[str, int], other_tasks: Mapping[str, int] | None = None) -> None:
         """Write the page, completely or not at all; `faults`: rows by reason; `others`: rows of other tasks by task."""
-        write_document(target, self._page(faults, others or {}).encode())
+        write_document(target, self._page(faults, other_tasks or {}).encode())
 
-    def _page(self, faults: Mapping[str, int], others: Mapping[str, int]) -> str:
+    def _page(self, faults: Mapping[str, int], other_tasks: Mapping[str, int]) -> str:
         rewards, passed = self.rewards.all(), self.passed.all() > 0
         number, settings = len(rewards), self.scorer.settings
         advice, defaults = remedies(self), ScoreSettings().model_dump()
@@ -203,7 +200,7 @@ class Report(Statistics):
             report=self,
             faults=Table(["error", "rows"], sorted_faults, title="Rows that could not be scored", code=True),
             not_scored=sum(faults.values()),
-            others=others,
+            other_tasks=other_tasks,
             number=number,
             number_passed=int(passed.sum()),
             mean_reward=float(rewards.mean()) if number else None,
@@ -315,7 +312,7 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
                 deviations, spread, "Spread within a group", "standard deviation within a group", y_title="groups"
             ),
         ],
-        "counts": Table([], [(what, count) for what, count in counts.items() if count], title="Groups"),
+        "counts": Table([], [(label, count) for label, count in counts.items() if count], title="Groups"),
         "flat": Table(
             ["first row", "responses", "reward", "prompt, shortened"],
             [
@@ -335,6 +332,11 @@ def group_sizes(sizes: Sequence[int]) -> str:
     if least == most:
         return f"{groups} of {most:,} responses"
     return f"{groups} of {least:,} to {most:,} responses, {sum(sizes) / len(sizes):,.1f} on average"
+
+
+MAX_STEPS = 20  # rows of steps
+MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
+SUGGESTIONS = 3
 
 
 def shown(example: Example, scorer: Scorer) -> ShownExample:

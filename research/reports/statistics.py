@@ -176,7 +176,7 @@ class Tallies:
                 if len(tally.locations) < MAX_LOCATIONS:
                     tally.locations.append(rollout.location)
 
-    def found(self) -> list[str]:
+    def shown(self) -> list[str]:
         return [name for name, tally in self.by_sign.items() if tally.number]
 
     def share(self, name: str) -> float:
@@ -206,12 +206,6 @@ COMPONENTS = {
 """The components that are shown, of responses that pass both gates."""
 
 LAST_TAG = "</note>"  # what a response that was cut off lacks
-MAX_GROUPS = 100_000  # groups; rollouts of further groups are only counted, to bound memory
-MAX_LABEL = 160  # characters of the prompt of a group that are shown
-EXAMPLES = 3  # number of best and of worst examples
-MAX_LENGTH = 1 << 18  # characters of a response that is kept and explained; longer ones are truncated
-TRUNCATED_LENGTH = 2_000
-MAX_PROMPT = 400  # characters of the prompt of an example that are shown
 
 
 class Statistics:
@@ -273,8 +267,12 @@ class Group(NamedTuple):
 
     @property
     def flat(self) -> bool:
-        """Whether it has two or more rewards, all equal but for rounding."""
+        """True if it has two or more rewards, all equal but for rounding."""
         return self.size > 1 and self.deviation == 0.0
+
+
+MAX_GROUPS = 100_000  # groups; rollouts of further groups are only counted, to bound memory
+MAX_LABEL = 160  # characters of the prompt of a group that are shown
 
 
 class Groups:
@@ -330,6 +328,12 @@ class Example:
     response: str
     reference: Any
     whole: bool
+
+
+EXAMPLES = 3  # number of best and of worst examples
+MAX_LENGTH = 1 << 18  # characters of a response that is kept and explained; longer ones are truncated
+TRUNCATED_LENGTH = 2_000
+MAX_PROMPT = 400  # characters of the prompt of an example that are shown
 
 
 class Examples:

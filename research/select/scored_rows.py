@@ -99,7 +99,7 @@ def grouped_by(fields: FieldNames) -> str:
 
 
 class Eligibility(IntEnum):
-    """Whether a response may be kept or chosen, or the first condition that it does not meet."""
+    """The first condition that a response does not meet to be kept or chosen, if there is one."""
 
     ELIGIBLE = 0
     FAILED_GATE = 1
@@ -113,7 +113,7 @@ class ScoredRows:
 
     spool: IO[bytes]
     kind: str = "row"
-    """What row numbers count: `line`, `record` or `row`."""
+    """The unit of row numbers: `line`, `record` or `row`."""
     _: KW_ONLY
     rewards: array[float] = field(default_factory=lambda: array("d"))
     groups: array[int] = field(default_factory=lambda: array("i"))
@@ -126,7 +126,7 @@ class ScoredRows:
     positions: array[int] = field(default_factory=lambda: array("q"))
     """Where rows begin in the spool; -1 for one that is not spooled."""
     has_chats: bool = False
-    """Whether a prompt is a list of chat messages."""
+    """True if a prompt is a list of chat messages."""
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -249,8 +249,8 @@ class RowReader:
         if options.trainer is not None and (fault := self._fault_of_prompt(row)):
             return fault
         if self._by_components and (options.passed or options.mode == "curriculum"):
-            found = components_of(row)
-            missing = [name for name in needed_components(row) if not isinstance(found.get(name), float | int)]
+            components = components_of(row)
+            missing = [name for name in needed_components(row) if not isinstance(components.get(name), float | int)]
             if missing:
                 return Fault("missing_field", f"no component {', '.join(missing)}")
         return None
@@ -302,16 +302,16 @@ def needed_components(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def has_components(row: Mapping[str, Any]) -> bool:
     """Return whether a row says if its response passes, besides by its reason."""
-    found = components_of(row)
-    return all(isinstance(found.get(name), float | int) for name in needed_components(row))
+    components = components_of(row)
+    return all(isinstance(components.get(name), float | int) for name in needed_components(row))
 
 
 def has_passed(row: Mapping[str, Any], by_components: bool) -> bool:
     """Return whether the response of a row passes: both gates and order 1, or without components both gates."""
     if not by_components:
         return row.get("reason") == OK
-    found = components_of(row)
-    return all(abs(found[name] - 1.0) <= NO_SPREAD for name in needed_components(row))
+    components = components_of(row)
+    return all(abs(components[name] - 1.0) <= NO_SPREAD for name in needed_components(row))
 
 
 NO_CANDIDATE = {
@@ -371,10 +371,10 @@ def _choose_best(rows: ScoredRows, group: list[int], options: Options, choice: C
     eligible = [row for row in group if rows.eligibility[row] == Eligibility.ELIGIBLE]
     choice.dropped_rows.update(Eligibility(code).name.lower() for row in group if (code := rows.eligibility[row]))
     unique = _unique(rows, sorted(eligible, key=lambda row: -rows.rewards[row]))
-    kept = unique[: options.per_group]
-    choice.picked.extend(kept)
-    choice.dropped_rows.update(duplicate=len(eligible) - len(unique), not_among_best=len(unique) - len(kept))
-    return None if kept else _no_candidate(rows, group)
+    best = unique[: options.per_group]
+    choice.picked.extend(best)
+    choice.dropped_rows.update(duplicate=len(eligible) - len(unique), not_among_best=len(unique) - len(best))
+    return None if best else _no_candidate(rows, group)
 
 
 def _choose_pairs(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:

@@ -61,7 +61,7 @@ NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
 
 
 class Rollout(NamedTuple):
-    """What trainers read of a selected row."""
+    """The fields of a selected row that trainers read."""
 
     prompt: Prompt
     response: str
@@ -93,8 +93,8 @@ class RowWriter:
         """Return a response that is kept; a plain row is unchanged."""
         if self._trainer is None:
             return text
-        one = self._rollout(unfolded(json.loads(text)), reward)
-        row = SUPERVISED[self._trainer](one.prompt, one.response)
+        rollout = self._rollout(unfolded(json.loads(text)), reward)
+        row = SUPERVISED[self._trainer](rollout.prompt, rollout.response)
         return encoded({**row, "reward": reward})
 
     def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
@@ -116,12 +116,12 @@ class RowWriter:
         if self._trainer is None:
             return encoded({**self._without_results(row), **figures._asdict()})
         row = unfolded(row)
-        others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
+        identity = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
         if self._trainer in NUMBERED_TRAINERS:
-            others.setdefault("id", number)
+            identity.setdefault("id", number)
         reference = reference_text(row[fields.reference or ""])
-        one = PromptRow(self._prompt(row), reference, figures._asdict(), others)
-        return encoded(PROMPTS[self._trainer](one))
+        prompt_row = PromptRow(self._prompt(row), reference, figures._asdict(), identity)
+        return encoded(PROMPTS[self._trainer](prompt_row))
 
     def identity(self, text: bytes) -> Row:
         """Return the fields of a row that its group has in common."""
@@ -234,9 +234,9 @@ class Summary:
         figures, reader, groups = self.as_json(), self.reader, self.groups
         noun = "pair" if self.options.mode == "pairs" else "response"
         rows_kept = "" if self.options.mode == "curriculum" else f"{plural(self.written, noun)} from "
-        kept = self.choice.kept_groups
-        yield f"read         {plural(reader.read, 'row')} in {plural(groups, 'group')} of equal {self.grouped_by}"
-        yield f"kept         {rows_kept}{kept:,} of {plural(groups, 'group')}{in_parentheses(kept, groups)}"
+        groups_kept, of_groups = self.choice.kept_groups, plural(groups, "group")
+        yield f"read         {plural(reader.read, 'row')} in {of_groups} of equal {self.grouped_by}"
+        yield f"kept         {rows_kept}{groups_kept:,} of {of_groups}{in_parentheses(groups_kept, groups)}"
         if self.pass_rule is not None:
             passed = sum(reader.rows.passed)
             part = in_parentheses(passed, len(reader.rows))
@@ -266,7 +266,7 @@ def in_parentheses(part: int, whole: int) -> str:
 
 
 class Job(NamedTuple):
-    """What to read and to write, and in which format; "-" is a standard stream."""
+    """A selection: the source, the targets and their formats; "-" is a standard stream."""
 
     source: Source
     target: str = "-"

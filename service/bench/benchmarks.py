@@ -55,7 +55,7 @@ BUSY_MACHINE = 0.5  # runnable processes per core before the start, above which 
 
 
 class Ratio(NamedTuple):
-    """Time per response of one benchmark over that of another, and the goal: a lower or an upper bound."""
+    """Time per response of one benchmark over the time of another, and the goal: a lower or an upper bound."""
 
     name: str
     title: str

@@ -27,8 +27,8 @@ from .file_options import (
     document_options,
     document_targets,
     field_options,
+    fields_of_rows,
     file_errors,
-    found_fields,
     input_files,
     input_options,
     named_fields,
@@ -162,7 +162,7 @@ def ablate(
     with open_records(source) as records:
         first, rows = peek(records.rows)
         objects = list(map(unfolded, objects_among(first)))
-        fields = found_fields(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
+        fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
         target, fmt = output
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
@@ -177,7 +177,7 @@ def ablate(
             listing.close()
     if not quiet:
         report(rewards, grid, time.perf_counter() - started)
-    if not (rewards or rewards.faults or rewards.others):
+    if not (rewards or rewards.faults or rewards.other_tasks):
         say(f"warning: {source.name} has no rows", err=True)
     return Ablation(source.name, grid, rewards, command_line())
 
@@ -188,9 +188,9 @@ def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
     if rewards.faults:
         listed = ", ".join(f"{reason} {number:,}" for reason, number in rewards.faults.most_common())
         say(f"not scored   {rewards.faults.total():,}: {listed}", err=True)
-    if rewards.others:
-        listed = ", ".join(f"{task} {number:,}" for task, number in rewards.others.most_common())
-        say(f"left out     {rewards.others.total():,} of other tasks: {listed}", err=True)
+    if rewards.other_tasks:
+        listed = ", ".join(f"{task} {number:,}" for task, number in rewards.other_tasks.most_common())
+        say(f"left out     {rewards.other_tasks.total():,} of other tasks: {listed}", err=True)
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:

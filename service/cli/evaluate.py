@@ -202,7 +202,7 @@ def _evaluate(
 ) -> list[EvaluatedFile]:
     """Read and evaluate the files, with the same metrics and groups; raises ScoringError and CommandError.
 
-    names: the response and the reference, whatever the task calls them. mapping: the task's names to those of the file.
+    names: the response and the reference, whatever the task calls them. mapping: the task's names to the file's.
     """
     from ...research.reports.evaluated_file import EvaluatedFile
     from ..records.answers import read_answers

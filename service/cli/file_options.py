@@ -138,19 +138,24 @@ def rollout_fields(names: Mapping[str, str]) -> Fields:
     return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})
 
 
-def found_fields(
-    given: Fields, tasks: RowTasks, rows: Sequence[Mapping[str, Any]], others: Sequence[Task], kind: str, quiet: bool
+def fields_of_rows(
+    fields: Fields,
+    tasks: RowTasks,
+    rows: Sequence[Mapping[str, Any]],
+    other_tasks: Sequence[Task],
+    kind: str,
+    quiet: bool,
 ) -> Fields:
     """Return the names of the fields that the first rows have; raises FieldError if they lack one.
 
-    others: the tasks besides SCORE that rows may be of.
+    other_tasks: the tasks besides SCORE that rows may be of.
     """
     tasks.require_field(rows, kind)
-    fields = find_fields(given, rows, kind, {task.response for task in others})
-    for role, name, before in zip(Fields._fields, fields, given, strict=True):
+    names = find_fields(fields, rows, kind, {task.response for task in other_tasks})
+    for role, name, before in zip(Fields._fields, names, fields, strict=True):
         if name != before and not quiet:
             say(f"note: {role} was read from the {kind} {name}", err=True)
-    return fields
+    return names
 
 
 def document_options(**texts: str) -> Callable[[Function], Function]:
@@ -235,10 +240,10 @@ def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[Named
         raise click.UsageError(f"only one of {', '.join(name for name, _ in outputs)} can go to standard output")
     taken = {file_identity(path, sys.stdin): name for name, path in inputs}
     for name, path in outputs:
-        found = file_identity(path, sys.stdout)
-        if found is not None and found in taken:
-            raise click.UsageError(f"{taken[found]} and {name} are the same file: {path}")
-        taken[found] = name
+        identity = file_identity(path, sys.stdout)
+        if identity is not None and identity in taken:
+            raise click.UsageError(f"{taken[identity]} and {name} are the same file: {path}")
+        taken[identity] = name
 
 
 def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tuple[int, int] | str | None:
@@ -249,9 +254,9 @@ def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tupl
     if path is None:
         return None
     try:
-        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
+        status = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):  # missing, or not a stream of the operating system
         return None if path == "-" else os.path.realpath(path)
-    if not stat.S_ISREG(found.st_mode) and (path == "-" or stat.S_ISCHR(found.st_mode)):
+    if not stat.S_ISREG(status.st_mode) and (path == "-" or stat.S_ISCHR(status.st_mode)):
         return None  # a terminal, a pipe, /dev/null
-    return (found.st_dev, found.st_ino)
+    return (status.st_dev, status.st_ino)

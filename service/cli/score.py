@@ -24,8 +24,8 @@ from .file_options import (
     check_task_flags,
     claim_outputs,
     field_options,
+    fields_of_rows,
     file_errors,
-    found_fields,
     input_files,
     input_options,
     named_fields,
@@ -145,7 +145,7 @@ def command(
     settings = load_config(flags, config_file).score
     with file_errors(target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
-        names = TASK_COMPONENTS if tasks.others else COMPONENTS
+        names = TASK_COMPONENTS if tasks.other_tasks else COMPONENTS
         components = names if "components" in include else ()
         failed = _run(job._replace(components=components), tasks, quiet, report)
     if failed:
@@ -169,20 +169,20 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     with open_records(job.source, as_json=True) as records:
         if records.document and not _holds_rows(records.document):
             require_request(records.document)
-            if tasks.others:
+            if tasks.other_tasks:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
-        elif (found := _column_fields(job.fields, tasks, records, quiet)) is not None:
+        elif (fields := _column_fields(job.fields, tasks, records, quiet)) is not None:
             from ..records.score_columns import score_columns  # needs the extra
 
             with Progress(records.size, quiet) as progress:
-                summary = score_columns(job._replace(fields=found), tasks, records.file, progress, observe)
+                summary = score_columns(job._replace(fields=fields), tasks, records.file, progress, observe)
         else:
             first, rows = peek(records.rows)
             named = list(map(unfolded, objects_among(first)))
-            found = found_fields(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
+            fields = fields_of_rows(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
             with Progress(records.size, quiet) as progress:
-                summary = score_rows(job._replace(fields=found), tasks, rows, progress, observe)
+                summary = score_rows(job._replace(fields=fields), tasks, rows, progress, observe)
     if report is not None and target is not None:
         counts = summary or request or Summary()
         other_tasks = {name: count for name, count in counts.scored.items() if name in OPTION_TASKS}
@@ -212,7 +212,7 @@ def _column_fields(fields: Fields, tasks: RowTasks, records: Records, quiet: boo
         return None
     absent = None
     try:
-        fields = found_fields(fields, tasks, [records.columns], tasks.others, "column", quiet)
+        fields = fields_of_rows(fields, tasks, [records.columns], tasks.other_tasks, "column", quiet)
     except FieldError as error:
         absent = error
     names, first = fields[:2], records.columns

@@ -91,8 +91,8 @@ class DatasetScorer:
         """Return the table with result columns, which are the same for every table of a data set."""
         added = [*result_fields(self._components, False), error_field(numbered=False)]
         self._check(table, [field.name for field in added])
-        others = (name for name in self._tasks.columns_of_others() if name in table.schema.names)
-        chosen = table.select(list(dict.fromkeys((*self._names, *others)))).combine_chunks()
+        task_columns = (name for name in self._tasks.columns_of_others() if name in table.schema.names)
+        chosen = table.select(list(dict.fromkeys((*self._names, *task_columns)))).combine_chunks()
         (batch,) = chosen.to_batches() or [pa.RecordBatch.from_pylist([], schema=chosen.schema)]
         batch.validate(full=True)  # kernels trust offsets and UTF-8
         columns = result_columns(self._batches.score(batch), self._components)

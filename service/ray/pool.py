@@ -48,7 +48,7 @@ class PoolActor:
 
 
 class ScorerPool:
-    """A pool of actors with one configuration; results are bit-identical to those of `Scorer`.
+    """A pool of actors with one configuration; results are bit-identical to `Scorer`'s.
 
     >>> with ScorerPool(actors=8, order="lcs") as pool:   # doctest: +SKIP
     ...     scores = pool.score(responses, references, reference_index)
@@ -113,9 +113,9 @@ class ScorerPool:
         return self._gathered(*batch, await asyncio.gather(*batch[-1]))
 
     def _submitted(
-        self, responses: Any, references: Any, given: Any, groups: Any
+        self, responses: Any, references: Any, reference_index: Any, groups: Any
     ) -> tuple[Batch, list[Batch], list[Any]]:
-        batch = read_objects(ColumnScorer([self.settings], 1), responses, references, given, groups)
+        batch = read_objects(ColumnScorer([self.settings], 1), responses, references, reference_index, groups)
         parts = split(batch)
         columns, malformed = references_as_column(strings_of(batch.references or []))
         if batch.issues or malformed:

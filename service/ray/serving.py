@@ -101,10 +101,10 @@ def application(arguments: Mapping[str, Any]) -> Any:
     if issues := [issue for issue in not_applicable if issue.path in arguments]:
         raise InvalidSetting(issues)
     serve = import_optional("ray.serve", "ray", "the application", "assay.service.ray")
-    given = dict(arguments)
-    options = {name: int(given.pop(name)) for name in SERVE_OPTIONS if name in given}
+    settings = dict(arguments)
+    options = {name: int(settings.pop(name)) for name in SERVE_OPTIONS if name in settings}
     cores = options.pop("num_cpus", 1)
-    effective = effective_settings({"threads": cores} | given)
+    effective = effective_settings({"threads": cores} | settings)
     options = {"num_replicas": 1, "max_ongoing_requests": 256} | options
     deployment = serve.deployment(
         name="assay", ray_actor_options={"num_cpus": cores}, graceful_shutdown_timeout_s=30, **options
@@ -112,13 +112,13 @@ def application(arguments: Mapping[str, Any]) -> Any:
     return deployment(serve.ingress(builder(effective))(Replica)).bind()
 
 
-def effective_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def effective_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return every setting that is not the default, by name; raises InvalidSetting.
 
     Strings are parsed like environment variables, other values like flags.
     """
-    strings = {f"ASSAY_{name.upper()}": value for name, value in given.items() if isinstance(value, str)}
-    flags = {name: value for name, value in given.items() if not isinstance(value, str)}
+    strings = {f"ASSAY_{name.upper()}": value for name, value in settings.items() if isinstance(value, str)}
+    flags = {name: value for name, value in settings.items() if not isinstance(value, str)}
     config = load(flags=flags, environ={**os.environ, **strings})
     models = {**config.server.model_dump(), **config.score.model_dump()}
     keys = tuple(key.get_secret_value() for key in config.server.api_keys)
@@ -135,11 +135,11 @@ def builder(settings: dict[str, Any]) -> Callable[[], Application]:
 
     def build() -> Application:
         app = create_app(load(flags=settings, environ={}))
-        own = app.router.lifespan_context
+        lifespan = app.router.lifespan_context
 
         @asynccontextmanager
         async def once_ready(starting: Any) -> AsyncIterator[Any]:
-            async with own(starting) as state:
+            async with lifespan(starting) as state:
                 await until_ready(app)
                 yield state
 

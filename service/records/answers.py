@@ -194,8 +194,8 @@ def _read(record: Record, fields: Fields, task_field: str | None) -> Rollout:
 def _read_columns(record: Record, names: list[str], fields: Fields, task_field: str | None) -> Rollout:
     """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
     row = unfolded(record.value)
-    found = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
-    rollout = Rollout(record.location, b"", response=row[found.response], reference=row[found.reference])
+    fields = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
+    rollout = Rollout(record.location, b"", response=row[fields.response], reference=row[fields.reference])
     rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):
         rollout.fault = Fault("not_a_string", "the response is not a string")
@@ -214,7 +214,7 @@ def _task_fault(row: Mapping[str, Any], task_field: str | None) -> Fault | None:
 
 
 def _score_config(request: dict[str, Any]) -> Any:
-    """Return the settings of a request's rows of SCORE; those of other tasks are under their names."""
+    """Return the settings of a request's rows of SCORE; options of other tasks are under their names."""
     config = request.get("config")
     if isinstance(config, dict) and isinstance(request.get(TASK), list):
         return {name: value for name, value in config.items() if name not in REWARD_TASKS}

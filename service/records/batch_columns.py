@@ -32,7 +32,7 @@ NO_RESPONSE = Fault("not_a_string", "the response is null")
 class ScoredBatch(NamedTuple):
     """The results of one batch: `scores` has a row for each row that `valid` (bool, (rows,)) marks, in order.
 
-    faults: those of the other rows, by row. groups: int64 (rows,), the group of each row, -1 for rows with a fault.
+    faults: faults of the other rows, by row. groups: int64 (rows,), the group of each row, -1 for rows with a fault.
     """
 
     scores: Scores
@@ -70,9 +70,9 @@ class BatchScorer:
         as_columns = codes == NUMBERS[SCORE]
         readable = np.isin(np.arange(len(codes)), list(faults), invert=True)
         parts = []
-        if not self._tasks.others or (readable & as_columns).any():
+        if not self._tasks.other_tasks or (readable & as_columns).any():
             parts.append(self._score_columns(batch, np.flatnonzero(readable & as_columns), faults, groups))
-        if self._tasks.others:
+        if self._tasks.other_tasks:
             parts.append(self._score_records(batch, np.flatnonzero(readable & ~as_columns), faults, groups))
         return ScoredBatch(joined(parts), groups >= 0, faults, groups)
 
@@ -126,15 +126,15 @@ class BatchScorer:
         rollouts = [Rollout(Location("row", row), b"") for row in rows.tolist()]
         if rollouts:
             for rollout, record in zip(rollouts, records_of(rows_of(batch, rows)), strict=True):
-                there = without_nulls({name: without_nulls(value) for name, value in record.items()})
-                named = {name: record[name] for name in self._fields if name in record and name not in there}
-                self._tasks.fill(rollout, there | named, self._fields)
+                values = without_nulls({name: without_nulls(value) for name, value in record.items()})
+                named = {name: record[name] for name in self._fields if name in record and name not in values}
+                self._tasks.fill(rollout, values | named, self._fields)
         scores = self._tasks.score(rollouts)
-        faults |= {one.location.number: one.fault for one in rollouts if one.fault is not None}
-        valid = [one for one in rollouts if one.fault is None]
-        for one in valid:
-            groups[one.location.number] = numbered(self._numbers, one.group) if self._grouped else 0
-        return np.array([one.location.number for one in valid], np.int64), scores
+        faults |= {rollout.location.number: rollout.fault for rollout in rollouts if rollout.fault is not None}
+        valid = [rollout for rollout in rollouts if rollout.fault is None]
+        for rollout in valid:
+            groups[rollout.location.number] = numbered(self._numbers, rollout.group) if self._grouped else 0
+        return np.array([rollout.location.number for rollout in valid], np.int64), scores
 
 
 def joined(parts: list[tuple[np.ndarray, Scores]]) -> Scores:

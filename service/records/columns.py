@@ -89,7 +89,7 @@ class ColumnSource:
 
     @property
     def is_ipc_file(self) -> bool:
-        """Whether this is an Arrow IPC file: all its batches have the same dictionaries."""
+        """True if this is an Arrow IPC file: all its batches have the same dictionaries."""
         return self._magic == IPC_FILE
 
     def require(self, names: Iterable[str]) -> None:
@@ -114,9 +114,9 @@ class ColumnSource:
 
         Raises as `batches` does, and DocumentError if two of the named columns have one name.
         """
-        there = None if names is None else [name for name in dict.fromkeys(names) if name in self.schema.names]
-        self.require(there or ())
-        for batch in self.batches(there):
+        present = None if names is None else [name for name in dict.fromkeys(names) if name in self.schema.names]
+        self.require(present or ())
+        for batch in self.batches(present):
             yield from batch.to_pylist()
 
     def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:
@@ -141,8 +141,8 @@ class ColumnSource:
 
 
 def nested_names(fields: Iterable[Any]) -> dict[str, Any]:
-    """Return the names of columns; those of structs hold the names of their fields."""
-    return {one.name: nested_names(one.type) if pa.types.is_struct(one.type) else None for one in fields}
+    """Return the names of columns; names of structs hold the names of their fields."""
+    return {field.name: nested_names(field.type) if pa.types.is_struct(field.type) else None for field in fields}
 
 
 def json_values(column: Any) -> list[Any]:

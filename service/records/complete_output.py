@@ -18,7 +18,7 @@ WRITE_BYTES = 4 * 2**20
 
 
 def complete_output(target: str, fmt: str) -> AbstractContextManager[Write]:
-    """Return the output of rows in a format (those of `formats`) to a path, or to standard output ("-")."""
+    """Return the output of rows in a format of `formats` to a path, or to standard output ("-")."""
     if is_columnar(fmt):
         from .rows_as_columns import json_as_columns  # needs the extra
 

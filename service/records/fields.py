@@ -20,7 +20,7 @@ PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input
 """The same for the prompt, a text or a list of chat messages."""
 
 ROLES = {"human": "user", "gpt": "assistant"}
-"""Names of roles in the `conversations` of ShareGPT's form; others are those of chat messages."""
+"""Names of roles in ShareGPT's `conversations` that chat messages name otherwise."""
 
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
 """The same for the reference."""
@@ -60,7 +60,7 @@ class Asking(NamedTuple):
 
     @property
     def has_system(self) -> bool:
-        """Whether there is a message of the system."""
+        """True if there is a message of the system."""
         return self.messages[0]["role"] == "system"
 
     @property
@@ -85,22 +85,22 @@ def find_fields(
     """
     if not rows:
         return fields
-    found = fields._replace(
+    names = fields._replace(
         response=guess_field(fields.response, RESPONSE_NAMES, rows),
         reference=guess_field(fields.reference, REFERENCE_NAMES, rows),
     )
-    for role, name in found._asdict().items():
-        others = answers if role == "response" else ()
+    for role, name in names._asdict().items():
+        answer_fields = answers if role == "response" else ()
         if name is None or (role == "reference" and answers):
             continue
-        if not any(name in row or any(other in row for other in others) for row in rows):
-            hint = role == "reference" and fields == Fields() and found.response == "response"
+        if not any(name in row or any(other in row for other in answer_fields) for row in rows):
+            hint = role == "reference" and fields == Fields() and names.response == "response"
             raise absent_field(name, rows, f"--{role}-field" + (answer_hint(rows) if hint else ""), kind)
-    return found
+    return names
 
 
 def answer_hint(rows: Sequence[Collection[str]]) -> str:
-    """Return what to pass for rows like those of SciRecipe's demo_rl.jsonl, whose `response` is the reference."""
+    """Return what to pass for rows as in SciRecipe's demo_rl.jsonl, whose `response` is the reference."""
     answers = (name for name in RESPONSE_NAMES[1:] if any(name in row for row in rows))
     return (
         "; if `response` is the reference answer, as in SciRecipe's demo_rl.jsonl, with --reference-field response "
@@ -110,20 +110,20 @@ def answer_hint(rows: Sequence[Collection[str]]) -> str:
 
 def guess_field(name: str, usual: Sequence[str], rows: Iterable[Collection[str]]) -> str:
     """Return the name; if it is the first usual one, the first usual one that occurs in a row, if any does."""
-    present = (one for one in usual if any(one in row for row in rows))
+    present = (other for other in usual if any(other in row for row in rows))
     return next(present, name) if name == usual[0] else name
 
 
 def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: str = "field") -> FieldError:
     """Return the error about a field that no row has; it lists the fields there are and how to name the right one."""
-    there = sorted({field for row in rows for field in row})
-    listed = ", ".join(name.replace("\n", "\\n") for name in there[:MAX_LISTED]) + (
-        f" and {len(there) - MAX_LISTED} more" if there[MAX_LISTED:] else ""
+    names = sorted({field for row in rows for field in row})
+    listed = ", ".join(name.replace("\n", "\\n") for name in names[:MAX_LISTED]) + (
+        f" and {len(names) - MAX_LISTED} more" if names[MAX_LISTED:] else ""
     )
     where = " in any row" if len(rows) > 1 else ""
     if len(rows) >= SAMPLE_ROWS:
         where = f" in any of the first {SAMPLE_ROWS} rows"
-    there_are = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
+    there_are = f"{kind}s: {listed or 'none'}{did_you_mean(name, names) or '.'}"
     return FieldError(f"no {kind} {name!r}{where}; {there_are} Name the right one with {flag}")
 
 

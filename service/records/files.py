@@ -48,10 +48,10 @@ SCANNER = json.JSONDecoder(parse_int=float)
 """Finds the end of a value; accepts integers of any length."""
 
 MANIFEST = "prepared.json"
-"""What `assay prepare` writes beside its rows."""
+"""The file that `assay prepare` writes beside its rows."""
 
 SAVED_SPLITS, SAVED_FILES = "dataset_dict.json", "state.json"
-"""What `datasets` writes beside the files of a saved data set: the names of its splits, and of the files of a split."""
+"""Files of a data set that `datasets` saved, with the names of its splits, and of the files of a split."""
 
 METADATA = (SAVED_SPLITS, SAVED_FILES, "dataset_info.json", "dataset_infos.json", MANIFEST)
 """Files of a folder that hold no records."""
@@ -78,7 +78,7 @@ class Source(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What messages call a field of its records."""
+        """The word for a field of its records in messages."""
         return "column" if is_columnar(self.format) else "field"
 
 
@@ -91,13 +91,13 @@ class Records(NamedTuple):
     document: str = ""
     """The text of a JSON object."""
     columns: dict[str, Any] | None = None
-    """The names of columns; those of structs hold the names of their fields."""
+    """The names of columns; names of structs hold the names of their fields."""
     file: Any = None
     """The open file of columns."""
 
 
 def format_of(path: str, explicit: str | None, flag: str, extra: str = "arrow") -> str:
-    """Return the given format, or else that of the file extension; "-" is JSONL.
+    """Return the explicit format, or else the format of the file extension; "-" is JSONL.
 
     Raises UsageError if the extension is unknown (names the flag) or pyarrow is missing (names the command for it).
     """
@@ -118,7 +118,7 @@ def is_columnar(fmt: str) -> bool:
 
 
 def source_name(source: str) -> str:
-    """Return the name of a file in messages: its path, or that of standard input ("-")."""
+    """Return the name of a file in messages: its path, or `stdin` for standard input ("-")."""
     return "stdin" if source == "-" else source
 
 
@@ -201,9 +201,9 @@ def jsonl_rows(stream: BinaryIO, max_line_bytes: int, first: bytes = b"") -> Ite
         size = len(line)
         location = Location("line", number)
         if size > max_line_bytes and not line.endswith(b"\n"):
-            while rest := stream.readline(2**20):
-                size += len(rest)
-                if rest.endswith(b"\n"):
+            while part := stream.readline(2**20):
+                size += len(part)
+                if part.endswith(b"\n"):
                     break
             fault = Fault("line_too_long", f"the line has more than {max_line_bytes} bytes")
             yield Record(location, None, fault, size)
@@ -284,7 +284,7 @@ def decoded(location: Location, text: bytes, size: int) -> Record:
 
 
 def expand(sources: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> list[Source]:
-    """Return the files of the sources, those of a folder sorted by name.
+    """Return the files of the sources; the files of a folder are sorted by name.
 
     A folder is a data set that `datasets` saved, or holds files of records at any depth; its other files are ignored.
     Raises UsageError for a source that does not exist or has no records, and for a file that two sources have.
@@ -294,10 +294,10 @@ def expand(sources: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> list
         path = Path(source)
         if not path.exists():
             raise UsageError(f"{source}: there is no such file or folder")
-        found = files_in(path, None) if path.is_dir() else [source_file(path, None)]
-        if not found:
+        in_source = files_in(path, None) if path.is_dir() else [source_file(path, None)]
+        if not in_source:
             raise UsageError(f"{source}: no file in this folder ends in {', '.join(EXTENSIONS)}")
-        files += (file._replace(max_line_bytes=max_line_bytes) for file in found)
+        files += (file._replace(max_line_bytes=max_line_bytes) for file in in_source)
     targets: set[Path] = set()
     for file in files:
         if (target := Path(file.path).resolve()) in targets:
@@ -317,15 +317,15 @@ def files_in(folder: Path, split: str | None) -> list[Source]:
         return [file for name in sorted(splits) for file in files_in(folder / name, name)]
     if (folder / SAVED_FILES).is_file():
         return saved_files(folder, split)
-    found: list[Source] = []
+    files: list[Source] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name in METADATA:
             continue
         if path.is_dir() and not path.is_symlink():
-            found += files_in(path, split_named(path.name) or split)
+            files += files_in(path, split_named(path.name) or split)
         elif path.is_file() and path.suffix.lower() in EXTENSIONS:
-            found.append(source_file(path, split_named(path.stem) or split))
-    return found
+            files.append(source_file(path, split_named(path.stem) or split))
+    return files
 
 
 def saved_files(folder: Path, split: str | None) -> list[Source]:
@@ -358,5 +358,5 @@ def metadata(path: Path, name: str, kind: type) -> list[Any]:
 
 def split_named(name: str) -> str | None:
     """Return the split that the name of a folder or of a file without its extension says, None if it says none."""
-    found = SPLIT.fullmatch(name)
-    return found[1].lower() if found else None
+    match = SPLIT.fullmatch(name)
+    return match[1].lower() if match else None

@@ -49,98 +49,96 @@ DATA_SOURCE = "assay"
 
 
 class PromptRow(NamedTuple):
-    """What trainers read of a prompt that responses are to be sampled for."""
+    """A prompt that responses are to be sampled for, with the columns that trainers read."""
 
     prompt: Prompt
     reference: str
     figures: Row
     """Further columns, the same in every row."""
-    others: Row
+    identity: Row
     """The `id` and the `task` of the row, if it has them."""
 
 
 def chat(prompt: Prompt) -> list[dict[str, Any]]:
-    """Return a prompt as chat messages."""
     return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
 
 
-def verl_prompt(one: PromptRow) -> Row:
+def verl_prompt(row: PromptRow) -> Row:
     """Return the row of a prompt as verl's RLHFDataset reads it."""
     return {
-        "data_source": one.others.get("task") or DATA_SOURCE,
-        "prompt": chat(one.prompt),
+        "data_source": row.identity.get("task") or DATA_SOURCE,
+        "prompt": chat(row.prompt),
         "ability": "protocol",
-        "reward_model": {"style": "rule", "ground_truth": one.reference},
-        "extra_info": {"index": one.others.get("id"), **one.figures},
+        "reward_model": {"style": "rule", "ground_truth": row.reference},
+        "extra_info": {"index": row.identity.get("id"), **row.figures},
     }
 
 
-def skyrl_prompt(one: PromptRow) -> Row:
+def skyrl_prompt(row: PromptRow) -> Row:
     """Return the row of a prompt for SkyRL's environment `assay`, which reads `reward_spec`."""
-    row = verl_prompt(one)
+    fields = verl_prompt(row)
     return {
-        "data_source": row["data_source"],
-        "prompt": row["prompt"],
+        "data_source": fields["data_source"],
+        "prompt": fields["prompt"],
         "env_class": "assay",
-        "reward_spec": row["reward_model"],
-        "extra_info": row["extra_info"],
-        **task_of(one),
+        "reward_spec": fields["reward_model"],
+        "extra_info": fields["extra_info"],
+        **task_of(row),
     }
 
 
-def task_of(one: PromptRow) -> Row:
+def task_of(row: PromptRow) -> Row:
     """Return the column `task`, if the row has one."""
-    return {"task": one.others["task"]} if "task" in one.others else {}
+    return {"task": row.identity["task"]} if "task" in row.identity else {}
 
 
-def without_task(one: PromptRow) -> Row:
+def without_task(row: PromptRow) -> Row:
     """Return the other columns of a row whose label has its task."""
-    return {name: value for name, value in one.others.items() if name != "task"} | one.figures
+    return {name: value for name, value in row.identity.items() if name != "task"} | row.figures
 
 
-def label(one: PromptRow) -> str:
+def label(row: PromptRow) -> str:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
-    return json_text({**task_of(one), "reference": one.reference}) if "task" in one.others else one.reference
+    return json_text({**task_of(row), "reference": row.reference}) if "task" in row.identity else row.reference
 
 
-def slime_prompt(one: PromptRow) -> Row:
+def slime_prompt(row: PromptRow) -> Row:
     """Return the row of a prompt for slime; the task is in the label alone, which is all that a URL gets."""
-    return {"prompt": one.prompt, "label": label(one), "metadata": without_task(one)}
+    return {"prompt": row.prompt, "label": label(row), "metadata": without_task(row)}
 
 
-def areal_prompt(one: PromptRow) -> Row:
+def areal_prompt(row: PromptRow) -> Row:
     """Return the row of a prompt as AReaL's RLVRWorkflow reads it."""
     return {
-        "messages": chat(one.prompt),
-        "reference": one.reference,
-        "query_id": one.others.get("id"),
-        **task_of(one),
-        **one.figures,
+        "messages": chat(row.prompt),
+        "reference": row.reference,
+        "query_id": row.identity.get("id"),
+        **task_of(row),
+        **row.figures,
     }
 
 
-def nemo_gym_prompt(one: PromptRow) -> Row:
-    """Return the row of a prompt for agents of NeMo Gym."""
+def nemo_gym_prompt(row: PromptRow) -> Row:
     return {
-        "responses_create_params": {"input": chat(one.prompt)},
-        "reference": one.reference,
-        **one.others,
-        **one.figures,
+        "responses_create_params": {"input": chat(row.prompt)},
+        "reference": row.reference,
+        **row.identity,
+        **row.figures,
     }
 
 
 PROMPTS: dict[str, Callable[[PromptRow], Row]] = {
-    "trl": lambda one: {"prompt": one.prompt, "reference": one.reference, **one.others, **one.figures},
+    "trl": lambda row: {"prompt": row.prompt, "reference": row.reference, **row.identity, **row.figures},
     "verl": verl_prompt,
-    "openrlhf": lambda one: {"input": one.prompt, "label": label(one), **without_task(one)},
-    "ms-swift": lambda one: {"messages": chat(one.prompt), "reference": one.reference, **one.others, **one.figures},
+    "openrlhf": lambda row: {"input": row.prompt, "label": label(row), **without_task(row)},
+    "ms-swift": lambda row: {"messages": chat(row.prompt), "reference": row.reference, **row.identity, **row.figures},
     "slime": slime_prompt,
     "areal": areal_prompt,
     "skyrl": skyrl_prompt,
-    "prime-rl": lambda one: {
-        "prompt": chat(one.prompt),
-        "answer": one.reference,
-        "info": {**one.others, **one.figures},
+    "prime-rl": lambda row: {
+        "prompt": chat(row.prompt),
+        "answer": row.reference,
+        "info": {**row.identity, **row.figures},
     },
     "nemo-gym": nemo_gym_prompt,
 }
@@ -149,7 +147,7 @@ PROMPTS: dict[str, Callable[[PromptRow], Row]] = {
 TRAINERS = tuple(PROMPTS)
 
 COLUMNAR_TRAINERS = ("verl", "skyrl")
-"""Trainers whose data sets are Parquet files; those of the others are JSON lines."""
+"""Trainers whose data sets are Parquet files; other trainers read JSON lines."""
 
 
 def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
@@ -158,7 +156,6 @@ def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
 
 
 def assistant(response: str) -> dict[str, Any]:
-    """Return a response as a chat message."""
     return {"role": "assistant", "content": response}
 
 
@@ -202,7 +199,7 @@ QUESTION_NAMES = (*PROMPT_NAMES, "goal", "title")
 """Fields that may hold the question of a protocol, in the order in which they are tried."""
 
 QUESTION_ONLY = ("question", "exp_goal", "goal", "title")
-"""Those that are a question, but not a prompt unless the record has a system message."""
+"""Fields that are a question, but not a prompt unless the record has a system message."""
 
 ERR_FIELDS = (("is_correct",), ("corrupted_text", "corrected_text"))
 SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -222,7 +219,7 @@ REA-ERR has the fields of ERR, so that it has to be named as the task."""
 FORMS = tuple(SHAPES)
 
 TASKS = (*REWARD_TASKS, "bioprobench.rea_err", "bioprobench.gen")
-"""What the task or the field `task` of a record may name."""
+"""The names that the task or the field `task` of a record may have."""
 
 FORM_OF_TASK = {SCORE: "scirecipe", "bioplanner": "bioprot", "lexical": "bioprobench.gen"}
 TASK_OF_FORM = {name: name for name in ("bioprobench.err", "bioprobench.ord", "bioprobench.pqa")} | {
@@ -232,7 +229,7 @@ TASK_OF_FORM = {name: name for name in ("bioprobench.err", "bioprobench.ord", "b
 }
 
 ABOUT = ("id", "task", "group", "level", "type", "split")
-"""What trainers' rows hold of a record in an object of their own."""
+"""Fields of a record that trainers' rows hold in a separate object."""
 
 ANSWER_NAMES = ("completion", "output")
 """Fields in which rows for fine-tuning have the answer as a chat message."""
@@ -264,7 +261,7 @@ def form_of(record: Mapping[str, Any], task: str | None = None) -> tuple[str, st
 
 
 def lacking(record: Mapping[str, Any], groups: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the groups of which a record has no field."""
+    """Return the groups without a field in the record."""
     return [group for group in groups if not any(name in record for name in group)]
 
 

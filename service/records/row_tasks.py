@@ -1,4 +1,4 @@
-"""The task of each row of a file, and the rewards of its rows: SCORE's, or those of other tasks."""
+"""The task of each row of a file, and the rewards of its rows under SCORE or other tasks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ T = TypeVar("T")
 class RowTasks:
     """The task of each row of a file: the same for all, or the one that a field of the row names.
 
-    settings: those of SCORE. name: the task of all rows, unless `field` is the name or the dotted path of a field that
-    holds a task or its number; a row without it is of SCORE. options: those of the task, or of several by their names.
-    threads: those that score rows of SCORE; by default, one for each usable core.
+    settings: SCORE's settings. name: the task of all rows, unless `field` is the name or the dotted path of a field
+    that holds a task or its number; a row without it is of SCORE. options: the task's, or several tasks' by name.
+    threads: the number of threads that score rows of SCORE; by default, one for each usable core.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 
@@ -72,7 +72,7 @@ class RowTasks:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of columns of which the first there is holds the task: a path may lead into a struct."""
+        """The names of columns that may hold the task, the first that exists first: a path may lead into a struct."""
         return (self.field, self.field.partition(".")[0]) if self.field is not None else ()
 
     @property
@@ -81,18 +81,21 @@ class RowTasks:
         return (self._name,) if self.field is None else tuple(NUMBERS)
 
     @cached_property
-    def others(self) -> list[Task]:
+    def other_tasks(self) -> list[Task]:
         """The tasks besides SCORE that rows may be of."""
         return [reward.task for reward in TASK_REWARDS if reward.name in self.names]
 
     def others_in(self, records: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Return the tasks besides SCORE that these rows are of."""
         names = {self.named_by(record)[0] for record in records}
-        return [task for task in self.others if task.name in names]
+        return [task for task in self.other_tasks if task.name in names]
 
     def columns_of_others(self) -> list[str]:
         """Return the names of columns that tell the task of a row, or may have a part of another task's record."""
-        return [*self.columns, *sorted({n for task in self.others for n in (task.response, *task.record.model_fields)})]
+        return [
+            *self.columns,
+            *sorted({n for task in self.other_tasks for n in (task.response, *task.record.model_fields)}),
+        ]
 
     def require_field(self, rows: Sequence[Mapping[str, Any]], kind: str) -> None:
         """Raise FieldError if no row has the task's field; warn if more rows follow these, which may have it."""
@@ -146,23 +149,22 @@ class RowTasks:
     def _fill_other(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> Fault | None:
         """Fill the fields of a rollout of another task.
 
-        The response is in the given field, or else in that of the benchmark; without a reference, the whole record is
-        one.
+        The response is in its field, or else in the benchmark's; without a reference, the whole record is one.
         """
         task = task_named(rollout.task)
-        given = record.get(fields.response) is not None or task.response not in record
-        response = fields.response if given else task.response
+        in_field = record.get(fields.response) is not None or task.response not in record
+        response = fields.response if in_field else task.response
         if fault := missing_fields([response, fields.group], record):
             return fault
         if not isinstance(record[response], str):
             return Fault("not_a_string", f"the field {response!r} is not a string")
-        rest = {name: value for name, value in record.items() if name not in (response, task.response)}
-        reference, fault = self.reference_of(task, rest, fields.reference)
+        fields_left = {name: value for name, value in record.items() if name not in (response, task.response)}
+        reference, fault = self.reference_of(task, fields_left, fields.reference)
         if reference is None:
             return fault
-        known = {name: part for name, part in reference.items() if name in task.record.model_fields}
+        content = {name: part for name, part in reference.items() if name in task.record.model_fields}
         rollout.response, rollout.reference = record[response], reference
-        return set_group(rollout, [task.name, known], record, fields)
+        return set_group(rollout, [task.name, content], record, fields)
 
     def reference_of(
         self, task: Task, record: Mapping[str, Any], field: str
@@ -175,10 +177,12 @@ class RowTasks:
         value = record.get(field)
         is_record = isinstance(value, str) and task.record_in(value) is not None
         whole = value is None or (field in task.record.model_fields and not is_record)
-        found, detail = task.reference(record) if whole else (None, "")
-        if found is None and value is not None:
-            found, detail = task.reference(value)
-        return found, None if found is not None else Fault("bad_reference", f"{self.about(task.name)}: {detail}")
+        reference, detail = task.reference(record) if whole else (None, "")
+        if reference is None and value is not None:
+            reference, detail = task.reference(value)
+        return reference, None if reference is not None else Fault(
+            "bad_reference", f"{self.about(task.name)}: {detail}"
+        )
 
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""

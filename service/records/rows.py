@@ -31,7 +31,7 @@ NO_GROUP = Fault("wrong_type", "group: it is null")
 """A row of no group: others that lack one need not answer the same prompt."""
 
 RESULT_NAMES = frozenset({"reward", "reason", "components", "advantage", "error"})
-"""Fields added to rows; those of the input with these names are replaced."""
+"""Fields added to rows; they replace the input's fields with these names."""
 
 
 class Location(NamedTuple):
@@ -158,9 +158,9 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
     return set_group(rollout, rollout.reference, record, fields)
 
 
-def set_group(rollout: Rollout, own: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:
-    """Set the group of a rollout: that of its field, or else its own; return the fault of one that is null."""
-    rollout.group = own if fields.group is None else record[fields.group]
+def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:
+    """Set the group of a rollout from its field, or without one to `group`; return the fault of a null group."""
+    rollout.group = group if fields.group is None else record[fields.group]
     if fields.group is not None and isinstance(rollout.group, float):
         with suppress(ValueError, RecursionError, KeyError):  # orjson reads integers of more than 64 bits as floats
             rollout.group = json.loads(rollout.text)[fields.group]

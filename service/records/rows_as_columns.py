@@ -44,7 +44,7 @@ def json_as_columns(
 ) -> Iterator[Write]:
     """Write rows of JSON to a Parquet or Arrow file, whose columns have the types of all their values.
 
-    read: returns the fields of a row. types: those of some columns. results: Arrow fields of columns that the file has
+    read: returns the fields of a row. types: types of some columns. results: Arrow fields of columns that the file has
     in any case, after all others but `error`.
     """
     types, results = dict(types or {}), results or {}
@@ -102,10 +102,10 @@ class FieldType:
         if self._text:
             return
         try:
-            found = pa.array(values).type
-            if (floats := _with_floats(found)) != found and not self._wide:
+            kind = pa.array(values).type
+            if (floats := _with_floats(kind)) != kind and not self._wide:
                 self._wide = not _fit(values, floats)
-            self._type = common_type(self._type, found, self._wide)
+            self._type = common_type(self._type, kind, self._wide)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             self._text = True
 
@@ -121,23 +121,23 @@ class FieldType:
         return pa.array(values, self.type)
 
 
-def common_type(one: Any, other: Any, wide: bool) -> Any:
+def common_type(kind: Any, other: Any, wide: bool) -> Any:
     """Return the type that holds the values of both; raises TypeError without such a type.
 
     Integers and floats become floats, unless integers are `wide`: too large for exact floats.
     """
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
+    if kind == other or pa.types.is_null(other):
+        return kind
+    if pa.types.is_null(kind):
         return other
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(common_type(one.value_type, other.value_type, wide))
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        fields = {field.name: field.type for field in one}
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return pa.list_(common_type(kind.value_type, other.value_type, wide))
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        fields = {field.name: field.type for field in kind}
         for field in other:
             fields[field.name] = common_type(fields.get(field.name, pa.null()), field.type, wide)
         return pa.struct(list(fields.items()))
-    if {one, other} == {pa.int64(), pa.float64()} and not wide:
+    if {kind, other} == {pa.int64(), pa.float64()} and not wide:
         return pa.float64()
     raise TypeError("no common type")
 

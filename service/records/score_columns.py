@@ -64,7 +64,7 @@ def score_columns(
 def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
     """Return the names of the columns that are needed for scoring; rows of other tasks may need any of several."""
     names = dict.fromkeys(name for name in job.fields if name is not None)
-    if tasks.others:
+    if tasks.other_tasks:
         names |= dict.fromkeys(tasks.columns_of_others())
         return [name for name in names if name in source.schema.names]
     return list(names)
@@ -76,7 +76,7 @@ def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequenc
     source.require(read)
     if fields.response in read and not is_text(schema.field(fields.response).type):
         raise DocumentError(f"the column {fields.response!r} does not contain text")
-    kind = schema.field(fields.reference).type if not tasks.others else None
+    kind = schema.field(fields.reference).type if not tasks.other_tasks else None
     if kind is not None and not (is_text(kind) or pa.types.is_struct(kind)):
         raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps")
     overwritten = [name for name in job.components if name in schema.names]
@@ -99,15 +99,15 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
 
 
 def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(tasks.settings.advantage_ddof)
+    tables = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
-    kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
+    fields = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
     metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in tasks.identity.items()}}
-    schema = pa.schema([*kept, *added], metadata=metadata)
+    schema = pa.schema([*fields, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
-        for batch, result in _align(source.batches(), found):
-            columns = [_as_type(batch.column(field.name), field.type) for field in kept]
+        for batch, result in _align(source.batches(), tables):
+            columns = [_as_type(batch.column(field.name), field.type) for field in fields]
             table = pa.Table.from_arrays([*columns, *result.combine_chunks().columns], schema=schema)
             write(table)
 
@@ -124,9 +124,9 @@ def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
 
 
 def _write_rows(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(tasks.settings.advantage_ddof)
+    tables = results.tables(tasks.settings.advantage_ddof)
     with row_output(job, tasks.identity) as write:
-        for batch, result in _align(source.batches(), found):
+        for batch, result in _align(source.batches(), tables):
             write(json_rows(batch, result, job.components))
 
 

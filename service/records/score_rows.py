@@ -30,7 +30,7 @@ from .wrong_files import DocumentError
 
 
 class Job(NamedTuple):
-    """What to read and to write, and in which format; the target "-" is standard output."""
+    """A file to score: the source, the target and their formats; the target "-" is standard output."""
 
     source: Source
     target: str
@@ -46,7 +46,7 @@ Observe = Callable[[Sequence[Rollout], Any], None]
 
 
 class Tally:
-    """Counts the rows of a file piece by piece, lists those with a fault and shows those of SCORE to an observer."""
+    """Counts the rows of a file piece by piece, lists rows with a fault and shows rows of SCORE to an observer."""
 
     def __init__(self, source: Source, tasks: RowTasks, progress: Progress, observe: Observe | None) -> None:
         self.summary = Summary()
@@ -90,12 +90,17 @@ def score_rows(
             valid = [rollout for rollout in rollouts if rollout.fault is None]
             tally.add(scores, rollouts, lambda rows, valid=valid: [valid[row] for row in rows])  # type: ignore[misc]
             results = column_results(scores, job.components)
-            lines = [with_results(one, next(results)) if one.fault is None else error_row(one) for one in rollouts]
+            lines = [
+                with_results(rollout, next(results)) if rollout.fault is None else error_row(rollout)
+                for rollout in rollouts
+            ]
             if spool is None:
                 write(lines)
             else:
                 spool.writelines(line + b"\n" for line in lines)
-                grouped.add(scores.rewards, (-1 if one.fault else numbered(numbers, one.group) for one in rollouts))
+                grouped.add(
+                    scores.rewards, (-1 if rollout.fault else numbered(numbers, rollout.group) for rollout in rollouts)
+                )
             progress.advance(len(piece), sum(row.size for row in piece))
         summary = tally.close()
         if spool is not None:
@@ -152,7 +157,7 @@ def _with_advantage(row: bytes, advantage: float) -> bytes:
 
 
 LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
-"""Files have no limits, except that of a reference."""
+"""Files have no limits, except for the size of a reference."""
 
 
 def require_request(document: str) -> None:
@@ -201,15 +206,15 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
     return summary
 
 
-def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
-    """Add the includes of the flags to those of the request."""
+def add_includes(envelope: Envelope, flags: dict[str, bool]) -> None:
+    """Add the includes of the flags to the request's."""
     named = envelope.values.get("include", [])
     if isinstance(named, list):
-        envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
+        envelope.values["include"] = [*named, *(name for name, asked in flags.items() if asked and name not in named)]
 
 
 def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -> list[Rollout]:
-    """Return the responses of a request as rows with what the request says of each; groups are those of the reply."""
+    """Return the responses of a request as rows with what the request says of each; groups: the groups in the reply."""
     request = orjson.loads(document)
     references = [request["references"][number] for number in scores.reference_index.tolist()]
     columns = {"response": request["responses"], "reference": references}

@@ -40,7 +40,6 @@ class Values:
         self._pieces: list[np.ndarray] = []
 
     def add(self, values: np.ndarray) -> None:
-        """Append values."""
         self._pieces.append(values.astype(np.float64))
 
     def all(self) -> np.ndarray:
@@ -66,7 +65,6 @@ class Summary:
         self.faults: Counter[str] = Counter()
 
     def add(self, scores: Scores) -> None:
-        """Count one piece."""
         for name in dict.fromkeys(scores.tasks.tolist()):
             rows = scores.tasks == name
             task = self._tasks.setdefault(name, TaskSummary())
@@ -136,7 +134,7 @@ class GroupedRewards:
         self._groups = array("q")
 
     def add(self, rewards: np.ndarray, groups: Iterable[int]) -> None:
-        """Add the group of each row, -1 for one with a fault, and the rewards (float64) of the others."""
+        """Add rewards (float64), and the group of each row, -1 for a row with a fault, which has no reward."""
         self._rewards.extend(rewards.tolist())
         self._groups.extend(groups)
 

@@ -22,7 +22,7 @@ UNKNOWN = 255
 """The number of a task in place of an invalid name, which an issue reports."""
 
 ISSUE_ORDER = ("include", "task", "config", "configs", "references", "responses", "reference_index", "groups")
-"""The order of the issues of a batch: by field, those of other fields first, and within a field by row."""
+"""The order of the issues of a batch: by field, other fields first, and within a field by row."""
 
 MAX_DIGITS = 20
 """Digits of a row: the path of an unknown field is the client's."""
@@ -59,7 +59,7 @@ class Batch:
     options: dict[str, Any] = field(default_factory=dict)
     """The options of other rewards by name; one that is missing has its defaults."""
     advantages: bool = False
-    """Whether advantages will be computed, for which groups must have two responses."""
+    """True if advantages will be computed, for which groups must have two responses."""
     max_reference_bytes: int = MAX_REFERENCE_BYTES
     validate: Validate | None = None
     """Called with a column and rows before these are read, if the columns may be invalid UTF-8; for SCORE alone."""
@@ -71,7 +71,7 @@ class Batch:
     reference_numbers: np.ndarray | None = None
     """int64, ascending: the numbers of the references in the batch; None for all."""
     read_only: bool = False
-    """Whether references are only read, for their issues, because the batch has an issue already."""
+    """True if references are only read, for their issues, because the batch has an issue already."""
 
     @property
     def size(self) -> int:
@@ -84,7 +84,6 @@ class Batch:
         return next(iter(self.configurations.values()))
 
     def has_issue(self, name: str) -> bool:
-        """Return whether a field has an issue."""
         return any(field_of(issue) == name for issue in self.issues)
 
     def set_responses(self, texts: Any, detail: str = "a string is needed") -> None:
@@ -140,7 +139,7 @@ class Batch:
             self.issues += issues
 
     def check(self) -> None:
-        """Complete the index and the issues, all but those of references' content, and sort the issues."""
+        """Complete the index and the issues, except of the content of references, and sort the issues."""
         if self.responses is not None and self.references is not None:
             self._check_index(self.size, count_of(self.references))
             self._check_groups()

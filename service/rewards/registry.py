@@ -78,7 +78,7 @@ class Reward(ABC):
     tolerance: float
     """How far from 1 such a component may be: BLEU of equal texts is 1 only up to rounding."""
     compares: bool
-    """Whether the cost of each reward grows with its reference, even for a short response."""
+    """True if the cost of each reward grows with its reference, even for a short response."""
 
     @cached_property
     def reason_names(self) -> np.ndarray:
@@ -203,7 +203,7 @@ class ScoreReward(Reward):
     begin = score
 
     def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
-        """Return the references as texts, and the issues of those that are neither text nor steps.
+        """Return the references as texts, and the issues of references that are neither text nor steps.
 
         A list of strings stays one if it is long enough to be read share by share.
         """
@@ -276,11 +276,9 @@ class TaskReward(Reward):
 
     @cached_property
     def defaults(self) -> Any:
-        """The default options."""
         return self.options({})
 
     def options_in(self, batch: Batch) -> Any:
-        """Return the options of a batch."""
         return batch.options.get(self.name) or self.defaults
 
     def schema(self, remote: bool = False) -> dict[str, Any]:

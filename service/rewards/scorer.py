@@ -107,7 +107,7 @@ class Scorer:
         groups : sequence of str or int, shape (n,), optional
             The group of each response, such as its prompt, for `Scores.advantages`; by default, its reference.
         task : str or sequence of str, shape (n,)
-            The reward to compute, or that of each response (docs/metrics.md, Rewards).
+            The reward to compute, or the reward of each response (docs/metrics.md, Rewards).
         task_options : mapping, optional
             Options of that task; where each response has a task, options by the name of the task.
 

@@ -65,7 +65,7 @@ class Scores:
         self._ddof = advantage_ddof
         self._task_codes = task_codes
         self.is_score = task_codes is None
-        """Whether only SCORE was asked for: then there are no components of other tasks."""
+        """True if only SCORE was asked for: then there are no components of other tasks."""
 
     @classmethod
     def zeros(
@@ -221,7 +221,7 @@ class Spread(NamedTuple):
     deviations: Floats
     """The standard deviation of each group; 0 without spread."""
     flat: NDArray[np.bool_]
-    """Whether the values of a group are equal but for rounding (`NO_SPREAD`), as they are in a group of one."""
+    """True if the values of a group are equal but for rounding (`NO_SPREAD`), as they are in a group of one."""
 
 
 def sums_between(terms: Floats, offsets: NDArray[np.int64]) -> Floats:

@@ -41,10 +41,13 @@ ColumnSlice = Callable[[int, int], TextColumn]
 
 Validate = Callable[[TextColumn, int, int], None]
 
+T = TypeVar("T")
+
 READING = ("think_prefilled", "max_response_bytes", "max_steps")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
 
-_SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
+CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
+"""Settings whose measures are kept while the configuration before agrees in them: the costly content first."""
 
 
 class Columns(NamedTuple):
@@ -61,7 +64,7 @@ class Columns(NamedTuple):
 
 
 class ColumnScorer:
-    """Scores texts under k configurations that agree in `READING`; fastest if those of equal content are adjacent."""
+    """Scores texts under k configurations that agree in `READING`; fastest with equal `CONTENT` side by side."""
 
     def __init__(self, settings: Sequence[ScoreSettings], threads: int) -> None:
         self.settings, self.threads = settings[0], threads
@@ -192,6 +195,9 @@ def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
     return frozen(np.array(rules, np.float64), np.float64)
 
 
+_SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
+
+
 def rules_of(settings: ScoreSettings) -> Rules:
     return Rules(
         lcs_order=settings.order == "lcs",
@@ -213,11 +219,6 @@ def rules_of(settings: ScoreSettings) -> Rules:
         max_response_bytes=min(settings.max_response_bytes, UNLIMITED),
         max_steps=min(settings.max_steps, UNLIMITED),
     )
-
-
-T = TypeVar("T")
-CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
-"""What is measured again unless the configuration before agrees in it: the costly content first."""
 
 
 def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequence[Mapping[str, Any]]) -> list[T]:

@@ -100,7 +100,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn between two axes. The note says what colours mean, if they mean a number."""
+    """A drawing between two axes. The note says what colours mean, if they mean a number."""
 
     label: str
     area: tuple[int, int]

@@ -156,7 +156,7 @@ DEVIATIONS = tuple(
 
 
 class LlamEvalRecord(Record):
-    """What a judge has said of a protocol, or a protocol to be judged."""
+    """The judgement of a protocol, or a protocol to be judged."""
 
     criterion: str | None = Field(
         None, description="The criterion that the samples judge; without it, the judge is asked about all six."

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from assay import Scorer, Scores, ScoringError
 from assay.service.http.endpoints.score import answer_arrow, answer_json
-from assay.service.http.request.intake import Rest
+from assay.service.http.request.intake import PendingAnswer
 from assay.service.http.wire.headers import ARROW, JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Answer, Limits
 from assay.service.http.wire.parts import score_parts
@@ -125,7 +125,7 @@ def over_http(answer: Any) -> Any:
     """Return what an answer has, its rows of other tasks scored here."""
     try:
         result = answer()
-        if isinstance(result, Rest):
+        if isinstance(result, PendingAnswer):
             result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
     except Problem as problem:
         return issues(problem)

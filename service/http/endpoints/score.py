@@ -13,7 +13,7 @@ from ...rewards.batch import Batch
 from ...rewards.registry import REWARD_TASKS, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ..request.exchange import Exchange
-from ..request.intake import Paths, Rest, begin
+from ..request.intake import Paths, PendingAnswer, begin
 from ..request.metrics import Metrics
 from ..request.processes import Processes
 from ..wire.headers import ARROW, JSON, Body, Problem, StageTimes, invalid_request
@@ -41,7 +41,7 @@ class Query(NamedTuple):
     task: str | None
 
 
-def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest:
+def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | PendingAnswer:
     """Answer an Arrow stream; return what is left of one with rows of other tasks.
 
     Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
@@ -132,14 +132,14 @@ class ScoreEndpoint:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
         query = exchange.scope["query_string"]
-        answer: Callable[..., Answer | Rest | None] = answer_arrow if body.media_type == ARROW else answer_json
+        answer: Callable[..., Answer | PendingAnswer | None] = answer_arrow if body.media_type == ARROW else answer_json
         general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times)
         fast = partial(fast_answer, body, self._paths.fast_path, times, query)
         result = await self._paths.answer(exchange, fast, partial(general, body))
         if result is None:
             result = await self._paths.answer_in_thread(exchange, partial(general, body._replace(inline=False)))
         assert result is not None
-        if isinstance(result, Rest):
+        if isinstance(result, PendingAnswer):
             result = await self._processes.complete(result, exchange, limits, partial=True)
         count = self._metrics.counting(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
@@ -160,7 +160,7 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes, query: bytes = b"
 
 def answer_json(
     body: Body, scorer: Scorer, limits: Limits, times: StageTimes, query: bytes = b""
-) -> Answer | Rest | None:
+) -> Answer | PendingAnswer | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
     None if the body is `inline` but has `configs`, which may be more work than the event loop should do. Raise Problem

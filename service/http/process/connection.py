@@ -23,7 +23,7 @@ import httptools
 
 from ...config import ServerSettings
 from ..request.exchange import request_id
-from ..wire.headers import MEDIA_TYPE, Problem, too_large
+from ..wire.headers import PROBLEM_JSON, Problem, too_large
 from .sockets import events_of
 from .uvicorn_protocol import UvicornProtocol
 
@@ -82,7 +82,7 @@ class Refused(Exception):
 def problem_refusal(problem: Problem, reason: str = "", log: str = "") -> Refused:
     """Return a refusal with a problem document, counted as `reason`, by default the problem's kind."""
     identity = request_id(None)
-    headers = ((b"content-type", MEDIA_TYPE), (b"x-request-id", identity), *problem.headers)
+    headers = ((b"content-type", PROBLEM_JSON), (b"x-request-id", identity), *problem.headers)
     reply = last_reply(problem.status, headers, problem.document(identity.decode("ascii")))
     return Refused(reason or problem.kind, reply, log)
 

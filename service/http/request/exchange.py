@@ -23,10 +23,11 @@ from starlette.types import Receive, Scope, Send
 
 from ....kernels.warmup import progress
 from ...errors import Issue, format_traceback
-from ..wire.headers import MEDIA_TYPE as PROBLEM
-from ..wire.headers import Body, Problem, StageTimes
+from ..wire.headers import JSON, PROBLEM_JSON, Body, Problem, StageTimes
 
-MAX_BYTES = 512
+log = logging.getLogger("assay")
+
+MAX_TRACEPARENT_BYTES = 512
 """Maximum length of a `traceparent`; the propagator would log a warning if it were longer."""
 
 PROPAGATOR = TraceContextTextMapPropagator()
@@ -34,7 +35,7 @@ PROPAGATOR = TraceContextTextMapPropagator()
 
 def parent_context(traceparent: bytes) -> Context:
     """Return the context of the client's span; an empty one if the header is missing or invalid."""
-    if len(traceparent) > MAX_BYTES:
+    if len(traceparent) > MAX_TRACEPARENT_BYTES:
         return Context()
     return PROPAGATOR.extract({"traceparent": traceparent.decode("latin-1")}, Context())
 
@@ -50,8 +51,6 @@ def continue_trace(traceparent: bytes) -> SpanContext | None:
 def format_traceparent(span: SpanContext) -> bytes:
     return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}".encode("ascii")
 
-
-log = logging.getLogger("assay")
 
 POLL_SECONDS = 0.05
 
@@ -138,14 +137,9 @@ EXCHANGE = "assay.exchange"
 CONNECTION = "assay.connection"
 """Key of the connection in the scope of a request, if `process/connection.py` serves it."""
 
-JSON = b"application/json"
 OK = 200
 LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
-
-REQUEST_ID = re.compile(rb"[!-~]{1,128}")
-_process = secrets.token_hex(8)
-_numbers = count(1)
 
 
 class ClientGone(Exception):
@@ -184,7 +178,7 @@ class Exchange(Request):
     deadline: Deadline
     """Set by the intake of routes that take a body."""
     request_body: Body
-    """Set by routes that take a body (see `routing.py`)."""
+    """Set by routes that take a body (see `intake.py`)."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: ReplyBytes) -> None:
         super().__init__(scope, receive, send)
@@ -244,7 +238,7 @@ class Exchange(Request):
 
     async def reply_problem(self, problem: Problem) -> None:
         document = problem.document(self.request_id.decode("ascii"))
-        await self.reply(document, PROBLEM, problem.status, problem.headers)
+        await self.reply(document, PROBLEM_JSON, problem.status, problem.headers)
 
     @property
     def has_message(self) -> bool:
@@ -264,6 +258,11 @@ class Exchange(Request):
             pass
 
 
+REQUEST_ID = re.compile(rb"[!-~]{1,128}")
+_process = secrets.token_hex(8)
+_numbers = count(1)
+
+
 def request_id(header: bytes | None) -> bytes:
     """Return the client's request id if it is valid, else a new one."""
     if header is not None and REQUEST_ID.fullmatch(header):
@@ -273,13 +272,13 @@ def request_id(header: bytes | None) -> bytes:
 
 UNNAMED = "unnamed"
 OTHER = "other"
-MAX_LENGTH = 100
-VALID = re.compile(f"[ -~]{{1,{MAX_LENGTH}}}")
-DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
+MAX_RUN_LENGTH = 100
+RUN_NAME = re.compile(f"[ -~]{{1,{MAX_RUN_LENGTH}}}")
 
 
 def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
-    return [] if VALID.fullmatch(name) else [Issue(path, reason, DETAIL)]
+    detail = f"must be 1 to {MAX_RUN_LENGTH} printable ASCII characters"
+    return [] if RUN_NAME.fullmatch(name) else [Issue(path, reason, detail)]
 
 
 def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:

@@ -192,7 +192,7 @@ class Intake:
     check_query: Callable[[Exchange, bytes], None] = refuse_query
     """Called with the media type before the body is read; raises Problem."""
     named_runs: bool = False
-    """True if requests may name their run (see `runs.py`), which `check_query` and the endpoint do not see."""
+    """True if requests may name their run (see `read_run`), which `check_query` and the endpoint do not see."""
 
     def __post_init__(self) -> None:
         self.max_bytes = min(self.max_bytes, self.settings.max_body_bytes)
@@ -295,14 +295,14 @@ def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])
 
 
-class Rest(NamedTuple):
-    """What is left of a request once the rows of SCORE are scored: the others, and then the reply."""
+class PendingAnswer(NamedTuple):
+    """The work left of a request once its rows of SCORE are scored: other rows, then the reply."""
 
     parts: list[Batch]
     complete: Callable[[Sequence[Outcome]], Answer]
     """Takes the outcomes of the parts; raises the error of the request with every issue."""
     has_score: bool
-    """Whether rows of SCORE are scored already: they are not lost if there is no time for the others."""
+    """True if rows of SCORE are scored already: they are not lost if there is no time for other rows."""
 
 
 def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
@@ -314,7 +314,7 @@ def begin(
     encode: Callable[[Scores], bytes],
     times: StageTimes,
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
-) -> Rest | Answer:
+) -> PendingAnswer | Answer:
     """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
     parts = split(batch)
     here: list[Batch] = []
@@ -342,7 +342,7 @@ def begin(
     if not left:
         return complete([])
     has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
-    return Rest(left, complete, has_score)
+    return PendingAnswer(left, complete, has_score)
 
 
 GUARDED = ("/v1/", "/compat/")

@@ -17,8 +17,6 @@ from .exchange import UNNAMED, RunNames
 from .exposition import paced_rendering
 from .series import MAX_WAITING, Histogram, Series, SeriesTable, numbered
 
-REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
-DEVIATIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.75, 1.0, 2.5)
 RESPONSES = "assay_responses"
 PASSED = "assay_responses_passed"
 REWARD_BELOW = "assay_reward_below_zero"
@@ -98,6 +96,10 @@ class TaskCounters:
             sums[:, column + 1], sums[:, column + 2] = above_and_below(scores.components[name][rows])
             column += 3
         return sums
+
+
+REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
+DEVIATIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.75, 1.0, 2.5)
 
 
 class RewardMetrics:

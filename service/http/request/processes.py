@@ -35,7 +35,7 @@ from ..wire.parts import (
     score_parts,
 )
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
-from .intake import Rest, WorkerThreads
+from .intake import PendingAnswer, WorkerThreads
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
 
 log = logging.getLogger("assay")
@@ -223,20 +223,22 @@ class Processes:
         call = new_call(job, exchange.deadline, limits, body.encoding, arguments)
         await exchange.reply(await self.run(call, lambda: [body.data], exchange, joined))
 
-    async def complete(self, rest: Rest, exchange: Exchange, limits: Limits, *, partial: bool = False) -> Answer:
+    async def complete(
+        self, pending: PendingAnswer, exchange: Exchange, limits: Limits, *, partial: bool = False
+    ) -> Answer:
         """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
 
         The few rows of a short request are scored here at once. partial: if there is not enough time, rows that are not
         scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
         SCORE is then over its deadline.
         """
-        partial = partial and rest.has_score
-        parts = rest.parts
+        partial = partial and pending.has_score
+        parts = pending.parts
         if exchange.request_body.inline and is_quick(parts):
             times = StageTimes()
             outcomes = score_parts(parts, limits, times)
             exchange.times.add(times)
-            return rest.complete(outcomes)
+            return pending.complete(outcomes)
 
         def pack() -> Sequence[Buffer]:
             return pack_parts(parts)
@@ -249,7 +251,7 @@ class Processes:
             left_out = left_out and not any(isinstance(outcome, ScoringError) for outcome in outcomes)
             if left_out and reply.error is None:
                 raise RuntimeError("a job has left out rows")
-            return rest.complete(outcomes)
+            return pending.complete(outcomes)
 
         deadline = exchange.deadline
         if not partial:
@@ -261,7 +263,7 @@ class Processes:
         except Problem as problem:
             if problem.kind != "deadline":
                 raise
-        return rest.complete(assemble(parts, []))
+        return pending.complete(assemble(parts, []))
 
     async def run(
         self,

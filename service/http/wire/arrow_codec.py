@@ -279,13 +279,13 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
 def _schema_issues(schema: pa.Schema) -> list[Issue]:
     issues = []
     for name in (*REQUIRED, *OPTIONAL):
-        found = schema.get_all_field_indices(name)
-        if not found and name in OPTIONAL:
+        indices = schema.get_all_field_indices(name)
+        if not indices and name in OPTIONAL:
             continue
-        if len(found) != 1:
+        if len(indices) != 1:
             issues.append(Issue(name, "missing_field", "one column of this name is required"))
             continue
-        kind = schema.field(found[0]).type
+        kind = schema.field(indices[0]).type
         if name != "response" and pa.types.is_dictionary(kind):
             kind = kind.value_type
         if name == "group" and pa.types.is_integer(kind):

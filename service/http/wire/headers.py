@@ -13,6 +13,10 @@ from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue
 
+JSON = b"application/json"
+PROBLEM_JSON = b"application/problem+json"
+ARROW = b"application/vnd.apache.arrow.stream"
+
 STAGES = ("decode", "score", "encode", "queue")
 
 
@@ -58,10 +62,6 @@ class StageTimes:
 MAX_ERRORS = 100
 """Maximum number of issues in one document; its `error_count` counts all issues."""
 
-MAX_PATH = 128
-"""Maximum characters of a path, which may contain a name of any length from the request."""
-
-MEDIA_TYPE = b"application/problem+json"
 TRANSIENT = (429, 503)
 RETRY_SOON = ((b"retry-after", b"1"),)
 
@@ -180,12 +180,14 @@ def invalid_request(issues: Sequence[Issue], error_count: int | None = None) -> 
     return Problem("invalid-request", f"{errors}; nothing was scored. See `errors`.", issues, error_count=count)
 
 
+MAX_PATH = 128
+"""Maximum characters of a path, which may contain a name of any length from the request."""
+
+
 def truncate(path: str) -> str:
     return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
 
 
-JSON = b"application/json"
-ARROW = b"application/vnd.apache.arrow.stream"
 SLICE = 1024
 """Compressed bytes per step, which may expand to 1 MiB (gzip) or 32 MiB (zstd) beyond a limit."""
 

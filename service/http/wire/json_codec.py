@@ -51,9 +51,6 @@ PER_RESPONSE = ("reference_index", "task", "groups")
 """Fields with an entry for each response."""
 BYTES_PER_ENTRY = 128
 """Room for the name of a group or a task, or an index of at most 2^63, with generous whitespace."""
-FREE_BRACKETS = 4_096
-MIN_BRACKET_BYTES = 8
-"""Minimum bytes of a value per bracket beyond the free ones: empty arrays take some twenty times their text."""
 
 FAULTS = {
     WRONG_TYPE: "wrong_type",
@@ -134,7 +131,7 @@ def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: in
     if stop - start > allowed:
         raise TooManyError(name)
     value = bytes(body[start:stop])
-    if value.count(b"[") + value.count(b"{") > FREE_BRACKETS + len(value) // MIN_BRACKET_BYTES:
+    if has_too_many_containers(value):
         raise TooManyError(name)
     try:
         parsed = orjson.loads(value)
@@ -146,32 +143,27 @@ def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: in
     return parsed
 
 
-COLUMNS = ("references", "responses")
-VALUES: dict[str, type[Any]] = {
-    "reference_index": list,
-    "config": dict,
-    "include": list,
-    "task": str,
-    "groups": list,
-    "configs": list,
-}
-"""Types of the other fields; a task may also be an array."""
-INCLUDES = ("components", "advantages")
-JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
+MIN_CONTAINER_BYTES = 8
+"""Minimum bytes of a text per array or object beyond the free ones: empty ones take some thirty times their text.
+Records have about a hundred bytes per container."""
+FREE_CONTAINERS = 4_096
 
-ROW_DETAILS = {
-    ("responses", "wrong_type"): "must be a string",
-    ("references", "wrong_type"): "must be a string or an object with steps",
-    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
-    ("references", "no_steps"): "it has no step",
-    ("references", "too_long"): "its steps are over the limit of bytes",
-}
+
+def has_too_many_containers(text: bytes | bytearray) -> bool:
+    return text.count(b"[") + text.count(b"{") > FREE_CONTAINERS + len(text) // MIN_CONTAINER_BYTES
+
 
 MAX_ENTRIES = 256
 """Maximum entries of `config`, of all `configs` together, and of `include`."""
 
-MAX_CONFIGS = 64
-"""Maximum configurations in `configs`."""
+
+def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
+    """Return the function's result, or None and the issues of its ScoringError."""
+    try:
+        return function(*arguments), []
+    except ScoringError as error:
+        return None, list(error.issues)
+
 
 FIELD_ERRORS = {
     "missing": ("missing_field", "this field is required"),
@@ -184,14 +176,6 @@ FIELD_ERRORS = {
     "less_than_equal": ("out_of_range", "must be at most {le}"),
 }
 """Reason and detail by pydantic's error type."""
-
-
-def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
-    """Return the function's result, or None and the issues of its ScoringError."""
-    try:
-        return function(*arguments), []
-    except ScoringError as error:
-        return None, list(error.issues)
 
 
 def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
@@ -209,16 +193,31 @@ def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
         model.model_validate(shallow)
     except ValidationError as error:
         return [
-            Issue(str(found["loc"][0]), reason, detail.format(**found.get("ctx", {})))
-            for found in error.errors(include_url=False, include_input=False)
-            if len(found["loc"]) == 1
-            for reason, detail in [FIELD_ERRORS.get(found["type"], ("wrong_type", "is not of the described type"))]
+            Issue(str(entry["loc"][0]), reason, detail.format(**entry.get("ctx", {})))
+            for entry in error.errors(include_url=False, include_input=False)
+            if len(entry["loc"]) == 1
+            for reason, detail in [FIELD_ERRORS.get(entry["type"], ("wrong_type", "is not of the described type"))]
         ]
     return []
 
 
+COLUMNS = ("references", "responses")
+VALUES: dict[str, type[Any]] = {
+    "reference_index": list,
+    "config": dict,
+    "include": list,
+    "task": str,
+    "groups": list,
+    "configs": list,
+}
+"""Types of the other fields; a task may also be an array."""
+JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
+MAX_CONFIGS = 64
+"""Maximum configurations in `configs`."""
+
+
 def envelope_issues(envelope: Envelope) -> list[Issue]:
-    """Return the issues of the fields, without those of elements of columns."""
+    """Return the issues of the fields, without issues of elements of columns."""
     if not envelope.is_object:
         return [Issue("body", "wrong_type", "must be an object")]
     if len(envelope.unknown) == MAX_UNKNOWN:
@@ -249,12 +248,24 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
     return issues
 
 
+ROW_DETAILS = {
+    ("responses", "wrong_type"): "must be a string",
+    ("references", "wrong_type"): "must be a string or an object with steps",
+    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
+    ("references", "no_steps"): "it has no step",
+    ("references", "too_long"): "its steps are over the limit of bytes",
+}
+
+
 def element_issues(envelope: Envelope, name: str) -> list[Issue]:
     """Return an issue for every element of a column that is neither text nor steps."""
     return [
         Issue(f"{name}[{row}]", reason, ROW_DETAILS[name, reason])
         for row, reason in envelope.invalid_rows.get(name, ())
     ]
+
+
+INCLUDES = ("components", "advantages")
 
 
 def include_issues(include: list[Any]) -> list[Issue]:
@@ -281,18 +292,6 @@ def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
         return {}, [Issue("query", "wrong_type", "must be name=value pairs in UTF-8")]
     repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     return dict(pairs), [Issue(f"query.{name}", "repeated_setting", "given more than once") for name in repeated]
-
-
-MAX_LIST_ROWS = 64
-"""Rows up to which lists are encoded faster than arrays."""
-
-MAX_REPARSED_BYTES = 1 << 20
-"""Maximum bytes of a body that is parsed again to locate an error: objects take many times the memory of the text."""
-
-MIN_CONTAINER_BYTES = 8
-"""Minimum bytes of a body per array or object: empty ones take some thirty times the memory of their text. Records have
-about a hundred bytes per container."""
-FREE_CONTAINERS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +321,10 @@ def not_json(body: bytes | bytearray) -> Problem:
     return Problem("not-json", "The body is not JSON in UTF-8.", [Issue("body", "not_json", first_error(body))])
 
 
+MAX_REPARSED_BYTES = 1 << 20
+"""Maximum bytes of a body that is parsed again to locate an error: objects take many times the memory of the text."""
+
+
 def first_error(body: bytes | bytearray) -> str:
     """Return the position of the error in a small body; the parser's messages are constants that quote nothing."""
     if len(body) <= MAX_REPARSED_BYTES:
@@ -345,8 +348,7 @@ def json_document(body: bytes | bytearray) -> Any:
 
 def check_containers(text: bytes | bytearray) -> None:
     """Raise Problem `too-large` if the objects of a JSON text would take too much memory."""
-    containers = text.count(b"[") + text.count(b"{")
-    if containers > FREE_CONTAINERS + len(text) // MIN_CONTAINER_BYTES:
+    if has_too_many_containers(text):
         issue = Issue("body", "too_many", f"more than one array or object per {MIN_CONTAINER_BYTES} bytes")
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
 
@@ -410,18 +412,18 @@ def check_readings(batch: Batch, max_bytes: int) -> None:
         raise Problem("too-large", detail, [issue])
 
 
-def encode_reply(batch: Batch, include: Collection[str], scores: Scores) -> bytes:
-    """Return the bytes of the reply to a batch; raise ArithmeticError if a number is not finite."""
-    further = list(batch.configurations.values())[1:]
-    configs = [(each, scorer.identity) for each, scorer in zip(scores.configs, further, strict=True)]
-    return encode(scores, identity_of(batch), "components" in include, "advantages" in include, configs)
-
-
 class Answer(NamedTuple):
     """The bytes of a reply, and the scores to count; after the fast path, these are valid until the next request."""
 
     body: bytes
     scores: Scores
+
+
+def encode_reply(batch: Batch, include: Collection[str], scores: Scores) -> bytes:
+    """Return the bytes of the reply to a batch; raise ArithmeticError if a number is not finite."""
+    further = list(batch.configurations.values())[1:]
+    configs = [(each, scorer.identity) for each, scorer in zip(scores.configs, further, strict=True)]
+    return encode(scores, identity_of(batch), "components" in include, "advantages" in include, configs)
 
 
 def encode(
@@ -437,11 +439,17 @@ def encode(
     """
     reply = reply_columns(scores, components, advantages) | dict(identity)
     if configs:
-        reply["configs"] = [{**own, **reply_columns(each, components, advantages)} for each, own in configs]
+        reply["configs"] = [
+            {**config_identity, **reply_columns(each, components, advantages)} for each, config_identity in configs
+        ]
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
         raise ArithmeticError("a result is not a finite number")
     return body
+
+
+MAX_LIST_ROWS = 64
+"""Rows up to which lists are encoded faster than arrays."""
 
 
 def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[str, Any]:

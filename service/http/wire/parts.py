@@ -78,34 +78,30 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     return head, columns
 
 
-QUICK_BYTES = 4096
-"""Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
-worst answer, nested lists for ORD, takes up to 15 ms."""
-
-PIECE_ROWS = 256
-PIECE_BYTES = 1 << 19
-"""Maximum rows whose rewards a job computes together, and bytes of their responses if they are several; what is done is
-not lost if the job is killed."""
-
-COLUMNS_OF_PART = 6
-"""Columns of the rows of one task in the body for another process."""
-
-NO_ROWS = np.empty(0, np.int64)
-NO_TEXTS = TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
-
-
 class UnlistedError(ScoringError):
-    """The first issues of a part, and the number of those that are not listed."""
+    """The first issues of a part, and the number of issues that are not listed."""
 
     def __init__(self, issues: Sequence[Issue], unlisted: int) -> None:
         super().__init__(issues)
         self.unlisted = unlisted
 
 
+QUICK_BYTES = 4096
+"""Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
+worst answer, nested lists for ORD, takes up to 15 ms."""
+
+
 def is_quick(parts: Iterable[Batch]) -> bool:
     columns = [texts for part in parts for texts in (part.responses, part.references)]
     nbytes = sum(int(texts.offsets[-1] - texts.offsets[0]) for texts in columns if isinstance(texts, TextColumn))
     return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
+
+
+COLUMNS_OF_PART = 6
+"""Columns of the rows of one task in the body for another process."""
+
+NO_ROWS = np.empty(0, np.int64)
+NO_TEXTS = TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 
 def pack_parts(parts: Iterable[Batch]) -> list[Buffer]:
@@ -145,7 +141,7 @@ def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
 
 
 class Piece(NamedTuple):
-    """What was computed for some rows of a part: their rewards, or an error with its issues."""
+    """The result for some rows of a part: their rewards, or an error with its issues."""
 
     part: int
     rows: np.ndarray
@@ -242,6 +238,12 @@ def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> I
 def first_issues(error: ScoringError) -> UnlistedError:
     """Return the issues of an error that a reply may list, without advice for whoever runs the program."""
     return UnlistedError(error.issues[:MAX_ERRORS], max(0, len(error.issues) - MAX_ERRORS))
+
+
+PIECE_ROWS = 256
+PIECE_BYTES = 1 << 19
+"""Maximum rows whose rewards a job computes together, and bytes of their responses if they are several; what is done is
+not lost if the job is killed."""
 
 
 def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:

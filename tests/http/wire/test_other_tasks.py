@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay import Scorer
 from assay.service.errors import ScoringError
-from assay.service.http.request.intake import Rest, begin
+from assay.service.http.request.intake import PendingAnswer, begin
 from assay.service.http.wire.headers import StageTimes
 from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
 from assay.service.http.wire.parts import (
@@ -60,7 +60,7 @@ def left_of(request: dict[str, Any]) -> list[Batch]:
     settings, _ = split_config(OPTIONS)
     batch = read_batch(parse_envelope(orjson.dumps(request), LIMITS), Scorer(**settings), LIMITS)
     rest = begin(batch, lambda scores: encode_reply(batch, (), scores), StageTimes())
-    assert isinstance(rest, Rest)
+    assert isinstance(rest, PendingAnswer)
     return rest.parts
 
 

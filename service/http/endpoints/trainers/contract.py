@@ -12,7 +12,7 @@ from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
 Reference = StrictStr | Steps | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
-"""SCORE's, as text or steps, or that of another task: a record, or the answer itself."""
+"""A reference of SCORE as text or steps, or of another task as a record or the answer itself."""
 
 DESCRIPTIONS = {
     "score_task": "The number of the row's task in GET /v1/tasks, 0 for SCORE: an identifier, not a quantity.",

@@ -35,7 +35,7 @@ FREQUENT_REASONS = (
 """SCORE's reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
 
 IDENTIFIERS = ("score_task", "score_reason_code")
-"""The number of a row's task, and that of its reason within the task, as GET /v1/tasks lists them."""
+"""The numbers of a row's task and of its reason within the task, as GET /v1/tasks lists them."""
 
 REASON_NUMBERS = (*IDENTIFIERS, "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
 NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPONENTS))
@@ -82,7 +82,7 @@ class Rollouts(NamedTuple):
 
     responses: bytes
     response_path: str
-    """What replaces `responses` in paths of errors, ending in `[]` for an array."""
+    """The path that replaces `responses` in paths of errors, ending in `[]` for an array."""
     references: bytes
     prompts: bytes = ABSENT
 
@@ -92,7 +92,7 @@ class Rollouts(NamedTuple):
         return None if responses is None else b'{"references":%b,"responses":%b}' % (self.references, responses)
 
     def read(self, reference_path: str, limits: Limits, issues: list[Issue]) -> Envelope:
-        """Return the columns, and append every issue but those of references to `issues`; raise Problem `too-large`."""
+        """Return the columns, and append every issue, except of references, to `issues`; raise Problem `too-large`."""
         paths = {"responses": self.response_path, "references": reference_path}
         columns = open_arrays({"responses": self.responses, "references": self.references}, paths, limits)
         issues += column_issues(columns, "responses", self.response_path)
@@ -141,7 +141,7 @@ class Dialect(ABC):
     options: type[RouteOptions]
     fields: tuple[str, ...]
     missing_reference: str | None = None
-    """What an error says about a missing reference, if it is not one of `fields`."""
+    """The detail of an error about a missing reference, if it is not one of `fields`."""
 
     def label(self, options: Any) -> list[str]:
         """Return the names of the members, one inside the other, that lead to the reference or the references."""
@@ -161,7 +161,7 @@ class Dialect(ABC):
 
 
 class OpenRlhfOptions(RouteOptions):
-    """What OpenRLHF's dynamic filtering gets."""
+    """Query options of the route for OpenRLHF, for its dynamic filtering."""
 
     reference_path: ClassVar[str] = "labels[]"
     scores: Literal["rewards", "passed"] = Field(

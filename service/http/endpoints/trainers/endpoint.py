@@ -17,7 +17,7 @@ from ....settings import ScoreSettings, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
 from ...request.exchange import Exchange
-from ...request.intake import Paths, Rest, begin
+from ...request.intake import Paths, PendingAnswer, begin
 from ...request.metrics import Metrics
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
@@ -189,7 +189,7 @@ class TrainerEndpoint:
         answer = partial(self._answer, exchange.request_body, self._parsed(exchange), times)
         try:
             result = await self._paths.answer(exchange, answer, answer)
-            if isinstance(result, Rest):
+            if isinstance(result, PendingAnswer):
                 result = await self._processes.complete(result, exchange, self._paths.limits)
         except Masked as masked:
             problem, reply = masked.args
@@ -201,7 +201,7 @@ class TrainerEndpoint:
         await exchange.reply(result.body)
         count()
 
-    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | Rest:
+    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | PendingAnswer:
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
         field, *members = dialect.label(options)
@@ -256,7 +256,7 @@ class TrainerEndpoint:
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 
-        batch_issues: issues of the batch, of which those of options and of references are not in `issues` yet. The
+        batch_issues: issues of the batch; `issues` lacks its issues of options and of references. The
         problem has every issue of the request, references last; `unlisted` is the number of issues that are left out.
         """
         issues = issues + in_query(issue for issue in batch_issues if issue.path.startswith("config."))

@@ -110,9 +110,9 @@ class NemoGym(Dialect):
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
     fields = dict(islice(fields_of_row(request), MAX_FIELDS))
-    others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
+    further = b"," + orjson.dumps(fields)[1:-1] if fields else b""
     echo = b'{"responses_create_params":%b,"response":%b' % (request[PARAMETERS], request[RESPONSE])
-    return b"%b%b,%b" % (echo, others, reply[1:])
+    return b"%b%b,%b" % (echo, further, reply[1:])
 
 
 def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
@@ -220,7 +220,7 @@ TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
 MAX_RECORDS = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
-"""Maximum bytes of a record, of which only numbers and the token usage are read."""
+"""Maximum bytes of a record; only its numbers and its token usage are read."""
 
 MAX_NAMES = 1_024
 """Maximum distinct names of numbers in a run: each has five statistics per group."""
