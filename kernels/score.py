@@ -169,7 +169,7 @@ INCLUDE = FIELDS.index("include")
 class EnvelopeArrays(NamedTuple):
     """The arrays that `read_request` writes, and read-only views of them, because kernels have one signature."""
 
-    fields: np.ndarray  # int64 (8, 3), see `envelope.py`
+    fields: np.ndarray  # int64 (8, 3), see `json_columns.py`
     unknown: np.ndarray  # int64 (2, 2)
     texts: np.ndarray  # uint8 (2, n)
     offsets: np.ndarray  # int64 (2, rows + 1)

@@ -50,7 +50,7 @@ class References(NamedTuple):
     """R references, read only. Ids and positions of a reference are relative to the starts of its ranges."""
 
     ranges: np.ndarray  # int64 (R + 1, 6)
-    steps: np.ndarray  # int64 (7, steps), see `workspace.py`
+    steps: np.ndarray  # int64 (7, steps), see `memory.py`
     ids: np.ndarray  # int64: words of the steps, as strings
     objects: np.ndarray  # int64: objects of the steps, as strings
     starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`

@@ -209,7 +209,7 @@ CARET = 0x5E
 
 @inlined
 def entry_of(code, tables):
-    """Return `value << 1 | hard` of a code point, see `unicode_tables.py`."""
+    """Return `value << 1 | hard` of a code point: see `entries`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 

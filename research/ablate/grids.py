@@ -86,7 +86,7 @@ class Configuration(NamedTuple):
 
     @property
     def lacks(self) -> str:
-        """What is missing to compute the rewards, an empty text if nothing is."""
+        """Return what is missing to compute the rewards, an empty text if nothing is."""
         return ""
 
 
