@@ -86,7 +86,7 @@ class Batch:
     def has_issue(self, name: str) -> bool:
         return any(field_of(issue) == name for issue in self.issues)
 
-    def set_responses(self, texts: Any, detail: str = "a string is needed") -> None:
+    def set_responses(self, texts: Any) -> None:
         """Copy responses, so that the caller cannot change the list while kernels read the strings."""
         if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
             self.issues.append(Issue("responses", "wrong_type", "a list of strings is needed"))
@@ -94,7 +94,7 @@ class Batch:
         self.responses = list(texts)
         if set(map(type, self.responses)) != {str}:
             self.issues += [
-                Issue(f"responses[{row}]", "wrong_type", detail)
+                Issue(f"responses[{row}]", "wrong_type", "must be a string")
                 for row, text in enumerate(self.responses)
                 if not isinstance(text, str)
             ]
@@ -106,8 +106,8 @@ class Batch:
         else:
             self.references = list(references)
 
-    def set_index(self, index: Any, detail: str = "an integer is needed") -> None:
-        """Set the reference of each response after the responses; `detail` is for entries that are not integers."""
+    def set_index(self, index: Any) -> None:
+        """Set the reference of each response after the responses."""
         if index is None or self.responses is None:
             return
         is_array = isinstance(index, np.ndarray) and index.ndim == 1 and index.dtype.kind in "iu"
@@ -120,14 +120,15 @@ class Batch:
             self.issues.append(Issue("reference_index", "wrong_length", wrong_length))
             entries = index if is_array else list(index)
             entries = entries[: self.size]
-        self.reference_index = entries.astype(np.int64) if is_array else self._integers(entries, detail)
+        self.reference_index = entries.astype(np.int64) if is_array else self._integers(entries)
 
-    def _integers(self, entries: Sequence[Any], detail: str) -> np.ndarray:
+    def _integers(self, entries: Sequence[Any]) -> np.ndarray:
         """Return entries as int64, -1 for what is far out of range, and 0 for what is no integer, with an issue."""
         if set(map(type, entries)) == {int}:
             with suppress(OverflowError):
                 return np.fromiter(entries, np.int64, len(entries))
         wrong = {row for row, entry in enumerate(entries) if not is_integer(entry)}
+        detail = "must be a 64-bit integer"
         self.issues += [Issue(f"reference_index[{row}]", "wrong_type", detail) for row in sorted(wrong)]
         clipped = [0 if row in wrong else entry if -1 <= entry < UNLIMITED else -1 for row, entry in enumerate(entries)]
         return np.array(clipped, np.int64)

@@ -19,7 +19,7 @@ from ...kernels.column import TextColumn
 from ...kernels.json_columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
 from ...kernels.score import COMPONENTS
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, one_of
+from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, did_you_mean, one_of
 from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
 from ..scoring.text_columns import MIN_REFERENCES, Texts, issues_of_all, references_as_column, strings_of
 from ..settings import RULES_VERSION, ScoreSettings
@@ -432,7 +432,8 @@ def set_options(batch: Batch, values: Mapping[str, Any], remote: bool = False) -
         return
     for name, options in sorted(values.items(), key=lambda item: item[0] in OPTION_TASKS):
         if name not in OPTION_TASKS:
-            batch.issues.append(Issue(f"config.{name}", "unknown_setting", one_of(name, OPTION_TASKS)))
+            detail = "there is no setting of this name" + did_you_mean(name, OPTION_TASKS)
+            batch.issues.append(Issue(f"config.{name}", "unknown_setting", detail))
         elif not isinstance(options, Mapping):
             batch.issues.append(Issue(f"config.{name}", "wrong_type", "must be an object"))
         else:

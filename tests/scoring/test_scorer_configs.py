@@ -168,7 +168,7 @@ def test_references_that_some_configurations_refuse_are_named_with_those():
 
 
 def test_invalid_requests_are_refused_as_by_score():
-    assert issues(InvalidRequest, [{}], ["x", 5], [SHORT]) == [("responses[1]", "a string is needed")]
+    assert issues(InvalidRequest, [{}], ["x", 5], [SHORT]) == [("responses[1]", "must be a string")]
     path = [("reference_index[0]", "it is not an index of one of the 1 references")]
     assert issues(InvalidRequest, [{}], ["x"], [SHORT], [1]) == path
 

@@ -374,7 +374,7 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         if "configs" in values:
             set_configs(batch, scorer, values["configs"], invalid, limits)
     if "reference_index" not in invalid:
-        batch.set_index(values.get("reference_index"), "must be a 64-bit integer")
+        batch.set_index(values.get("reference_index"))
     if "groups" not in invalid:
         batch.set_groups(values.get("groups"))
     return batch
