@@ -74,7 +74,7 @@ def test_connections_in_use_are_not_shared(faults: FaultServer) -> None:
 HELD_LOCKS = """
 from contextlib import ExitStack
 from assay_client import AsyncClient, Client, local
-from assay_client.transport import resolving
+from assay_client.transport import connecting as resolving
 
 client = Client(sys.argv[1], timeout=20)
 asynchronous = AsyncClient(sys.argv[1])

@@ -21,9 +21,7 @@ from assay_client import (
     TooLarge,
     Unauthorized,
     Unavailable,
-)
-from assay_client import (
-    errors as retries,
+    retries,
 )
 from assay_client.adapters import for_trl
 from tests.clients.adapter_samples import EXPECTED, TEXTS

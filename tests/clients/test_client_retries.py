@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
-from assay_client import errors as retries
+from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable, retries
 from assay_client.results import HttpReply
 from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
