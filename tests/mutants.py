@@ -1,8 +1,8 @@
 """Change the code one operator at a time, and list the changes that no test vector and no test notices.
 
     python -m tests.mutants --sample 400 --jobs 2                400 mutants of the kernels and of scoring
-    python -m tests.mutants kernels/sequences.py            every mutant of a file
-    python -m tests.mutants research/select --json select.json    of a folder, also as a document
+    python -m tests.mutants kernels/sequences.py                 every mutant of a file
+    python -m tests.mutants research/select --json select.json   of a folder, also as a document
 
 A *mutant* is the code with one change, such as `<` to `<=`. It is judged in a temporary copy of the checkout, with
 kernels as plain Python: by the test vectors, then by the tests of the changed file. A survivor, which neither notices,

@@ -68,7 +68,7 @@ class Rules(NamedTuple):
 
 
 def findings_of(rows: Sequence[CheckedRow], reasons: Mapping[Place, str], rules: Rules) -> Iterator[Finding]:
-    """Yield the findings on rows, in their order; `reasons` are those of the responses of SCORE without a fault."""
+    """Yield the findings on rows, in their order; `reasons` are of responses of SCORE without a fault."""
     for row in rows:
         if row.rollout.fault is not None:
             yield Finding(row.place, "error", *row.rollout.fault)

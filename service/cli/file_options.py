@@ -134,7 +134,7 @@ def check_task_flags(
 
 
 def rollout_fields(names: Mapping[str, str]) -> Fields:
-    """Return the names of the fields of a rollout, from those of all roles."""
+    """Return the names of the fields of a rollout, from the names of all roles."""
     return Fields()._replace(**{role: names[role] for role in Fields._fields if role in names})
 
 

@@ -194,8 +194,8 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         else []
     )
     if observe is not None:
-        rows, own = scores.of_reward(reward_of(SCORE))
-        observe([rollouts[row] for row in rows.tolist()], own)
+        rows, score_results = scores.of_reward(reward_of(SCORE))
+        observe([rollouts[row] for row in rows.tolist()], score_results)
     if job.target_format == "json":
         write_document(job.target, encode_reply(batch, include, scores))
     else:

@@ -269,7 +269,7 @@ def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> 
         if isinstance(outcome, ScoringError):
             issues += [in_batch(batch, part, issue) for issue in outcome.advice]
     if issues:
-        raise error_of(in_order(issues) if len(parts) > 1 or batch.issues else issues)
+        raise error_of(in_order(issues))
     index, settings = batch.reference_index, batch.scorer.settings
     assert index is not None
     if batch.task == SCORE:
