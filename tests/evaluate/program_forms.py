@@ -24,243 +24,54 @@ class Form(NamedTuple):
         return self.before + self.piece * (size // max(1, len(self.piece)) if self.piece else 0) + self.after
 
 
-PIECES = r"""
-'' 'a' f'' f'{x}' f'{x}'\x20'a' u'a' b'a' 1+ - not\x20 a< a<> a\x20is\x20not\x20 a\x20and\x20 a\x20or\x20
-a,b:= 1, a, a=1, *a, **a, True=1, (a:=1), a:=1, [], a.b=1, a==b=c, a\x20if\x20b\x20else\x20 a\x20if\x20b,
-lambda: lambda:1, await\x20 a\x20for\x20a\x20in\x20b, [a\x20for\x20a\x20in\x20b], ..., 1** 1**- a@ 1e999,
-1or\x20 0xfor\x20 1if\x201else\x20 #\n1, \n1, 1+\\\n \ufb01, a\x20not\x20 ( [ { (( {1: x[ 9 1_ . ` $ * **
-"""
-ARGUMENTS = [piece.encode("raw_unicode_escape").decode("unicode_escape") for piece in PIECES.split()]
+def pieces(text: str) -> list[str]:
+    """Return what white space separates, with its escapes read; `·` is a space."""
+    return [piece.replace("·", r"\x20").encode("raw_unicode_escape").decode("unicode_escape") for piece in text.split()]
 
-LINES = (
-    *(
-        "f()\n",
-        "f();",
-        "f(a=1,b='x')\n",
-        "f(f'{x}')\n",
-        "f('\\q')\n",
-        "#\n",
-        "\f\n",
-        "\\\n",
-        "pass\n",
-        "a=",
-        "a,b=",
-        "*a,b=",
-    ),
-    *(
-        "a,",
-        "*a,",
-        "a+=",
-        "a:",
-        "a.b=",
-        "a[0]=",
-        "(a)=",
-        "[a]=",
-        "a ",
-        "1 ",
-        "a 'b' ",
-        "print x\n",
-        "1or 1\n",
-        "a is 1\n",
-    ),
-    *(
-        "@f\n",
-        "def g(): f()\n",
-        "def g():\n",
-        "class A: pass\n",
-        "if a: f()\n",
-        "if a: ",
-        "if a:\n",
-        "async ",
-        "await ",
-        "return ",
-    ),
-    *(
-        "with a as b: f()\n",
-        "for a in b: f()\nelse: f()\n",
-        "import a.b.c\n",
-        "type(x)\n",
-        "type x = y\n",
-        "match(x)\n",
-    ),
-    *(
-        "match x\n",
-        "case(x)\n",
-        "match -a\n",
-        "f()=1\n",
-        "1+",
-        "a<",
-        "'a'(1)\n",
-        "->",
-        "+-*/",
-        "]",
-        "\r",
-        "\0",
-        "\ufeff",
-    ),
-)
 
-HEADS = (
-    *(
-        ("f", "()", ""),
-        ("f", "(1)", ""),
-        ("f(a", ".b", ")"),
-        ("a", ".b", "=1"),
-        ("a", "().b", "=1"),
-        ("f(a", "[0]", ")"),
-    ),
-    *(("f(a[", "::,", "])"), ("f([", "1,", "])"), ("f({", "1,", "})"), ("f({", "1:1,", "})"), ("f({", "**a,", "})")),
-    *(("f([x ", "for x in y ", "])"), ("[x for x in y ", "if a ", "]"), ("del ", "a,", "f()"), ("del ", "a[0],", "b")),
-    *(
-        ("with ", "a as b,", "b: f()"),
-        ("with (", "a as b,", "b): f()"),
-        ("with (", "a,", "b): f()"),
-        ("for ", "a,", " in b: f()"),
-    ),
-    *(
-        ("f(lambda ", "a,", ":1)"),
-        ("f(lambda ", "a=1,", "b=1:1)"),
-        ("f(lambda *,", "a,", ":1)"),
-        ("f(lambda ", "a,", "1:1)"),
-    ),
-    *(
-        ("def g(", "a,", "): f()"),
-        ("def g(", "a=1,", "b): f()"),
-        ("def g(", "a,", "1): f()"),
-        ("def g(", "a:b,", "): f()"),
-    ),
-    *(
-        ("def g(*,", "a=1,", "1): f()"),
-        ("class A(", "b,", "): pass"),
-        ("type x[", "a,", "] = y"),
-        ("def x[", "a: int,", "](): y"),
-    ),
-    *(
-        ("if a:\n f()\n", "elif a:\n f()\n", ""),
-        ("try: f()\n", "except a: f()\n", ""),
-        ("try: f()\nexcept (", "a,", "): f()"),
-    ),
-    *(("match x:\n", " case 1: f()\n", ""), ("match x:\n case ", "a,", ": f()"), ("match x:\n case ", "1|", "1: f()")),
-    *(
-        ("match x:\n case A(", "a=1,", "): f()"),
-        ("match x:\n case A(a=1,", "1,", "): f()"),
-        ("match x:\n case a", ".b", ": f()"),
-    ),
-    *(
-        ("match x:\n case {", "1:a,", "}: f()"),
-        ("match x:\n case ", "A(),", ": f()"),
-        ("match x:\n case ", "-1+1j|", "1: f()"),
-    ),
-    *(
-        ("import a", ".a", ""),
-        ("import a", " . \\\n a", ""),
-        ("from a", ".a", " import b"),
-        ("from ", ".", "a import b"),
-    ),
-    *(("import ", "a as b,", "b"), ("from a import (", "a,", "b)"), ("global ", "a,", "b"), ("raise ", "a from ", "b")),
-    *(
-        ("f(0x", "f", ")"),
-        ("f(0b", "1", ")"),
-        ("f(0.", "0", "1)"),
-        ("f(1e", "9", ")"),
-        ("f(", "9", "j)"),
-        ("f(", "9", ".0)"),
-    ),
-    *(
-        ("f('", "\\x41", "')"),
-        ("f('", "\\q", "')"),
-        ("f('", "\\N{DIGIT ONE}", "')"),
-        ("f('\\N{", "A", "}')"),
-        ("f('", "\\777", "')"),
-    ),
-    *(
-        ("f('''", "\n", "''')"),
-        ("f('''", "\n", ""),
-        ("f(", "'", ""),
-        ("f(", '"', ""),
-        ("if x:\n", "\t", "f()"),
-        ("#", "a", ""),
-    ),
-    *(("# -*- coding: latin-1 -*-\n", "é()\n", ""), ("# -*- coding: ", "a", ""), ("f(", "a", ")"), ("f(", "ﬁ", ")")),
-    *(("f(a", "\u0301\u0323", ")"), ("f(a", "\u0f73", ")"), ("f(a", "\uff9e\u0301", ")"), ("f(a", "\ufdfa", ")")),
-    *(
-        ("f(f'", "{x}", "')"),
-        ("f(f'", "{x!r}", "')"),
-        ("f(f'", "{x=}", "')"),
-        ("f(f'", "{x:{y}}", "')"),
-        ("f(f'{x:", "{y}", "}')"),
-    ),
-    *(
-        ("f(rf'", "{x}", "')"),
-        ("f(F'''", "{x}\n", "''')"),
-        ("f(f'", "{{{x}", "')"),
-        ("f(f'", "{{}}", "')"),
-        ("f(f'", "{x}", "{')"),
-    ),
-    *(("f(f'", "{x}", "{1 1}')"), ("f(f'", "{x}", ""), ('f(f"', "{f'{x}'}", '")'), ("f(f'''{f\"", "{x}", "\"}''')")),
-    *(("f(f'", "\\q{x}", "')"), ("f(f'", "{(lambda:x)}", "')"), ("f(f'{", "a+", "a}')")),
-)
+def parts(text: str) -> list[list[str]]:
+    """Return pieces in their parts, which `~` separates."""
+    return [piece.split("~") for piece in pieces(text)]
 
-AROUND = (
-    *(
-        ("(", ")"),
-        ("[", "]"),
-        ("{", "}"),
-        ("{1:", "}"),
-        ("f(", ")"),
-        ("f(a=", ")"),
-        ("f(*", ")"),
-        ("f(**", ")"),
-        ("f(a, ", ")"),
-    ),
-    *(
-        ("a[", "]"),
-        ("(lambda:", ")"),
-        ("(lambda a=", ":b)"),
-        ("(a:=", ")"),
-        ("(not ", ")"),
-        ("(a<", ")"),
-        ("(a if a else ", ")"),
-    ),
-    *(
-        ("(1 if ", " else 1)"),
-        ("(x for x in ", ")"),
-        ("{a:b for c in ", "}"),
-        ("{*", "}"),
-        ("(yield ", ")"),
-        ("f(a=b=", ")"),
-    ),
-    *(("f(a=[{b:(", ")}])"), ("f(a=[{b for c in (lambda:(", "))}])"), ("a[b:(c if d else[", "])]")),
-)
-PLACES = (
-    *(
-        ("", "\n"),
-        ("", "=1\n"),
-        ("", ":b=1\n"),
-        ("", "+=1\n"),
-        ("del ", "\n"),
-        ("for ", " in b: pass\n"),
-        ("with ", ": pass\n"),
-    ),
-    *(
-        ("with a as ", ": pass\n"),
-        ("match ", "\n"),
-        ("[x for ", " in b]\n"),
-        ("while ", ": pass\n"),
-        ("@", "\ndef f(): pass\n"),
-    ),
-)
-BLOCKS = (
-    "if x:",
-    "while x:",
-    "for x in y:",
-    "with x:",
-    "with (x as y):",
-    "def f():",
-    "class f:",
-    "try:",
-    "async for x in y:",
-)
+
+ARGUMENTS = pieces(r"""
+'' 'a' f'' f'{x}' f'{x}'·'a' u'a' b'a' 1+ - not· a< a<> a·is·not· a·and· a·or· a,b:= 1, a, a=1, *a, **a, True=1,
+(a:=1), a:=1, [], a.b=1, a==b=c, a·if·b·else· a·if·b, lambda: lambda:1, await· a·for·a·in·b, [a·for·a·in·b], ..., 1**
+1**- a@ 1e999, 1or· 0xfor· 1if·1else· #\n1, \n1, 1+\\\n \ufb01, a·not· ( [ { (( {1: x[ 9 1_ . ` $ * **
+""")
+LINES = pieces(r"""
+f()\n f(); f(a=1,b='x')\n f(f'{x}')\n f('\\q')\n #\n \x0c\n \\\n pass\n a= a,b= *a,b= a, *a, a+= a: a.b= a[0]= (a)=
+[a]= a· 1· a·'b'· print·x\n 1or·1\n a·is·1\n @f\n def·g():·f()\n def·g():\n class·A:·pass\n if·a:·f()\n if·a:· if·a:\n
+async· await· return· with·a·as·b:·f()\n for·a·in·b:·f()\nelse:·f()\n import·a.b.c\n type(x)\n type·x·=·y\n match(x)\n
+match·x\n case(x)\n match·-a\n f()=1\n 1+ a< 'a'(1)\n -> +-*/ ] \x0d \x00 \ufeff
+""")
+HEADS = parts(r"""
+f~()~ f~(1)~ f(a~.b~) a~.b~=1 a~().b~=1 f(a~[0]~) f(a[~::,~]) f([~1,~]) f({~1,~}) f({~1:1,~}) f({~**a,~})
+f([x·~for·x·in·y·~]) [x·for·x·in·y·~if·a·~] del·~a,~f() del·~a[0],~b with·~a·as·b,~b:·f() with·(~a·as·b,~b):·f()
+with·(~a,~b):·f() for·~a,~·in·b:·f() f(lambda·~a,~:1) f(lambda·~a=1,~b=1:1) f(lambda·*,~a,~:1) f(lambda·~a,~1:1)
+def·g(~a,~):·f() def·g(~a=1,~b):·f() def·g(~a,~1):·f() def·g(~a:b,~):·f() def·g(*,~a=1,~1):·f() class·A(~b,~):·pass
+type·x[~a,~]·=·y def·x[~a:·int,~]():·y if·a:\n·f()\n~elif·a:\n·f()\n~ try:·f()\n~except·a:·f()\n~
+try:·f()\nexcept·(~a,~):·f() match·x:\n~·case·1:·f()\n~ match·x:\n·case·~a,~:·f() match·x:\n·case·~1|~1:·f()
+match·x:\n·case·A(~a=1,~):·f() match·x:\n·case·A(a=1,~1,~):·f() match·x:\n·case·a~.b~:·f()
+match·x:\n·case·{~1:a,~}:·f() match·x:\n·case·~A(),~:·f() match·x:\n·case·~-1+1j|~1:·f() import·a~.a~
+import·a~·.·\\\n·a~ from·a~.a~·import·b from·~.~a·import·b import·~a·as·b,~b from·a·import·(~a,~b) global·~a,~b
+raise·~a·from·~b f(0x~f~) f(0b~1~) f(0.~0~1) f(1e~9~) f(~9~j) f(~9~.0) f('~\\x41~') f('~\\q~') f('~\\N{DIGIT·ONE}~')
+f('\\N{~A~}') f('~\\777~') f('''~\n~''') f('''~\n~ f(~'~ f(~"~ if·x:\n~\t~f() #~a~
+#·-*-·coding:·latin-1·-*-\n~\xe9()\n~ #·-*-·coding:·~a~ f(~a~) f(~\ufb01~) f(a~\u0301\u0323~) f(a~\u0f73~)
+f(a~\uff9e\u0301~) f(a~\ufdfa~) f(f'~{x}~') f(f'~{x!r}~') f(f'~{x=}~') f(f'~{x:{y}}~') f(f'{x:~{y}~}') f(rf'~{x}~')
+f(F'''~{x}\n~''') f(f'~{{{x}~') f(f'~{{}}~') f(f'~{x}~{') f(f'~{x}~{1·1}') f(f'~{x}~ f(f"~{f'{x}'}~")
+f(f'''{f"~{x}~"}''') f(f'~\\q{x}~') f(f'~{(lambda:x)}~') f(f'{~a+~a}')
+""")
+AROUND = parts(r"""
+(~) [~] {~} {1:~} f(~) f(a=~) f(*~) f(**~) f(a,·~) a[~] (lambda:~) (lambda·a=~:b) (a:=~) (not·~) (a<~) (a·if·a·else·~)
+(1·if·~·else·1) (x·for·x·in·~) {a:b·for·c·in·~} {*~} (yield·~) f(a=b=~) f(a=[{b:(~)}])
+f(a=[{b·for·c·in·(lambda:(~))}]) a[b:(c·if·d·else[~])]
+""")
+PLACES = parts(r"""
+~\n ~=1\n ~:b=1\n ~+=1\n del·~\n for·~·in·b:·pass\n with·~:·pass\n with·a·as·~:·pass\n match·~\n [x·for·~·in·b]\n
+while·~:·pass\n @~\ndef·f():·pass\n
+""")
+BLOCKS = pieces("if·x: while·x: for·x·in·y: with·x: with·(x·as·y): def·f(): class·f: try: async·for·x·in·y:")
 
 
 def nested() -> Iterator[Form]:

@@ -6,12 +6,9 @@ import gzip
 import json
 import math
 import re
-import threading
 
-import numpy as np
 import pytest
 
-from assay import Scorer
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from assay.service.tasks import evaluate
 from assay.service.tasks.evaluation import every_task, task_named
@@ -56,18 +53,21 @@ def test_the_reply_is_what_python_gives(client, profile):
     assert "decode;dur=" in reply.headers["server-timing"]
 
 
-def test_task_and_options_may_be_left_out(client):
+def test_options_media_types_and_queries(client):
     document = client.post("/v1/evaluate", json={"records": RECORDS}).json()
-    assert document == client.post("/v1/evaluate/", json={"task": "score", "records": RECORDS, "options": {}}).json()
+    packed = gzip.compress(json.dumps({"task": "score", "records": RECORDS, "options": {}}).encode())
+    assert client.post("/v1/evaluate/", content=packed, headers={"content-encoding": "gzip"}).json() == document
     assert document["by"] == {}
     assert client.post("/v1/evaluate", json={"records": []}).json()["aggregate"]["count"] == 0
-
-
-def test_metrics_by_name(client):
     request = {"records": RECORDS, "options": {"metrics": ["order_tau", "step_m"]}}
     document = client.post("/v1/evaluate", json=request).json()
-    assert set(document["per_record"]) == {"order_tau", "step_m"}
-    assert set(document["aggregate"]) == {"count", "order_tau", "step_m"}
+    assert (set(document["per_record"]), set(document["aggregate"])) == (
+        {"order_tau", "step_m"},
+        {"count", "order_tau", "step_m"},
+    )
+    arrow = {"content-type": "application/vnd.apache.arrow.stream"}
+    problem_of(client.post("/v1/evaluate", content=b"", headers=arrow), 415)
+    problem_of(client.post("/v1/evaluate?by=type", json={"records": []}), 422)
 
 
 def test_what_misleads_is_in_the_reply(client):
@@ -85,16 +85,6 @@ def test_what_misleads_is_in_the_reply(client):
     questions = [{"answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 0.95[ANSWER_END]"}, *QUESTIONS]
     document = client.post("/v1/evaluate", json={"task": "bioprobench.pqa", "records": questions}).json()
     assert [text.partition(" ")[0] for text in document["warnings"]] == ["1"]
-
-
-def test_a_metric_without_weights_is_among_the_unavailable(client):
-    pair = {"response": "x", "reference": "x"}
-    request = {"task": "lexical", "records": [pair], "options": {"metrics": ["bertscore", "keyword_f1"]}}
-    document = client.post("/v1/evaluate", json=request).json()
-    assert (list(document["per_record"]), list(document["unavailable"])) == (["keyword_f1", "bertscore"], ["bertscore"])
-    request["options"] = {"metrics": ["bertscore"]}
-    problem = problem_of(client.post("/v1/evaluate", json=request), 422)
-    assert errors_of(problem) == [("options.metrics", "not_installed")]
 
 
 LONG = " ".join(f"word{k}" for k in range(70))
@@ -122,6 +112,10 @@ def test_what_is_missing_is_named_without_advice_for_the_host(client, task, reco
     assert here.unavailable.keys() == document["unavailable"].keys()
     for name in metrics - {"vanilla"}:
         assert here.unavailable[name].startswith(f"{document['unavailable'][name]}: ")
+    alone = client.post(
+        "/v1/evaluate", json={"task": task, "records": [record], "options": {"metrics": [min(metrics)]}}
+    )
+    assert errors_of(problem_of(alone, 422)) == [("options.metrics", "not_installed")]
 
 
 def test_every_offender_is_named(client):
@@ -163,15 +157,6 @@ def test_bad_requests(client, body, status, expected):
     assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
 
 
-def test_media_types_and_queries(client):
-    arrow = {"content-type": "application/vnd.apache.arrow.stream"}
-    problem_of(client.post("/v1/evaluate", content=b"", headers=arrow), 415)
-    problem_of(client.post("/v1/evaluate?by=type", json={"records": []}), 422)
-    packed = gzip.compress(json.dumps({"records": RECORDS}).encode())
-    reply = client.post("/v1/evaluate", content=packed, headers={"content-encoding": "gzip"})
-    assert reply.json() == client.post("/v1/evaluate", json={"records": RECORDS}).json()
-
-
 def test_no_text_is_echoed(client):
     secret = "quelle-surprise"
     for request in (
@@ -189,44 +174,16 @@ def test_a_deadline_ends_the_work(client):
     problem_of(client.post("/v1/evaluate", content=body, headers={"x-request-timeout": "0.2"}), 504)
 
 
-def test_the_event_loop_goes_on(client, server):
-    """While a long evaluation runs, single rewards are answered."""
-    records = [{"response": PERFECT, "reference": REFERENCE}] * 30_000
-    body = json.dumps({"records": records, "options": {"profile": "thoth"}}).encode()
-    ended: list[int] = []
-
-    def run() -> None:
-        status = 0
-        try:
-            with server.client() as other:
-                status = other.post("/v1/evaluate", content=body).status_code
-        finally:
-            ended.append(status)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    answered = 0
-    while not ended and answered < 2_000:
-        reply = client.post("/v1/score", json={"references": [REFERENCE], "responses": [PERFECT]})
-        assert reply.json()["rewards"] == [1.0]
-        answered += 1
-    thread.join()
-    assert ended == [200]
-    assert answered > 3
-
-
 def test_tasks(client):
     document = client.get("/v1/tasks").json()
     TasksReply.model_validate(document)
     assert [task["name"] for task in document["tasks"]] == [task.name for task in every_task()]
     for task, described in zip(every_task(), document["tasks"], strict=True):
         names = [metric["name"] for metric in described["metrics"]]
-        assert names == [metric.name for metric in task.metrics]
-        assert len(set(names)) == len(names)
+        assert names == list(dict.fromkeys(metric.name for metric in task.metrics))
         assert described["record"]["type"] == "object"
         assert {"metrics", "by"} <= set(described["options"]["properties"])
         if task.name != "score" and task.reward is not None:
-            assert next(iter(task.reasons)) == "ok"
             assert set(described["reward"]["reasons"]) == {*task.reasons, "too_long"}
             assert not {"metrics", "by"} & set(described["reward"]["config"]["properties"])
 
@@ -241,27 +198,19 @@ REWARD = {
 
 
 def test_rewards_of_another_task(client):
+    """Their bits are those of a mixed batch: tests/http/endpoints/test_mixed.py."""
     TaskRewardRequest.model_validate(REWARD)
-    reply = client.post("/v1/score", json=REWARD)
-    assert reply.status_code == 200, reply.text
-    document = reply.json()
+    document = client.post("/v1/score", json=REWARD).json()
     ScoreReply.model_validate(document)
-    assert document["rewards"] == [1.0, 1.0, 0.0]
-    assert document["reasons"] == ["ok", "ok", "no_markers"]
+    assert (document["rewards"], document["reasons"]) == ([1.0, 1.0, 0.0], ["ok", "ok", "no_markers"])
     assert document["advantages"] == pytest.approx([0.5**0.5, 0.0, -(0.5**0.5)])
-    assert all(len(column) == 3 for column in document["components"].values())
-    expected = Scorer().score(
-        REWARD["responses"], REWARD["references"], REWARD["reference_index"], task="bioprobench.pqa"
-    )
-    assert document["rewards"] == expected.rewards.tolist()
-    assert document["components"] == {name: column.tolist() for name, column in expected.components.items()}
+    assert document["signature"].startswith("bioprobench.pqa|profile:bioprobench|reward:accuracy|v:")
     bare = client.post("/v1/score", json={k: v for k, v in REWARD.items() if k != "include"}).json()
     assert set(bare) == {"rewards", "reasons", "config_id", "signature"}
     calibrated = client.post("/v1/score", json={**REWARD, "config": {"reward": "calibrated"}}).json()
-    assert calibrated["config_id"] != document["config_id"]
-    assert document["signature"].startswith("bioprobench.pqa|profile:bioprobench|reward:accuracy|v:")
     assert calibrated["signature"].startswith("bioprobench.pqa|profile:bioprobench|reward:calibrated|v:")
-    assert calibrated["rewards"] != document["rewards"]
+    for name in ("config_id", "rewards"):
+        assert calibrated[name] != document[name]
     large = {**REWARD, "responses": REWARD["responses"] * 4_000, "reference_index": REWARD["reference_index"] * 4_000}
     assert client.post("/v1/score", json=large).json()["rewards"] == document["rewards"] * 4_000
     empty = {"task": "bioprobench.pqa", "references": [], "responses": []}
@@ -306,11 +255,3 @@ def test_a_response_over_the_limit_gets_what_an_empty_one_gets(client):
     assert document["reasons"] == ["too_long", "no_markers"]
     long = {"task": "bioprobench.pqa", "references": ["5 ml" * 100_000], "responses": [""]}
     assert errors_of(problem_of(client.post("/v1/score", json=long), 422)) == [("references[0]", "too_long")]
-
-
-def test_score_is_the_scorers_own(client):
-    request = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED, ""]}
-    document = client.post("/v1/score", json={**request, "task": "score"}).json()
-    assert document == client.post("/v1/score", json=request).json()
-    assert document["rewards"] == Scorer().score(request["responses"], request["references"]).rewards.tolist()
-    assert np.isfinite(document["rewards"]).all()
