@@ -77,37 +77,9 @@ def test_orders_compare_as_all_their_pairs_do(indices, equal_steps, repeats):
 
 
 # What a literal may be made of; joined in any order they are rarely one, inside brackets more often.
-LITERALS = [
-    "0",
-    "1",
-    "12",
-    "01",
-    "1_0",
-    "0x1",
-    "0b2",
-    "1.5",
-    "1e3",
-    ".5",
-    "1j",
-    "True",
-    "False",
-    "None",
-    "set()",
-    "...",
-]
-LITERALS += [
-    "'a'",
-    '"b"',
-    "b'\\x01'",
-    "'''x\ny'''",
-    "r'\\q'",
-    "'\\x4'",
-    "u'z'",
-    "f'z'",
-    "rb'1'",
-    "'\\N{BULLET}'",
-    "'é'",
-]
+TOKENS = r"""0 1 12 01 1_0 0x1 0b2 1.5 1e3 .5 1j True False None set() ...
+    'a' "b" b'\x01' r'\q' '\x4' u'z' f'z' rb'1' '\N{BULLET}' 'é'"""
+LITERALS = [*TOKENS.split(), "'''x\ny'''"]
 MARKS = [*"[](){},,,:+-#;*=\\'\" \t\f\n\r\0", "\\\n", "\r\n", "# c\n", "\u00a0", "\ud800", "é", "a", "1if", "not"]
 
 
@@ -148,18 +120,13 @@ def test_literals_have_limits():
 
 
 def test_faults_of_records_are_not_the_model_s():
+    shown = (
+        (["a", "x"], "[ANSWER_START][0,1][ANSWER_END]"),
+        ("ab", "nothing"),
+        ("bac", "[ANSWER_START][1,0][ANSWER_END]"),
+    )
     records = [
-        {
-            "wrong_steps": ["a", "x"],
-            "correct_steps": ["a", "b"],
-            "generated_response": "[ANSWER_START][0,1][ANSWER_END]",
-        },
-        {"wrong_steps": ["a", "b"], "correct_steps": ["a", "b"], "generated_response": "nothing"},
-        {
-            "wrong_steps": ["b", "a", "c"],
-            "correct_steps": ["a", "b"],
-            "generated_response": "[ANSWER_START][1,0][ANSWER_END]",
-        },
+        {"wrong_steps": list(steps), "correct_steps": ["a", "b"], "generated_response": text} for steps, text in shown
     ]
     found = evaluate("bioprobench.ord", records)
     assert [(f.record, f.reason, f.of_response) for f in found.failed] == [

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.service.cli.main import main
 from assay.service.errors import InvalidReference, InvalidRequest
 from assay.service.tasks.bioprobench.answers import truth_of
 from assay.service.tasks.bioprobench.ord import compared_indices, order_of, order_of_list, steps_in
@@ -119,14 +117,28 @@ def test_published_records_with_both_profiles():
     assert evaluate("bioprobench.err", err).aggregate["recall"] == 0.0
 
 
-def test_equal_steps_without_indices_are_the_last_one():
-    """As in the authors' script: the right order then names it twice, which no response can."""
-    record = {"wrong_steps": ["spin", "wash", "spin"], "correct_steps": ["spin", "spin", "wash"]}
-    found = evaluate("bioprobench.ord", [{**record, "generated_response": "[1, 3, 2]"}], profile="thoth")
-    assert found.per_record["exact_match"].tolist() == [0]
-    assert found.per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
-    named = {**record, "gold_indices_1based": [1, 3, 2], "generated_response": "[1, 3, 2]"}
-    assert evaluate("bioprobench.ord", [named], profile="thoth").aggregate["exact_match"] == 1
+def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():
+    """As in the authors' script, which without indices takes equal steps for the last one, as no response can."""
+    record = {"wrong_steps": ["a", "b", "a"], "correct_steps": ["a", "a", "b"], "generated_response": "[1, 3, 2]"}
+
+    def found(**gold):
+        return evaluate("bioprobench.ord", [record | gold], profile="thoth")
+
+    by_texts = found()
+    assert by_texts.aggregate["exact_match"] == 0
+    assert by_texts.per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
+    for gold, exact in (
+        ({"gold_indices": [0, 2, 1]}, 1),
+        ({"gold_indices_1based": [1, 3, 2]}, 1),
+        ({"gold_indices": [2, 1, 0], "gold_indices_1based": [1, 3, 2]}, 1),
+        ({"gold_indices": None}, 0),
+    ):
+        assert found(**gold).aggregate["exact_match"] == exact
+    for gold in ({"gold_indices": [1, 2, 3]}, {"gold_indices_1based": [1, 1, 2]}):
+        (failure,) = found(**gold).failed
+        assert (failure.reason, failure.of_response) == ("steps_differ", False)
+        with pytest.raises(InvalidReference, match=next(iter(gold))):
+            Scorer().score(["[1]"], [record | gold], task="bioprobench.ord")
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -145,44 +157,62 @@ def test_conversations_are_references(task, question, answer, right, as_text):
     assert found.rewards[0] == 1.0 > found.rewards[1]
 
 
-UNUSABLE = [
-    ("bioprobench.ord", conversation("no steps", "[1]")),
-    ("bioprobench.ord", conversation(SORT, "[1, 2]")),
-    ("bioprobench.ord", conversation(SORT, "[0, 1, 2]")),
-    ("bioprobench.ord", conversation(SORT, "(1, 2, 3)")),
-    ("bioprobench.ord", conversation(SORT, "[1, 2, True]")),
-    ("bioprobench.ord", conversation(SORT, "one")),
-    ("bioprobench.ord", {"conversations": [{"value": SORT}], "generated_response": ""}),
-    ("bioprobench.ord", {"conversations": "x", "generated_response": ""}),
-    ("bioprobench.ord", {"wrong_steps": ["a"], "correct_steps": ["a"], "gold_indices_1based": ["1"]}),
-    ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"text": "A"}], "generated_response": ""}),
-    ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"value": 5}], "generated_response": ""}),
-]
+def shuffled(steps: int, answer: object) -> dict[str, object]:
+    texts = [f"step {k}" for k in range(steps)]
+    return {"wrong_steps": texts, "correct_steps": texts, "generated_response": f"[ANSWER_START]{answer}[ANSWER_END]"}
 
 
-@pytest.mark.parametrize(("task", "record"), UNUSABLE)
-def test_conversations_that_cannot_be_used_are_errors(task, record):
-    with pytest.raises(InvalidRequest) as caught:
-        evaluate(task, [record])
-    (issue,) = caught.value.issues
-    assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
-    with pytest.raises(InvalidReference):
-        Scorer().score(["x"], [record], task=task)
+UNUSABLE = {
+    "bioprobench.ord": [
+        *(conversation(SORT, answer) for answer in ("[1, 2]", "[0, 1, 2]", "(1, 2, 3)", "[1, 2, True]", "one")),
+        conversation("no steps", "[1]"),
+        {"conversations": [{"value": SORT}], "generated_response": ""},
+        {"conversations": "x", "generated_response": ""},
+        {"wrong_steps": ["a"], "correct_steps": ["a"], "gold_indices_1based": ["1"]},
+    ],
+    "bioprobench.pqa": [
+        {"conversations": [{"value": "?"}, answer], "generated_response": ""}
+        for answer in ({"text": "A"}, {"value": 5})
+    ],
+}
 
 
-def test_a_conversation_without_a_verdict_has_no_truth():
+def test_conversations_that_cannot_be_used_are_errors():
+    for task, record in ((task, record) for task, records in UNUSABLE.items() for record in records):
+        with pytest.raises(InvalidRequest) as caught:
+            evaluate(task, [record])
+        (issue,) = caught.value.issues
+        assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
+        with pytest.raises(InvalidReference):
+            Scorer().score(["x"], [record], task=task)
     (failure,) = evaluate("bioprobench.err", [conversation("?", "perhaps", "True")]).failed
     assert (failure.reason, failure.of_response) == ("no_gold", False)
     with pytest.raises(InvalidReference):
         Scorer().score(["True"], [conversation("?", "perhaps")], task="bioprobench.err")
 
 
-def test_indices_that_contradict_the_steps_are_a_fault_of_the_record():
-    record = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"], "gold_indices_1based": [1, 1]}
-    (failure,) = evaluate("bioprobench.ord", [{**record, "generated_response": "[2, 1]"}], profile="thoth").failed
-    assert (failure.reason, failure.of_response) == ("steps_differ", False)
-    with pytest.raises(InvalidReference, match="gold_indices_1based"):
-        Scorer().score(["[2, 1]"], [record], task="bioprobench.ord")
+SHARES = {"failed_missing", "failed_extra", "failed_repeated", "failed_base", "failed_unreadable"}
+
+
+def test_failures_by_reason_and_number_of_steps(call, tmp_path):
+    answers = {5: [0, 1, 2, 3, 4], 3: [1, 0, 2], 4: [0, 1, 2], 12: [*range(1, 13)], 6: [0, 1, 2, 3, 4, 7], 0: []}
+    records = [shuffled(steps, answer) for steps, answer in answers.items()]
+    records += [shuffled(6, [0, 1, 2, 3, 4, 4]), shuffled(6, "none")]
+    found = evaluate("bioprobench.ord", records, by=["steps"], metrics=["usual", *SHARES])
+    assert {name: round(8 * found.aggregate[name]) for name in SHARES} == dict.fromkeys(SHARES, 1)
+    assert found.aggregate["failed"] == pytest.approx(sum(found.aggregate[name] for name in SHARES))
+    assert found.by["steps"]["3-5"]["exact_match"] == 0.5
+    assert found.by["steps"]["3-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
+    assert found.by["steps"]["6-8"]["failed"] == 1.0
+    assert not SHARES & evaluate("bioprobench.ord", records).per_record.keys()
+    every = evaluate("bioprobench.ord", [shuffled(n, [*range(n)]) for n in [*range(16), 50]], by=["steps"]).by["steps"]
+    counts = {"0": 1, "1": 1, "2": 1, "3-5": 3, "6-8": 3, "9-11": 3, "12+": 5}  # as in table 12
+    assert [(name, part["count"]) for name, part in every.items()] == list(counts.items())
+    path = tmp_path / "ORD_test.json"
+    path.write_text(json.dumps([shuffled(3, answer) for answer in ([1, 2, 3], [3, 2, 1], [0, 1, 2])]))
+    result = call("evaluate", path, "--task", "bioprobench.ord")
+    assert "note: 2 of 3 answers failed: one_based: " in result.stderr
+    assert "2 of 3 answers count from 1, but BioProBench counts from 0" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -216,86 +246,3 @@ def test_reasons_of_failed_orders(indices, steps, first):
         assert found == "extra_steps"
     else:
         assert found == ("repeats" if len(set(indices)) < len(indices) else "missing_steps")
-
-
-def shuffled(steps: int, answer: object) -> dict[str, object]:
-    texts = [f"step {k}" for k in range(steps)]
-    return {"wrong_steps": texts, "correct_steps": texts, "generated_response": f"[ANSWER_START]{answer}[ANSWER_END]"}
-
-
-def test_failures_by_reason_and_number_of_steps():
-    records = [
-        shuffled(5, [0, 1, 2, 3, 4]),
-        shuffled(3, [1, 0, 2]),
-        shuffled(4, [0, 1, 2]),
-        shuffled(12, [*range(1, 13)]),
-        shuffled(6, [0, 1, 2, 3, 4, 7]),
-        shuffled(6, [0, 1, 2, 3, 4, 4]),
-        shuffled(6, "none"),
-        shuffled(0, []),
-    ]
-    found = evaluate("bioprobench.ord", records, by=["steps"], metrics=["usual", *SHARES])
-    assert {name: round(8 * found.aggregate[name]) for name in SHARES} == dict.fromkeys(SHARES, 1)
-    assert found.aggregate["failed"] == pytest.approx(sum(found.aggregate[name] for name in SHARES))
-    assert {name: part["count"] for name, part in found.by["steps"].items()} == {
-        "0": 1,
-        "3-5": 3,
-        "6-8": 3,
-        "12+": 1,
-    }
-    assert list(found.by["steps"]) == ["0", "3-5", "6-8", "12+"]
-    assert found.by["steps"]["3-5"]["exact_match"] == 0.5
-    assert found.by["steps"]["3-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
-    assert found.by["steps"]["6-8"]["failed"] == 1.0
-    assert not SHARES & evaluate("bioprobench.ord", records).per_record.keys()
-
-
-def test_numbers_of_steps_are_grouped_as_in_table_12():
-    numbers = [*range(16), 50]
-    records = [shuffled(n, [*range(n)]) for n in numbers]
-    found = evaluate("bioprobench.ord", records, by=["steps"])
-    counts = {"0": 1, "1": 1, "2": 1, "3-5": 3, "6-8": 3, "9-11": 3, "12+": 5}
-    assert {name: part["count"] for name, part in found.by["steps"].items()} == counts
-    assert list(found.by["steps"]) == list(counts)
-
-
-def test_indices_from_0_are_the_right_order_as_well():
-    """The authors' script reads `gold_indices_1based`, else `gold_indices`, else the texts."""
-    record = {"wrong_steps": ["a", "b", "a"], "correct_steps": ["a", "a", "b"], "generated_response": "[1, 3, 2]"}
-
-    def exact(**gold):
-        return evaluate("bioprobench.ord", [record | gold], profile="thoth").aggregate["exact_match"]
-
-    assert (exact(), exact(gold_indices=[0, 2, 1]), exact(gold_indices_1based=[1, 3, 2])) == (0.0, 1.0, 1.0)
-    assert exact(gold_indices=[2, 1, 0], gold_indices_1based=[1, 3, 2]) == 1.0
-    assert exact(gold_indices=None) == 0.0
-    wrong = evaluate("bioprobench.ord", [record | {"gold_indices": [1, 2, 3]}], profile="thoth")
-    assert [failure.reason for failure in wrong.failed] == ["steps_differ"]
-    with pytest.raises(InvalidReference, match="gold_indices is not 0 to n - 1"):
-        Scorer().score(["[1]"], [record | {"gold_indices": [0, 1]}], task="bioprobench.ord")
-
-
-SHARES = {"failed_missing", "failed_extra", "failed_repeated", "failed_base", "failed_unreadable"}
-
-
-def test_files_with_both_profiles_and_a_hint(tmp_path):
-    path = tmp_path / "ORD_test.json"
-    path.write_text(json.dumps([conversation(SORT, "[3, 2, 1]", text) for text in ("[3, 2, 1]", "[2, 3, 1]")]))
-    arguments = ["evaluate", str(path), "--task", "bioprobench.ord", "--profile", "thoth", "--by", "steps"]
-    result = CliRunner().invoke(main, [*arguments, "--json", "-"])
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["aggregate"]["exact_match"] == 0.5
-    path.write_text(json.dumps([shuffled(3, [1, 2, 3]), shuffled(3, [3, 2, 1]), shuffled(3, [0, 1, 2])]))
-    result = CliRunner().invoke(main, ["evaluate", str(path), "--task", "bioprobench.ord"])
-    assert "note: 2 of 3 answers failed: one_based: The indices are 1 to n, but" in result.stderr
-    assert "2 of 3 answers count from 1, but BioProBench counts from 0: they count as failed." in result.stdout
-
-
-def test_over_http(client):
-    reference = {"conversations": conversation(SORT, "[3, 2, 1]")["conversations"]}
-    request = {"task": "bioprobench.ord", "config": {"profile": "thoth"}, "references": [reference]}
-    document = client.post("/v1/score", json=request | {"responses": ["[3, 2, 1]"]}).json()
-    assert (document["rewards"], document["reasons"]) == ([1.0], ["ok"])
-    records = [conversation(QUESTION, "B) 5 ml", "B & 90")]
-    request = {"task": "bioprobench.pqa", "options": {"profile": "thoth"}, "records": records}
-    assert client.post("/v1/evaluate", json=request).json()["aggregate"]["accuracy"] == 1.0

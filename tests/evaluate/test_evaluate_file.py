@@ -7,22 +7,19 @@ import io
 import json
 import math
 import re
-from html.parser import HTMLParser
 
 import pytest
-from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.tasks import evaluate
-from tests.evaluate.answer_files import rows, written
+from tests.command_line import RUNNER
+from tests.evaluate.answer_files import GOOD, REFERENCE, STEP, rows, written
+from tests.report.pages import Page
 
 
-def run(*arguments, stdin: str | bytes | None = None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
-
-
-def test_a_table_like_the_papers(tmp_path):
-    result = run("evaluate", written(tmp_path, rows(9)))
+def test_a_table_like_the_papers(call, tmp_path):
+    path, latex = written(tmp_path, rows(9)), tmp_path / "table.tex"
+    result = call("evaluate", path)
     assert result.exit_code == 0
     table, _, notes = result.stdout.partition("\n\n")
     head, _, *lines = [line.split() for line in table.splitlines()]
@@ -39,39 +36,59 @@ def test_a_table_like_the_papers(tmp_path):
         evaluate("score", []).signature,
     ]
     assert "evaluated    9" in result.stderr
+    lines = "\n\n".join(map(json.dumps, rows(9)))
+    assert RUNNER.invoke(main, ["evaluate", "-"], input=lines).stdout == result.stdout
+    named = call("evaluate", path, "--metrics", "order_s,semantic_a", "--markdown", "-", "--latex", latex, "-q")
+    assert named.stdout.splitlines()[:5] == [
+        "|  | n | Order-S | Semantic-A |",
+        "| :-- | --: | --: | --: |",
+        "| all | 9 | 66.67 ± 16.67 | 100.00 ± 25.00 |",
+        "| type planning | 5 | 60.00 ± 24.49 | 90.00 ± 36.74 |",
+        "| type safety | 4 | 75.00 ± 25.00 | 112.50 ± 37.50 |",
+    ]
+    assert r"type safety & 4 & 75.00 $\pm$ 25.00 & 112.50 $\pm$ 37.50 \\" in latex.read_text().splitlines()
 
 
-def test_ten_thousand_lines_with_malformed_ones(tmp_path):
+def test_what_is_no_mean_over_records_has_no_standard_error(call, tmp_path):
+    """F1 is of all records together."""
+    told = [
+        {"is_correct": k % 2 == 0, "generated_response": f"[ANSWER_START]{k % 3 == 0}[ANSWER_END]"} for k in range(6)
+    ]
+    result = call("evaluate", written(tmp_path, told), "--task", "bioprobench.err", "--markdown", "-", "-q")
+    assert result.exit_code == 0, result.output
+    heads, _, values = [[cell.strip() for cell in line.split("|")] for line in result.stdout.splitlines()[:3]]
+    cells = dict(zip(heads, values, strict=True))
+    assert cells["Acc"] == f"50.00 ± {100 * math.sqrt(0.25 * 6 / 5 / 6):.2f}"
+    assert cells["F1"] == f"{100 * 4 / 7:.2f}"
+
+
+def test_many_lines_with_malformed_ones(call, tmp_path):
     """Each malformed line costs its own result only, and is named."""
-    lines: list = rows(10_000)
-    broken = {17: '{"response": ', 4_000: "[]", 9_999: '{"response": null, "reference": "x"}', 5: '"\\ud800"'}
+    lines: list = rows(400)
+    broken = {17: '{"response": ', 40: "[]", 399: '{"response": null, "reference": "x"}', 5: '"\\ud800"'}
     for number, text in broken.items():
         lines[number - 1] = text
-    lines[7_000 - 1] = {"response": "x", "reference": "no step at all"}
+    lines[70 - 1] = {"response": "x", "reference": "no step at all"}
     target = tmp_path / "all.json"
-    result = run("evaluate", written(tmp_path, lines), "--json", target)
+    result = call("evaluate", written(tmp_path, lines), "--json", target)
     assert result.exit_code == 1
     named = {int(line.split(":")[1]) for line in result.stderr.splitlines() if "answers.jsonl:" in line}
-    assert named == {*broken, 7_000}
+    assert named == {*broken, 70}
     document = json.loads(target.read_text())
-    kept = [k for k in range(1, 10_001) if k not in broken]
-    assert document["lines"] == kept
-    assert {entry["line"]: entry["reason"] for entry in document["unread"]} == {
-        5: "not_json",
-        17: "not_json",
-        4_000: "not_an_object",
-        9_999: "wrong_type",
-    }
-    expected = evaluate("score", [lines[k - 1] for k in kept], by=["level", "type"])
+    read = [k for k in range(1, 401) if k not in broken]
+    assert document["lines"] == read
+    reasons = {5: "not_json", 17: "not_json", 40: "not_an_object", 399: "wrong_type"}
+    assert {entry["line"]: entry["reason"] for entry in document["unread"]} == reasons
+    expected = evaluate("score", [lines[k - 1] for k in read], by=["level", "type"])
     assert document["aggregate"] == expected.aggregate
     assert document["by"] == expected.by
-    assert document["failed"] == [{"record": kept.index(7_000), "reason": "bad_step_line"}]
+    assert document["failed"] == [{"record": read.index(70), "reason": "bad_step_line"}]
     assert document["per_record"]["order_s"][0] == 0.0
 
 
-def test_csv_has_a_line_for_each_record(tmp_path):
+def test_csv_has_a_line_for_each_record(call, tmp_path):
     lines = [*rows(3), "x", {"response": "x", "reference": "y", "type": "a,\nb"}]
-    result = run("evaluate", written(tmp_path, lines), "--csv", "-", "-q")
+    result = call("evaluate", written(tmp_path, lines), "--csv", "-", "-q")
     assert result.exit_code == 1
     found = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [(row["line"], row["id"], row["level"], row["type"], row["failed"]) for row in found] == [
@@ -83,38 +100,13 @@ def test_csv_has_a_line_for_each_record(tmp_path):
     assert [row["semantic_a"] for row in found] == ["0.0", "1.5", "1.5", ""]
 
 
-class Page(HTMLParser):
-    """The references of a page, and its visible text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.outside: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.outside += [value for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def test_the_report_needs_nothing_from_elsewhere(tmp_path):
+def test_the_report(call, tmp_path):
     lines = [*rows(30), {"broken": "<script>alert(1)</script>"}, {"response": "x", "reference": "y", "type": "<b>&"}]
     target = tmp_path / "report.html"
-    assert run("evaluate", written(tmp_path, lines), "--html", target).exit_code == 1
-    text = target.read_text(encoding="utf-8")
-    page = Page(text)
-    assert page.outside == []
-    assert not {"script", "link", "img", "iframe"} & set(page.tags)
-    assert "url(" not in text
-    assert "@import" not in text
-    assert "http-equiv" in text
-    assert "prefers-color-scheme: dark" in text
-    assert "alert(1)" not in text
-    assert "<b>&" not in text
+    assert call("evaluate", written(tmp_path, lines), "--html", target).exit_code == 1
+    page = Page(target)
+    assert "alert(1)" not in page.source
+    assert "<b>&" not in page.source
     expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
     for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
@@ -123,71 +115,56 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     assert page.text.count("Every record has the value of Step-M.") == 5
 
 
-def test_fields_are_mapped(tmp_path):
+def test_the_report_leads_to_the_lowest_scoring_records(call, tmp_path):
+    lines = [*rows(6), {"id": "swapped", "response": GOOD, "reference": f"{REFERENCE}\nStep 2: {STEP}"}]
+    target = tmp_path / "report.html"
+    assert call("evaluate", written(tmp_path, lines), "--html", target, "-q").exit_code == 0
+    text = Page(target).text
+    listed = text.partition("Lowest-scoring records")[2].partition("Distributions")[0]
+    assert "2 answers (28.6 %) have the lowest value of every metric." in text
+    for names in (("r0", "r3", "swapped", "r1", "r2"), [f"answers.jsonl:{line}" for line in (1, 4, 7)]):
+        places = [listed.index(name) for name in names]
+        assert places == sorted(places)
+    assert "nothing" in listed
+    assert '"objects": ["pbs"]' in listed
+    assert f"evaluate {tmp_path}/answers.jsonl --html" in text
+
+
+def test_fields_are_mapped(call, tmp_path):
     told = [{"out": {"text": row["response"]}, "gold": row["reference"]} for row in rows(6)]
     path = written(tmp_path, told)
-    result = run("evaluate", path, "--field", "response=out.text", "--field", "reference=gold", "--metrics", "order_s")
+    result = call("evaluate", path, "--field", "response=out.text", "--field", "reference=gold", "--metrics", "order_s")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[0].split() == ["n", "Order-S"]
-    assert result.stdout.splitlines()[2].split() == ["all", "6", "66.67"]
-    wrong = run("evaluate", path, "--field", "response=out.txt", "--field", "reference=gold")
+    assert [line.split() for line in result.stdout.splitlines()[::2]][:2] == [["n", "Order-S"], ["all", "6", "66.67"]]
+    wrong = call("evaluate", path, "--field", "response=out.txt", "--field", "reference=gold")
     assert wrong.exit_code == 2
-    known = "fields: gold, out; did you mean out? Name the right one with --field response=NAME"
-    assert f"no field 'out.txt' in any row; {known}" in wrong.stderr
+    assert "'out.txt'" in wrong.stderr
+    assert "fields: gold, out; did you mean out?" in wrong.stderr
 
 
-def test_long_values_to_group_by_are_shortened_to_one_line(tmp_path):
+def test_values_to_group_by(call, tmp_path):
+    """Long ones are shortened to one line; a field that no record has is a warning in every output."""
     told = [
         {**row, "prompt": f"Write protocol {k % 2}.\n\n{'Answer in four sections. ' * 9}"}
         for k, row in enumerate(rows(4))
     ]
-    lines = run("evaluate", written(tmp_path, told), "--by", "prompt").stdout.splitlines()
+    path, page, document = written(tmp_path, told), tmp_path / "a.html", tmp_path / "a.json"
+    lines = call("evaluate", path, "--by", "prompt").stdout.splitlines()
     names = [line.partition("…")[0] for line in lines if line.startswith("prompt ")]
     assert names == [f"prompt Write protocol {k}. Answer in four sectio" for k in range(2)]
-
-
-def test_a_field_to_group_by_that_no_record_has_is_a_warning_everywhere(tmp_path):
-    path, page, document = written(tmp_path, rows(3)), tmp_path / "a.html", tmp_path / "a.json"
-    result = run("evaluate", path, "--by", "levl", "--html", page, "--json", document)
+    result = call("evaluate", path, "--by", "levl", "--html", page, "--json", document)
     (sentence,) = json.loads(document.read_text())["warnings"]
     assert "levl" in sentence
-    assert "fields: " in sentence
     assert f"warning: {path}: {sentence}" in result.stderr
     assert sentence in result.stdout
-    assert sentence in Page(page.read_text()).text
-    assert "warning" not in run("evaluate", path, "--by", "level").stderr
+    assert sentence in Page(page).text
+    assert "warning" not in call("evaluate", path, "--by", "level").stderr
 
 
-def test_usual_names_are_found_and_shown(tmp_path):
-    told = [{"model_output": row["response"], "gt_key_block": row["reference"]} for row in rows(6)]
-    result = run("evaluate", written(tmp_path, told), "--profile", "thoth")
-    assert result.exit_code == 0
-    assert "note: response was read from the field model_output" in result.stderr
-    assert "note: reference was read from the field gt_key_block" in result.stderr
-
-
-@pytest.mark.parametrize("form", ["array", "request", "stdin", "parquet"])
-def test_other_forms(tmp_path, form):
-    expected = run("evaluate", written(tmp_path, rows(9))).stdout
-    if form == "stdin":
-        found = run("evaluate", "-", stdin="\n\n".join(map(json.dumps, rows(9))))
-    elif form == "parquet":
-        arrow = pytest.importorskip("pyarrow")
-        parquet = pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(arrow.Table.from_pylist(rows(9)), tmp_path / "a.parquet")
-        found = run("evaluate", tmp_path / "a.parquet")
-    else:
-        document = rows(9) if form == "array" else {"task": "score", "records": rows(9)}
-        found = run("evaluate", written(tmp_path, [json.dumps(document, indent=1)], "a.json"))
-    assert found.exit_code == 0
-    assert found.stdout == expected
-
-
-def test_libraries_bring_their_metrics(tmp_path):
-    told = [{**row, "action_new": ["add", "mix"]} for row in rows(3)]
-    head = run("evaluate", written(tmp_path, told)).stdout.splitlines()[0].split()
-    assert head[-2:] == ["Outside", "Distractors"]
-    assert "Outside" not in run("evaluate", written(tmp_path, told), "--metrics", "step_m").stdout
+def test_libraries_bring_their_metrics(call, tmp_path):
+    path = written(tmp_path, [{**row, "action_new": ["add", "mix"]} for row in rows(3)])
+    assert call("evaluate", path).stdout.splitlines()[0].split()[-2:] == ["Outside", "Distractors"]
+    assert "Outside" not in call("evaluate", path, "--metrics", "step_m").stdout
 
 
 @pytest.mark.parametrize(
@@ -206,28 +183,32 @@ def test_libraries_bring_their_metrics(tmp_path):
         (["--json", "/nowhere/at/all.json"], "the directory does not exist"),
     ],
 )
-def test_usage(tmp_path, arguments, told):
-    result = run("evaluate", written(tmp_path, rows(2)), *arguments)
+def test_usage(call, tmp_path, arguments, told):
+    result = call("evaluate", written(tmp_path, rows(2)), *arguments)
     assert result.exit_code == 2
     assert told in result.stderr
 
 
-def test_a_document_without_rows(tmp_path):
-    for text in ("{", '{"rows": []}', "[1, 2", "5"):
-        result = run("evaluate", written(tmp_path, [text], "a.json"))
-        assert result.exit_code == 2, text
-        assert "a.json" in result.stderr
+def test_documents_without_rows_are_named(call, tmp_path):
+    texts = ("{", '{"rows": []}', "[1, 2", "5")
+    paths = [written(tmp_path, [text], f"a{k}.json") for k, text in enumerate(texts)]
+    for path in paths:
+        alone = call("evaluate", path)
+        assert (alone.exit_code, path.name in alone.stderr) == (2, True)
+    result = call("evaluate", *paths, written(tmp_path, rows(2)))
+    assert result.exit_code == 2
+    assert all(path.name in result.stderr for path in paths)
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10"])
-def test_versions_are_no_numbers(tmp_path, version):
+def test_versions_are_no_numbers(call, tmp_path, version):
     path = written(tmp_path, [{"response": "wash", "reference": "wash"}])
     options = ["--task", "lexical", "--metrics", "keyword_f1", "--option", f"nltk={version}"]
-    assert f"|nltk_rules:{version}|" in run("evaluate", path, *options).stdout
+    assert f"|nltk_rules:{version}|" in call("evaluate", path, *options).stdout
 
 
-def test_the_list_of_tasks():
-    shown = run("evaluate", "--list").stdout
+def test_the_list_of_tasks(call):
+    shown = call("evaluate", "--list").stdout
     assert "bioprobench.ord" in shown
     assert "semantic_a" in shown
     gen = shown.partition("bioprobench.gen")[2].partition("bioprobench.rea_err")[0]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
-from click.testing import CliRunner
 
-from assay.service.cli.main import main
 from assay.service.records.fields import prompt_of
 from assay.service.tasks.scirecipe_records import level_of, library_of, violations
+from tests.command_line import write_rows
 
 ADD = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'
@@ -33,9 +31,8 @@ def rules(**changes) -> list[str]:
     return [violation.rule for violation in violations({**RECORD, **changes})]
 
 
-@pytest.mark.parametrize("steps", range(1, 9))
-def test_levels(steps):
-    assert level_of(steps) == (1 if steps < 4 else 2)
+def test_levels():
+    assert [level_of(steps) for steps in range(1, 9)] == [1] * 3 + [2] * 5
 
 
 def test_libraries():
@@ -48,6 +45,12 @@ def test_libraries():
     assert library_of({"actions_prompt_tail": '"add", "spin".'}) == ("add", "spin")
     assert library_of({"query": "How?", "action": "add"}) is None
     assert library_of({}) is None
+    asked = {"role": "user", "content": 'How? You can only use the following actions: "add", "spin".'}
+    record = {"prompt": [{"role": "system", "content": "Be brief."}, asked, "no message"]}
+    assert prompt_of(record) == f"Be brief.\n{asked['content']}"
+    assert library_of(record) == ("add", "spin")
+    assert prompt_of({"prompt": " ", "query": "Why?", "question": "How?"}) == "Why?"
+    assert prompt_of({"actions_prompt_tail": '"add"'}) == ""
 
 
 def test_right_answers_keep_the_rules(gold_records):
@@ -108,57 +111,24 @@ def test_nothing_is_quoted():
         assert secret not in str(violations({**RECORD, **changes}))
 
 
-def check(tmp_path, rows, *flags):
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    result = CliRunner().invoke(main, ["check", str(path), *flags])
-    return result.exit_code, [line.removeprefix(f"{path}:") for line in result.stdout.splitlines()]
+def test_check_holds_records_and_answers_to_the_rules(call, tmp_path):
+    def check(rows, *flags):
+        path = write_rows(tmp_path / "rows.jsonl", rows)
+        result = call("check", path, *flags)
+        found = [
+            re.fullmatch(r"(\d+): (\w+): .*\((\w+)\)", line.removeprefix(f"{path}:"))
+            for line in result.stdout.splitlines()
+        ]
+        return result.exit_code, [(int(match[1]), match[2], match[3]) for match in found]
 
-
-def test_check_holds_published_records_to_the_rules(tmp_path):
     rows = [RECORD, {**RECORD, "type": "baking", "level": 2}, {"reference": RECORD["key"]}, {"key": "Step 1: {}"}]
-    assert check(tmp_path, rows) == (
-        1,
-        [
-            "2: warning: the level of 2 steps must be 1 (level)",
-            "2: warning: the type is not one of the data set's (type)",
-            "4: error: reference: line 1: missing fields action, objects, parameters (bad_step_schema)",
-        ],
-    )
-    assert check(tmp_path, rows[:3], "--no-scirecipe") == (0, [])
-    code, lines = check(tmp_path, rows[2:3], "--scirecipe")
-    assert code == 0
-    assert [line.partition("(")[2] for line in lines] == ["missing_section)"] * 3
-
-
-def test_check_finds_references_that_their_library_forbids(tmp_path):
+    warnings = [(2, "warning", "level"), (2, "warning", "type")]
+    assert check(rows) == (1, [*warnings, (4, "error", "bad_step_schema")])
+    assert check(rows[:3], "--no-scirecipe") == (0, [])
+    assert check(rows[2:3], "--scirecipe") == (0, [(1, "warning", "missing_section")] * 3)
     query = 'How? Please note that you can only use the following actions: "add".'
-    assert check(tmp_path, [{"query": query, "reference": RECORD["key"]}]) == (
-        0,
-        ["1: warning: 1 actions of <key> are not in the record's library of actions (library)"],
-    )
-
-
-def test_check_looks_at_answers(tmp_path):
-    answer = ANSWER.format(
-        key=f"{RECORD['key']}\nStep 3: {ADD.replace('add', 'shake')}\nStep 4: {SPIN.replace('spin', 'eat')}", orc=""
-    )
-    rows = [{**RECORD, "output": answer}, {**RECORD, "output": ANSWER.format(key=RECORD["key"], orc="")}, RECORD]
-    assert check(tmp_path, rows, "--response-field", "output") == (
-        0,
-        [
-            "1: warning: the answer uses 1 actions that are not in the row's library (outside_library)",
-            "1: warning: the answer uses 1 actions of the library that the reference does not (distractors)",
-        ],
-    )
-
-
-def test_a_prompt_may_be_chat_messages() -> None:
-    question = 'How? You can only use the following actions: "add", "spin".'
-    record = {
-        "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}, "no message"]
-    }
-    assert prompt_of(record) == f"Be brief.\n{question}"
-    assert library_of(record) == ("add", "spin")
-    assert prompt_of({"prompt": " ", "query": "Why?", "question": "How?"}) == "Why?"
-    assert prompt_of({"actions_prompt_tail": '"add"'}) == ""
+    assert check([{"query": query, "reference": RECORD["key"]}]) == (0, [(1, "warning", "library")])
+    more = f"{RECORD['key']}\nStep 3: {ADD.replace('add', 'shake')}\nStep 4: {SPIN.replace('spin', 'eat')}"
+    rows = [{**RECORD, "output": ANSWER.format(key=key, orc="")} for key in (more, RECORD["key"])]
+    found = [(1, "warning", name) for name in ("outside_library", "distractors")]
+    assert check([*rows, RECORD], "--response-field", "output") == (0, found)

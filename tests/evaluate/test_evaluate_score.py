@@ -87,37 +87,19 @@ def test_adherence_is_its_twin(rollout, extra):
     assert found == pytest.approx([math.nan] * 2 if wanted is None else list(wanted), nan_ok=True)
 
 
+LINES = [
+    *(f"Step 1: {STEP}", f"step  2 :{STEP} ", f" Step 3: {STEP}", f"Step ١: {STEP}", "Step 4: {}"),
+    *('Step 5: {"action": "Mix "}', 'Step 6: {"action": null, "objects": []}', "Step 10: " + "[" * 200),
+    'Step 7: {"action": "mix", "objects": "PBS", "parameters": {"a b": 1, " ": 2}}',
+    'Step 8: {"action": "mix", "objects": [1, null, " Tube "], "parameters": [NaN]}',
+    'Step 9: {"action": "mix", "objects": 5}',
+    *("\u2028", "\x85", "<key>", "</key>\u00a0<orc>", "<think>x</think>\u00a0<key>", "</orc> <note></note>"),
+    "µl ΜG ",
+]
 LOOSE = st.one_of(
     protocols.flatmap(answers),
     protocols.flatmap(damaged_answers),
-    st.lists(
-        st.one_of(
-            st.sampled_from(
-                [
-                    f"Step 1: {STEP}",
-                    f"step  2 :{STEP} ",
-                    f" Step 3: {STEP}",
-                    "Step 4: {}",
-                    'Step 5: {"action": "Mix "}',
-                    'Step 6: {"action": null, "objects": []}',
-                    'Step 7: {"action": "mix", "objects": "PBS", "parameters": {"a b": 1, " ": 2}}',
-                    'Step 8: {"action": "mix", "objects": [1, null, " Tube "], "parameters": [NaN]}',
-                    'Step 9: {"action": "mix", "objects": 5}',
-                    "Step ١: " + STEP,
-                    "Step 10: " + "[" * 200,
-                    "\u2028",
-                    "\x85",
-                    "<key>",
-                    "</key>\u00a0<orc>",
-                    "<think>x</think>\u00a0<key>",
-                    "</orc> <note></note>",
-                    "µl ΜG ",
-                ]
-            ),
-            texts,
-        ),
-        max_size=8,
-    ).map("\n".join),
+    st.lists(st.one_of(st.sampled_from(LINES), texts), max_size=8).map("\n".join),
 )
 
 
@@ -201,13 +183,9 @@ def test_references_as_steps_and_as_published_records():
         assert column.tolist() == [1.5]
         failed = evaluate("score", [{"response": response, "reference": {"steps": []}}], profile=profile).failed
         assert [failure.reason for failure in failed] == ["no_steps"]
-
-
-def test_think_prefilled():
-    response, reference = told(f"Step 1: {STEP}").removeprefix("<think>"), f"Step 1: {STEP}"
-    for profile in ("paper", "thoth"):
-        assert measured(response, reference, profile=profile)["semantic_a"] == 0.0
-        assert measured(response, reference, profile=profile, think_prefilled=True)["semantic_a"] == 1.5
+        unopened = response.removeprefix("<think>"), f"Step 1: {STEP}"
+        assert measured(*unopened, profile=profile)["semantic_a"] == 0.0
+        assert measured(*unopened, profile=profile, think_prefilled=True)["semantic_a"] == 1.5
 
 
 def test_groups():
@@ -225,6 +203,8 @@ def test_groups():
     assert {value: group["count"] for value, group in by["field"].items()} == {"unknown": 4}
     assert by["type"]["safety"]["order_s"] == 1.0
     assert by["level"]["1"]["step_m"] == pytest.approx(1 / 3)
+    nothing = evaluate("score", [], by=["level"])
+    assert (nothing.aggregate, nothing.by) == ({"count": 0, **dict.fromkeys(NAMES)}, {"level": {}})
 
 
 def test_every_offender_is_named():
@@ -250,15 +230,8 @@ def test_every_offender_is_named():
 
 def test_importing_it_is_quick():
     """The dependencies of a task are loaded when it is used."""
-    code = "import sys, assay.service.tasks; assay.service.tasks.TASKS; print(*sys.modules)"
+    code = "import sys, assay.service.tasks; print(*sys.modules); assay.service.tasks.TASKS; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert not {"numba", "fastapi", "nltk", "sacrebleu", "torch", "pyarrow"} & set(shown.stdout.split())
-    code = "import sys, assay.service.tasks; print(*sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert not {"numpy", "pydantic", "orjson"} & set(shown.stdout.split())
-
-
-def test_nothing_to_evaluate():
-    result = evaluate("score", [], by=["level"])
-    assert result.aggregate == {"count": 0, **dict.fromkeys(NAMES)}
-    assert result.by == {"level": {}}
+    bare, with_tasks = map(str.split, shown.stdout.splitlines())
+    assert not {"numpy", "pydantic", "orjson"} & set(bare)
+    assert not {"numba", "fastapi", "nltk", "sacrebleu", "torch", "pyarrow"} & set(with_tasks)

@@ -6,13 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from assay.service.cli.main import main
 from assay.service.errors import InvalidRequest
 from assay.service.tasks import evaluate
 from assay.service.tasks import judges as endpoint
-from assay.service.tasks.evaluation import every_task, task_named
 from tests.evaluate.judge_server import completion, standing_in
 from tests.http.samples import errors_of, problem_of
 
@@ -88,39 +85,28 @@ def test_a_fault_of_rea_err_s_judge_is_named():
     assert np.isnan(found.per_record["consistency_eq8"][2])
 
 
-def test_rea_err_without_judgements_says_what_to_set():
+def test_rea_err_without_judgements_says_what_to_set(call, tmp_path):
+    with standing_in(by_marker) as judge:
+        found = evaluate("bioprobench.rea_err", [STEP], base_url=judge.base_url, metrics=["accuracy"])
+        assert found.aggregate["accuracy"] == 1
+        assert not judge.bodies
+        source = tmp_path / "REA-ERR_test.json"
+        source.write_text(json.dumps([STEP, RIGHT_STEP]))
+        arguments = ["evaluate", str(source), "--task", "bioprobench.rea_err"]
+        without = call(*arguments)
+        assert without.exit_code == 1
+        assert "– Consistency, Consistency (8), Judge failed: not computed." in without.stdout
+        result = call(*arguments, "--option", f"base_url={judge.base_url}", "--option=model=m", "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["aggregate"]["consistency"] == 1
+    with pytest.raises(InvalidRequest, match=r"options\.judge"):
+        evaluate("bioprobench.rea_err", [STEP], judge=lambda record, text: "True", base_url="http://localhost:1/v1")
     found = evaluate("bioprobench.rea_err", [STEP])
     assert set(found.unavailable) == {"consistency", "consistency_eq8", "judge_failed"}
     assert "`base_url` and `model`" in found.unavailable["consistency"]
     assert not evaluate("bioprobench.rea_err", [STEP], metrics=["accuracy"]).unavailable
     assert not evaluate("bioprobench.rea_err", []).unavailable
     assert set(evaluate("bioprobench.rea_err", [STEP, {**STEP, "LLM_judge": "True"}]).unavailable) == set()
-
-
-def test_the_judge_is_not_asked_for_metrics_without_it():
-    with standing_in(by_marker) as judge:
-        found = evaluate("bioprobench.rea_err", [STEP], base_url=judge.base_url, metrics=["accuracy"])
-    assert found.aggregate["accuracy"] == 1
-    assert not judge.bodies
-
-
-def test_one_judge_at_a_time():
-    with pytest.raises(InvalidRequest, match=r"options\.judge"):
-        evaluate("bioprobench.rea_err", [STEP], judge=lambda record, text: "True", base_url="http://localhost:1/v1")
-
-
-def test_rea_err_from_the_command_line(tmp_path):
-    source = tmp_path / "REA-ERR_test.json"
-    source.write_text(json.dumps([STEP, RIGHT_STEP]))
-    arguments = ["evaluate", str(source), "--task", "bioprobench.rea_err"]
-    without = CliRunner().invoke(main, arguments)
-    assert without.exit_code == 1
-    assert "– Consistency, Consistency (8), Judge failed: not computed." in without.stdout
-    with standing_in(by_marker) as judge:
-        asking = [f"--option={name}" for name in (f"base_url={judge.base_url}", "model=m")]
-        result = CliRunner().invoke(main, [*arguments, *asking, "--json", "-"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["aggregate"]["consistency"] == 1
 
 
 def by_number(body, number):
@@ -143,16 +129,10 @@ def test_kept_replies_are_not_asked_for_again(tmp_path):
     assert again.aggregate == found.aggregate
     assert again.per_record["score"].tolist() == found.per_record["score"].tolist()
     assert len(path.read_bytes().splitlines()) == 36
+    with pytest.raises(InvalidRequest, match="does not answer"):
+        evaluate("llam_eval", [{"prompt": "new"}], base_url=judge.base_url, retries=0, **options)
     with pytest.raises(InvalidRequest, match="not among the replies"):
         evaluate("llam_eval", PROTOCOLS, **options | {"model": "another"})
-
-
-def test_a_judge_that_cannot_be_reached_ends_a_resumed_evaluation(tmp_path):
-    options = {"samples": 1, "replies": str(tmp_path / "replies.jsonl"), "model": "m", "retries": 0}
-    with standing_in(by_number) as judge:
-        evaluate("llam_eval", PROTOCOLS[:1], base_url=judge.base_url, **options)
-    with pytest.raises(InvalidRequest, match="does not answer"):
-        evaluate("llam_eval", PROTOCOLS, base_url=judge.base_url, **options)
 
 
 @pytest.mark.parametrize("content", ['{"reference": "x"}', '{"request": 3}\n', "[]\n", '{"request": "a"}\n'])
@@ -167,30 +147,21 @@ def test_another_file_is_refused_and_left_as_it_is(tmp_path, content):
             evaluate("llam_eval", PROTOCOLS, replies=str(wrong))
 
 
-def local_options(task: str) -> list[str]:
-    fields = task_named(task).options.model_fields
-    extras = {name: field.json_schema_extra for name, field in fields.items()}
-    return [name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("local")]
-
-
-@pytest.mark.parametrize("task", [task.name for task in every_task() if local_options(task.name)])
-def test_requests_cannot_name_a_judge_a_file_or_weights(client, tmp_path, monkeypatch, task):
+def test_requests_cannot_name_a_judge_a_file_or_weights(client, tmp_path, monkeypatch):
+    """Each of these options alone is refused as well: tests/http/test_local_options.py."""
     monkeypatch.chdir(tmp_path)
-    names = local_options(task)
+    listed = {task["name"]: task["options"]["properties"] for task in client.get("/v1/tasks").json()["tasks"]}
     with standing_in(by_marker) as judge:
-        options = dict.fromkeys(names, "replies.jsonl") | ({"base_url": judge.base_url} if "base_url" in names else {})
-        for given in (options, *({name: value} for name, value in options.items())):
-            document = {"task": task, "records": [{**STEP, **PROTOCOLS[0]}], "options": given}
-            found = errors_of(problem_of(client.post("/v1/evaluate", json=document), 422))
-            assert {(f"options.{name}", "local_option") for name in given} <= set(found)
+        for task, properties in listed.items():
+            names = [name for name, schema in properties.items() if schema.get("local")]
+            options = dict.fromkeys(names, "replies.jsonl") | dict.fromkeys({"base_url"} & {*names}, judge.base_url)
+            document = {"task": task, "records": [{**STEP, **PROTOCOLS[0]}], "options": options}
+            if options:
+                found = errors_of(problem_of(client.post("/v1/evaluate", json=document), 422))
+                assert {(f"options.{name}", "local_option") for name in options} <= set(found)
     assert not judge.bodies
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("task", ["llam_eval", "bioprobench.rea_err"])
-def test_the_list_of_tasks_marks_what_requests_cannot_set(client, task):
-    (listed,) = [entry for entry in client.get("/v1/tasks").json()["tasks"] if entry["name"] == task]
-    properties = listed["options"]["properties"]
-    marked = {name for name, schema in properties.items() if schema.get("local")}
-    assert marked == {"base_url", "model", "concurrency", "timeout", "retries", "replies"}
-    assert "judge" not in properties
+    for task in ("llam_eval", "bioprobench.rea_err"):
+        marked = {name for name, schema in listed[task].items() if schema.get("local")}
+        assert marked == {"base_url", "model", "concurrency", "timeout", "retries", "replies"}
+        assert "judge" not in listed[task]

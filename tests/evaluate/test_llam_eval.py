@@ -39,37 +39,15 @@ def test_expected_score_is_the_sum_of_scores_by_their_frequency(texts):
     assert (value is None) if expected is None else value == pytest.approx(float(expected), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("4", 4),
-        ("- Coherence: 4", 4),
-        ("coherence : 3/5", 3),
-        (" -Coherence:5", 5),
-        ("\n4", None),
-        ("- Fluency: 4", None),
-        ("Coherence 4", None),
-        ("4.5", None),
-        ("10", None),
-        ("0", None),
-        ("1.2.3", None),
-        ("4" * 1000, None),
-        ("5", 5),
-        ("", None),
-    ],
-)
-def test_stated_scores(text, score):
-    assert stated_score(text, "Coherence") == score
+STATED = {"4": 4, "- Coherence: 4": 4, "coherence : 3/5": 3, " -Coherence:5": 5, "5": 5, "1": 1}
+NOT_STATED = ["\n4", "- Fluency: 4", "Coherence 4", "4.5", "10", "0", "6", "1.2.3", "4" * 1000, ""]
 
 
-def test_geval_reads_any_number():
-    assert [geval_score(text) for text in ("4.5", "10", "-3", "..", "9" * 300)] == [
-        4.5,
-        10.0,
-        0.0,
-        0.0,
-        float("9" * 300),
-    ]
+def test_stated_scores():
+    assert {text: stated_score(text, "Coherence") for text in STATED} == STATED
+    assert [stated_score(text, "Coherence") for text in NOT_STATED] == [None] * len(NOT_STATED)
+    any_number = {"4.5": 4.5, "10": 10.0, "-3": 0.0, "..": 0.0, "9" * 300: float("9" * 300)}
+    assert {text: geval_score(text) for text in any_number} == any_number
 
 
 @given(st.dictionaries(st.sampled_from(["1", "2", " 3", "4", "5", "6", "the", "5\n"]), st.floats(-20, 0)))
@@ -126,18 +104,7 @@ def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
     assert places == sorted(places)
     assert prompt.endswith(f"\n- {criterion}:")
     assert len(set(definition.anchors)) == len(ratings)
-
-
-def test_definitions_of_the_paper():
-    """Coherence is about precision, Precision about terms and Relevance about selection, unlike in our own prompt."""
-    coherence = CRITERIA["Coherence"]
-    assert "describe the source precisely" in coherence.meaning
-    assert "rough outline" in coherence.meaning
-    assert not any(word in coherence.meaning for word in ("organized", "order", "builds on"))
-    assert "follow from one another" in prompt_of("Coherence", "a", "b", prompt="assay")
-    assert "fitting terms" in prompt_of("Precision", "a", "b")
-    assert "important information" in prompt_of("Relevance", "a", "b")
-    assert "amounts, times, temperatures" in prompt_of("Precision", "a", "b", prompt="assay")
+    assert prompt != prompt_of(criterion, "Wash the cells.", "wash(cells)", prompt="assay")
     of_another = prompt_of("Safety", "{a}", "b")
     assert "Safety (1-5)\n" in of_another
     assert "{a}" in of_another
@@ -158,16 +125,17 @@ def test_both_baselines(prompt, baseline):
     assert [(failure.record, failure.reason) for failure in found.failed] == without
 
 
-def test_mean_and_standard_deviation_over_runs():
-    """By a judge whose score depends on the seed, held against NumPy over the runs."""
+def by_seed(body, number):
+    """Give a score that depends on the seed and on the prompt."""
+    text = body["messages"][0]["content"]
+    return 200, {}, completion(str(1 + (7 * body["seed"] + len(text) + text.count("Fluency")) % 5))
 
-    def answer(body, number):
-        text = body["messages"][0]["content"]
-        return 200, {}, completion(str(1 + (7 * body["seed"] + len(text) + text.count("Fluency")) % 5))
 
+def test_means_and_standard_deviations_over_runs():
+    """Held against NumPy over the runs, which take a seed for each round."""
     records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"criterion": "Fluency", "responses": ["2"]}]
     options = {"samples": 1, "rounds": 2}
-    with standing_in(answer) as judge:
+    with standing_in(by_seed) as judge:
         several = evaluate("llam_eval", records, base_url=judge.base_url, seed=3, runs=4, **options)
         assert {body["seed"] for body in judge.bodies} == {3, 5, 7, 9}
         alone = [evaluate("llam_eval", records, base_url=judge.base_url, seed=seed, **options) for seed in (3, 5, 7, 9)]
@@ -180,33 +148,18 @@ def test_mean_and_standard_deviation_over_runs():
     assert not any(name.endswith("_std") for name in alone[0].aggregate)
 
 
-def test_the_deviation_of_the_table_is_that_of_its_values_over_the_runs():
-    def answer(body, number):
-        return 200, {}, completion(str(1 + (7 * body["seed"] + len(body["messages"][0]["content"])) % 5))
-
-    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}]
-    with standing_in(answer) as judge:
-        options = {"base_url": judge.base_url, "samples": 1, "rounds": 1}
-        several = evaluate("llam_eval", records, seed=0, runs=3, **options)
-        alone = [evaluate("llam_eval", records, seed=seed, **options).aggregate for seed in range(3)]
-    for name in ("score", "average", "precision"):
-        values = [run[name] for run in alone]
-        assert several.aggregate[name] == pytest.approx(np.mean(values))
-        assert several.aggregate[f"{name}_std"] == pytest.approx(np.std(values, ddof=1))
-        assert several.aggregate[f"{name}_std"] > 0
-
-
-def test_the_deviation_of_single_scores_is_over_records_and_runs():
+def test_the_table_has_deviations_of_its_values_and_of_single_scores():
     """The paper's ±, such as 4.98 ± 0.23: means over five runs cannot spread that far below a highest score of 5."""
-
-    def answer(body, number):
-        return 200, {}, completion(str(1 + (7 * body["seed"] + len(body["messages"][0]["content"])) % 5))
-
     records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"id": "not judged"}]
-    with standing_in(answer) as judge:
+    with standing_in(by_seed) as judge:
         options = {"base_url": judge.base_url, "samples": 1, "rounds": 1}
         several = evaluate("llam_eval", records, seed=0, runs=3, by=["id"], **options)
         alone = [evaluate("llam_eval", records, seed=seed, **options) for seed in range(3)]
+    for name in ("score", "average", "precision"):
+        values = [run.aggregate[name] for run in alone]
+        assert several.aggregate[name] == pytest.approx(np.mean(values))
+        assert several.aggregate[f"{name}_std"] == pytest.approx(np.std(values, ddof=1))
+        assert several.aggregate[f"{name}_std"] > 0
     for name in ("score", "coherence", "precision"):
         scores = np.concatenate([run.per_record[name][:2] for run in alone])
         assert len(scores) == 6
@@ -217,12 +170,9 @@ def test_the_deviation_of_single_scores_is_over_records_and_runs():
     assert evaluate("llam_eval", [{"criterion": "Fluency", "responses": ["4"]}]).aggregate["fluency_std_single"] is None
 
 
-def test_the_columns_are_in_the_order_of_the_paper_s_table():
+def test_an_average_of_some_criteria_is_said_to_be_one():
     titles = [metric.title for metric in task_named("llam_eval").metrics]
     assert titles[:7] == ["Coherence", "Consistency", "Fluency", "Relevance", "Precision", "Coverage", "Average"]
-
-
-def test_an_average_of_some_criteria_is_said_to_be_one():
     records = [{"criterion": name, "responses": ["4"]} for name in CRITERIA]
     assert not evaluate("llam_eval", records).warnings
     (warning,) = evaluate("llam_eval", records[:-1]).warnings
@@ -296,24 +246,12 @@ def test_a_judge_that_refuses_is_not_asked_again():
     assert len(judge.bodies) == 1
 
 
-def test_redirects_are_not_followed():
-    moved = standing_in(lambda body, number: (307, {"Location": "/elsewhere"}, b""))
-    with moved as judge, pytest.raises(InvalidRequest, match="HTTP status 307"):
-        evaluate("llam_eval", [ONE], base_url=judge.base_url)
-    assert judge.paths == ["/v1/chat/completions"]
-
-
 def test_a_judge_that_is_not_there_ends_the_evaluation():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(InvalidRequest, match="does not answer: ConnectionRefusedError, 2 tries"):
             evaluate("llam_eval", [ONE], base_url=address, retries=1)
-
-
-def test_a_judge_that_hangs_is_left_after_the_timeout():
-    with standing_in(always("4", pause=0.6)) as judge, pytest.raises(InvalidRequest, match=r"TimeoutError|timed out"):
-        evaluate("llam_eval", [ONE], base_url=judge.base_url, timeout=0.1, retries=0)
 
 
 def test_one_record_s_fault_is_its_own():
@@ -345,8 +283,6 @@ def test_requests_at_the_same_time_are_bounded():
 def test_an_interrupted_evaluation_stops_asking():
     def stop(done):
         raise KeyboardInterrupt
-
-    from assay.service.tasks.evaluation import task_named
 
     task = task_named("llam_eval")
     with standing_in(always("3", pause=0.01)) as judge:

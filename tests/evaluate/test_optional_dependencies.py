@@ -63,20 +63,18 @@ def test_what_is_missing_for_every_metric_is_named(monkeypatch):
         assert package in issue.detail
 
 
-def test_without_sacrebleu(monkeypatch):
-    without(monkeypatch, "sacrebleu")
-    found = evaluate("lexical", LEXICAL)
-    assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= found.unavailable.keys()
-    assert found.aggregate["rouge_l"] == found.aggregate["keyword_recall"] == 1.0
-    assert found.aggregate["corpus_bleu"] is None
-
-
 def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     """A reward that cannot be computed is an error, not 0."""
     options = {"bertscore": lambda responses, references: [1.0 for _ in responses]}
     pytest.importorskip("sacrebleu")
     assert evaluate("lexical", LEXICAL, **options).aggregate["vanilla"] == pytest.approx(1.0)
+    with pytest.raises(InvalidRequest, match="one finite value"):
+        evaluate("lexical", LEXICAL, bertscore=lambda a, b: [0.5, 0.5])
     without(monkeypatch, "sacrebleu")
+    found = evaluate("lexical", LEXICAL)
+    assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= found.unavailable.keys()
+    assert found.aggregate["rouge_l"] == found.aggregate["keyword_recall"] == 1.0
+    assert found.aggregate["corpus_bleu"] is None
     with pytest.raises(NotInstalled, match=r"config\.reward: .*sacrebleu"):
         Scorer().score(["Wash the cells."], ["Wash the cells."], task="lexical", task_options=options)
     with pytest.raises(NotInstalled, match="sacrebleu"):
@@ -87,26 +85,10 @@ def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     assert "sacrebleu" in found.unavailable["bleu_avg"], "what is missing is named though the part is not asked for"
 
 
-def test_without_anything(monkeypatch):
-    without(monkeypatch, "nltk", "sacrebleu", "sentence_transformers")
-    found = evaluate("lexical", LEXICAL)
-    assert found.aggregate["keyword_recall"] == 1.0
-    with pytest.raises(NotInstalled, match=r"pip install 'sentence-transformers"):
-        evaluate("bioprobench.gen", GEN, embedding_model="all-mpnet-base-v2", metrics=["step_recall"])
-    ranked = evaluate("bioprobench.gen", GEN, keyword_model="all-MiniLM-L6-v2")
-    assert "pip install 'sentence-transformers" in ranked.unavailable["keyword_f1"]
-
-
-@pytest.fixture
-def no_word_lists(monkeypatch):
-    """Hide NLTK's data and the system's packages."""
-    data = pytest.importorskip("nltk.data")
-    monkeypatch.setattr(data, "path", [])
+def test_without_word_lists(monkeypatch):
+    """Neither those of NLTK nor the system's packages; or WordNet alone is missing."""
+    monkeypatch.setattr(pytest.importorskip("nltk.data"), "path", [])
     monkeypatch.setattr(meteor, "FOLDERS", ())
-
-
-@pytest.mark.usefixtures("no_word_lists")
-def test_without_word_lists():
     found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
     assert found.unavailable.keys() == {"bleu", "meteor"}
     assert "punkt_tab" in found.unavailable["bleu"]
@@ -138,36 +120,30 @@ def test_without_an_embedder():
         evaluate("bioplanner", PSEUDOCODE, metrics=["scibert_score"])
 
 
-def fake(monkeypatch, name: str, **attributes) -> None:
-    module = types.ModuleType(name)
-    vars(module).update(attributes)
-    monkeypatch.setitem(sys.modules, name, module)
-
-
-def test_models_that_cannot_be_loaded(monkeypatch):
-    class Unreachable:
-        def __init__(self, name: str) -> None:
-            raise OSError(f"no route to the hub for {name}")
-
-    fake(monkeypatch, "sentence_transformers", SentenceTransformer=Unreachable)
-    for options in ({"embedding_model": "secret/name"}, {"keyword_model": "secret/name"}):
-        with pytest.raises(InvalidRequest, match="could not be loaded") as caught:
-            evaluate("bioprobench.gen", GEN, **options)
-        assert "secret" not in str(caught.value)
-
-
-def test_models_are_used(monkeypatch):
-    """Check how Sentence Transformers is called, without its weights."""
+def test_models_of_sentence_transformers(monkeypatch):
+    """How the package is called, without its weights; a name may be a secret, and is in no message."""
+    without(monkeypatch, "sentence_transformers")
+    with pytest.raises(NotInstalled, match=r"pip install 'sentence-transformers"):
+        evaluate("bioprobench.gen", GEN, embedding_model="all-mpnet-base-v2", metrics=["step_recall"])
+    ranked = evaluate("bioprobench.gen", GEN, keyword_model="all-MiniLM-L6-v2")
+    assert "pip install 'sentence-transformers" in ranked.unavailable["keyword_f1"]
 
     class Model:
         def __init__(self, name: str) -> None:
-            assert name == "folder"
+            if name != "folder":
+                raise OSError(f"no route to the hub for {name}")
 
         def encode(self, texts, show_progress_bar):
             assert show_progress_bar is False
             return [[1.0, float("Wash" in text)] for text in texts]
 
-    fake(monkeypatch, "sentence_transformers", SentenceTransformer=Model)
+    module = types.ModuleType("sentence_transformers")
+    module.SentenceTransformer = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    for options in ({"embedding_model": "secret/name"}, {"keyword_model": "secret/name"}):
+        with pytest.raises(InvalidRequest, match="could not be loaded") as caught:
+            evaluate("bioprobench.gen", GEN, **options)
+        assert "secret" not in str(caught.value)
     records = [{"output": ["Wash.", "Spin."], "generated_response": "Wash twice."}]
     found = evaluate("bioprobench.gen", records, embedding_model="folder", metrics=["step_recall", "step_precision"])
     assert (found.aggregate["step_recall"], found.aggregate["step_precision"]) == (1.0, 1.0)
@@ -178,8 +154,3 @@ def test_embedders_that_give_other_shapes(vectors):
     records = [{"output": ["Wash.", "Spin."], "generated_response": "Wash."}]
     with pytest.raises(InvalidRequest, match="one finite vector for each text"):
         evaluate("bioprobench.gen", records, embedder=lambda texts: vectors, metrics=["step_recall"])
-
-
-def test_bertscore_of_another_shape():
-    with pytest.raises(InvalidRequest, match="one finite value"):
-        evaluate("lexical", LEXICAL, bertscore=lambda a, b: [0.5, 0.5])

@@ -110,66 +110,49 @@ def test_any_response_has_a_finite_reward(task, options, responses):
     assert found.rewards.tolist() == alone
 
 
-@pytest.mark.parametrize(
-    ("task", "reference", "response"),
-    [
-        ("bioprobench.pqa", "5 µM", block("5 µM & 1")),
-        ("bioprobench.pqa", json.dumps({"answer": "5 µM"}), block("5 µM & 1")),
-        ("bioprobench.ord", json.dumps(ORD), block("[2, 0, 1]")),
-        ("bioprobench.err", False, block("False")),
-        ("bioprobench.err", "false", block("False")),
-        ("bioprobench.err", '{"is_correct": true}', block("True")),
-        ("bioplanner", PROGRAM, PROGRAM),
-        ("bioprobench.pqa", "[5]", block("[5] & 1")),
-        ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
-        ("lexical", "Wash the cells.", "Wash the cells."),
-        ("lexical", json.dumps({"reference": "Wash the cells."}), "Wash the cells."),
-        ("lexical", '{"steps": ["wash"]}', '{"steps": ["wash"]}'),
-    ],
-)
-def test_references_come_in_short_forms(task, reference, response):
-    options = {"reward": "rouge_l"} if task == "lexical" else {}
-    assert rewards(task, [response], [reference], **options).rewards[0] == 1.0
+ONE_STEP = {"wrong_steps": ["a"], "correct_steps": ["a"]}
+SHORT_FORMS = [
+    ("bioprobench.pqa", "5 µM", block("5 µM & 1")),
+    ("bioprobench.pqa", json.dumps({"answer": "5 µM"}), block("5 µM & 1")),
+    ("bioprobench.pqa", "[5]", block("[5] & 1")),
+    ("bioprobench.ord", json.dumps(ORD), block("[2, 0, 1]")),
+    ("bioprobench.ord", ONE_STEP, block("[0]")),
+    ("bioprobench.err", False, block("False")),
+    ("bioprobench.err", "false", block("False")),
+    ("bioprobench.err", '{"is_correct": true}', block("True")),
+    ("bioplanner", PROGRAM, PROGRAM),
+    ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
+    *(("lexical", form, "wash it") for form in ("wash it", {"reference": "wash it"}, '{"reference": "wash it"}')),
+    ("lexical", '{"steps": ["wash"]}', '{"steps": ["wash"]}'),
+]
 
 
-@pytest.mark.parametrize("reference", ["wash it", {"reference": "wash it"}, '{"reference": "wash it"}'])
-def test_the_reference_of_a_text_is_a_record_or_the_text(reference):
-    assert rewards("lexical", ["wash it"], [reference], reward="rouge_l").rewards[0] == 1.0
+def test_references_come_in_short_forms():
+    for task, reference, response in SHORT_FORMS:
+        options = {"reward": "rouge_l"} if task == "lexical" else {}
+        assert rewards(task, [response], [reference], **options).rewards[0] == 1.0, reference
 
 
-@pytest.mark.parametrize(
-    ("task", "reference"),
-    [
-        ("bioprobench.pqa", 5),
-        ("bioprobench.pqa", {"question": "?"}),
-        ("bioprobench.pqa", '{"question": "?"}'),
-        ("bioprobench.pqa", '{"dose": 5}'),
-        ("lexical", '{"reference": 5}'),
-        ("bioprobench.ord", ["a", "b"]),
-        ("bioprobench.ord", {**ORD, "wrong_steps": ["a", "b"]}),
-        ("bioprobench.ord", {**ORD, "correct_steps": [1, 2, 3]}),
-        ("bioprobench.err", "perhaps"),
-        ("bioprobench.err", {"is_correct": "False"}),
-        ("bioprobench.err", {}),
-        ("bioplanner", "wash("),
-        ("bioplanner", "x = 1"),
-        ("bioplanner", {"ground_truth": 3}),
-    ],
-)
-def test_references_that_cannot_be_read_are_errors(task, reference):
-    with pytest.raises(InvalidReference) as caught:
-        rewards(task, ["x"], [REFERENCES.get(task, "text"), reference], [0])
-    assert [issue.path for issue in caught.value.issues] == ["references[1]"]
+UNREADABLE = {
+    "bioprobench.pqa": [5, {"question": "?"}, '{"question": "?"}', '{"dose": 5}'],
+    "lexical": ['{"reference": 5}'],
+    "bioprobench.ord": [["a", "b"], {**ORD, "wrong_steps": ["a", "b"]}, {**ORD, "correct_steps": [1, 2, 3]}],
+    "bioprobench.err": ["perhaps", {"is_correct": "False"}, {}],
+    "bioplanner": ["wash(", "x = 1", {"ground_truth": 3}],
+}
+
+
+def test_references_that_cannot_be_read_are_errors():
+    for task, reference in ((task, reference) for task, references in UNREADABLE.items() for reference in references):
+        with pytest.raises(InvalidReference) as caught:
+            rewards(task, ["x"], [REFERENCES.get(task, "text"), reference], [0])
+        assert [issue.path for issue in caught.value.issues] == ["references[1]"]
+    with pytest.raises(InvalidSetting, match="reward"):
+        rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
 
 
 def test_a_single_step_cannot_be_out_of_order():
-    one = {"wrong_steps": ["a"], "correct_steps": ["a"]}
-    assert rewards("bioprobench.ord", [block("[0]"), block("[1]")], [one], [0, 0]).rewards.tolist() == [1.0, -1.0]
-
-
-def test_options_of_rewards_are_checked():
-    with pytest.raises(InvalidSetting, match="reward"):
-        rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
+    assert rewards("bioprobench.ord", [block("[0]"), block("[1]")], [ONE_STEP], [0, 0]).rewards.tolist() == [1.0, -1.0]
 
 
 def test_vanilla_needs_its_model():

@@ -26,14 +26,7 @@ from assay.service.tasks.text.tokens import (
     treebank_words,
     word_tokenizer,
 )
-from tests.evaluate.word_lists import (
-    SENTENCES,
-    WORDNET,
-    forget_wordnet,
-    needs_sentences,
-    needs_wordnet,
-    write_wordnet,
-)
+from tests.evaluate.word_lists import forget_wordnet, needs_sentences, write_wordnet
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
@@ -100,16 +93,6 @@ def test_a_dictionary_is_read_from_its_files(small_wordnet, tmp_path, packed):
     assert names_of(dictionary, "zzz") == set()
 
 
-def test_a_dictionary_of_the_system_is_read(small_wordnet, monkeypatch):
-    from nltk import data
-
-    elsewhere = small_wordnet.parent / "elsewhere"
-    small_wordnet.rename(elsewhere)
-    monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", (elsewhere / "missing", elsewhere))
-    assert names_of(meteor.synonyms_by_wordnet(), "tall") == {"big", "tall"}
-
-
 @pytest.fixture
 def debian(small_wordnet, monkeypatch):
     """Let only Debian's package be found; skip the test without it."""
@@ -122,12 +105,12 @@ def debian(small_wordnet, monkeypatch):
 
 
 def test_a_dictionary_without_names_of_its_files_is_read(small_wordnet, monkeypatch):
-    """As Debian's package is: NLTK wants `lexnames` first, which the package leaves out."""
+    """As Debian's package is, of the system: NLTK wants `lexnames` first, which the package leaves out."""
     from nltk import data
 
     (small_wordnet / "lexnames").unlink()
     monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet,))
+    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet / "missing", small_wordnet))
     dictionary = meteor.synonyms_by_wordnet()
     assert names_of(dictionary, "taller") == {"big", "tall"}
     assert [synset.lexname() for synset in dictionary._reader.synsets("mice")] == ["noun.animal"]
@@ -164,7 +147,10 @@ def test_an_incomplete_dictionary_is_named(small_wordnet, monkeypatch):
 def test_the_package_of_debian():
     known = meteor.synonyms_by_wordnet()
     assert {"spin", "whirl", "twirl"} <= names_of(known, "spin")
-    assert "mouse" in names_of(known, "mice")
+    assert "mouse" in names_of(known, "mice") & names_of(known, "Mice")
+    assert {"large", "big"} <= names_of(known, "larger")
+    assert names_of(known, "zzzz") == set()
+    assert not any("_" in name for name in names_of(known, "cell"))
     score = meteor.meteor_scorer()
     text = "it is a guide to action which ensures that the military always obeys the commands of the party"
     other = "it is a guide to action that ensures that the military will forever heed party commands"
@@ -209,27 +195,12 @@ def test_nltk_still_has_the_private_name_of_its_marks():
         assert "_re_non_word_chars" in method.__code__.co_names
 
 
-TEXT = st.lists(
-    st.sampled_from(
-        [*WORDS, *"'\"`.?!,:;-()[]{}<>*&%$#@\n\t ", "...", "--", "''", "``", "«", "”", "‘", "–", "é", "12.5"]
-    ),
-    max_size=14,
-).flatmap(lambda parts: st.sampled_from(["", " "]).map(lambda glue: glue.join(parts)))
-CONTRACTED = [
-    "can't",
-    "cannot",
-    "d'ye",
-    "gimme",
-    "gonna",
-    "gotta",
-    "lemme",
-    "more'n",
-    "wanna go",
-    " 'tis",
-    " 'twas",
-    "n't",
-]
-CONTRACTED += ["'em", "'S", "they'll", "I'VE", "e.g.", "U.S.", "Dr.", "'a", "it's."]
+CONTRACTIONS = "can't cannot d'ye gimme gonna gotta lemme more'n n't 'em 'S they'll I'VE e.g. U.S. Dr. 'a it's."
+CONTRACTED = [*CONTRACTIONS.split(), "wanna go", " 'tis", " 'twas"]
+MARKS = ["...", "--", "''", "``", "«", "”", "‘", "–", "é", "12.5", *"'\"`.?!,:;-()[]{}<>*&%$#@\n\t "]
+TEXT = st.lists(st.sampled_from([*WORDS, *MARKS]), max_size=14).flatmap(
+    lambda parts: st.sampled_from(["", " "]).map(lambda glue: glue.join(parts))
+)
 
 
 @given(st.lists(st.one_of(TEXT, st.sampled_from(CONTRACTED)), max_size=4).map(" ".join))
@@ -272,16 +243,6 @@ def test_rouge_is_that_of_its_package(words):
     pair = rouge_words(reference, porter_stemmer()), rouge_words(hypothesis, porter_stemmer())
     ours = rouge_n(*pair, 1), rouge_n(*pair, 2), rouge_l([pair])[0]
     assert ours == pytest.approx([score.fmeasure for score in theirs.values()], abs=1e-12)
-
-
-@needs_wordnet
-def test_synonyms():
-    known = meteor.synonyms_by_wordnet()
-    assert {"spin", "whirl", "twirl"} <= names_of(known, "spin")
-    assert "mouse" in names_of(known, "mice") & names_of(known, "Mice")
-    assert {"large", "big"} <= names_of(known, "larger")
-    assert names_of(known, "zzzz") == set()
-    assert not any("_" in name for name in names_of(known, "cell"))
 
 
 def many_words(count: int) -> str:
@@ -335,14 +296,7 @@ def test_lexical_is_sacrebleu_s():
     assert [(failure.record, failure.reason) for failure in found.failed] == [(39, "no_response")]
 
 
-def test_lexical_compares_a_section():
-    answer = "<think>x</think><key>Step 1: {}</key> <ORC>Step 1: Wash the cells</orc><note>n</note>"
-    records = [{"response": answer, "reference": "Step 1: Wash the cells"}]
-    assert evaluate("lexical", records, section="orc", metrics=["rouge_l"]).aggregate["rouge_l"] == 1.0
-    assert evaluate("lexical", records, metrics=["rouge_l"]).aggregate["rouge_l"] < 1.0
-
-
-def test_vanilla_is_the_mean_of_three():
+def test_vanilla_is_the_mean_of_three_and_a_section_may_be_compared():
     records = [{"response": "wash the cells", "reference": "wash the cells twice"}]
 
     def bertscore(responses, references):
@@ -355,11 +309,9 @@ def test_vanilla_is_the_mean_of_three():
     assert found.aggregate["bertscore"] == 0.9
     alone = evaluate("lexical", records, bertscore=bertscore, metrics=["vanilla"])
     assert alone.aggregate["vanilla"] == pytest.approx(found.aggregate["vanilla"])
-
-
-def test_the_machine_says_what_it_has():
-    """Without word lists the tests above are skipped: then the task says so rather than give numbers."""
-    record = {"output": ["Wash the cells."], "generated_response": "Wash the cells."}
-    found = evaluate("bioprobench.gen", [record])
-    assert ("bleu" in found.unavailable) == (not SENTENCES)
-    assert ("meteor" in found.unavailable) == (not (SENTENCES and WORDNET))
+    answer = "<think>x</think><key>Step 1: {}</key> <ORC>Step 1: Wash the cells</orc><note>n</note>"
+    records = [{"response": answer, "reference": "Step 1: Wash the cells"}]
+    whole, section = (
+        evaluate("lexical", records, metrics=["rouge_l"], **options) for options in ({}, {"section": "orc"})
+    )
+    assert whole.aggregate["rouge_l"] < section.aggregate["rouge_l"] == 1.0

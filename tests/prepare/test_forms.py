@@ -75,28 +75,55 @@ def test_every_shape_of_scirecipe_gives_the_same_question_and_steps(record: dict
     assert found.record is record
 
 
-def test_sections_may_be_in_their_tags() -> None:
+def test_sections_may_be_in_their_tags_beside_columns_that_are_null() -> None:
     tagged = {name: f"\n<{name}>\n{TRAIN[name]}\n</{name.upper()}> " for name in ("think", "key", "orc", "note")}
-    assert example({**TRAIN, **tagged}).replaced(record={}) == example(TRAIN).replaced(record={})
+    nulls = dict.fromkeys(["reference", "steps", "task", "choices", "is_correct", "text", "system"])
+    assert example({**nulls, **TRAIN, **tagged}).replaced(record={}) == example(TRAIN).replaced(record={})
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("Planning", "planning"),
-        (" overview_qa", "overview"),
-        ("specific_step_qa", "specific"),
-        ("mine", "mine"),
-        (["planning"], None),
-    ],
-)
-def test_types_have_the_names_of_the_data_set(name: Any, kind: str | None) -> None:
-    assert example({**TRAIN, "type": name}).type == kind
+def test_types_have_the_names_of_the_data_set() -> None:
+    names = {"Planning": "planning", " overview_qa": "overview", "specific_step_qa": "specific", "mine": "mine"}
+    assert {name: example({**TRAIN, "type": name}).type for name in names} == names
+    assert example({**TRAIN, "type": ["planning"]}).type is None
 
 
-def test_the_question_of_a_published_record_is_its_prompt_for_every_command() -> None:
+def test_what_only_some_shapes_have() -> None:
+    rl = ("weigh", "dissolve", "pour")
+    system, asked = {"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}
+    for record, name, kind, library, prompt in (
+        (TRAIN, "", None, None, None),  # `with_ids` gives it an id
+        (EVAL, "7", "planning", ("dissolve", "pour", "weigh"), None),
+        (RL, "", None, rl, (system, {**asked, "content": RL["query"]})),
+        (SFT, "", None, None, (system, {**asked, "content": ASKED})),
+        (CHAT, "", None, rl, tuple(CHAT["messages"][:2])),
+        ({**TRAIN, "system": SYSTEM}, "", None, None, (system, asked)),
+    ):
+        found = example(record)
+        assert (found.id, found.type, found.library, found.prompt) == (name, kind, library, prompt)
+        assert found.has_distractors == (record is EVAL)
     assert prompt_of(TRAIN) == QUESTION
-    assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == ("weigh", "dissolve", "pour")
+    assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == library_of({"query": f"{'İ' * 9} {LIBRARY}"}) == rl
+    rollout = example({"query": QUESTION, "reference": KEY, "response": ANSWER})
+    assert (rollout.dataset, rollout.answer) == ("rows", None)  # its answer is not a published one
+
+
+INSTRUCTED = {
+    f"{ASKED} {LIBRARY}": QUESTION,
+    f"{ASKED}\n{LIBRARY}": QUESTION,
+    f"{QUESTION} {LIBRARY}": QUESTION,
+    f"{LIBRARY} {QUESTION}": QUESTION,
+    f"  {QUESTION}\n": QUESTION,
+    LIBRARY.upper(): "",
+    f"{'İ' * 9}. {LIBRARY}": f"{'İ' * 9}.",
+    f"A. {LIBRARY} B. {LIBRARY}": f"A. {LIBRARY} B.",
+    "Is it true that one can only use the following actions: none?": (
+        "Is it true that one can only use the following actions: none?"
+    ),
+}
+
+
+def test_instructions_are_removed_from_a_question() -> None:
+    assert {prompt: without_instructions(prompt) for prompt in INSTRUCTED} == INSTRUCTED
 
 
 @pytest.mark.parametrize("record", [TRAIN, EVAL, RL, SFT, OWN])
@@ -105,78 +132,18 @@ def test_a_named_task_does_not_change_what_is_recognized(record: dict[str, Any])
     assert example({**record, "task": SCORE}).replaced(record=record) == example(record)
 
 
-def test_what_only_some_shapes_have() -> None:
-    libraries = {"train": None, "eval": ("dissolve", "pour", "weigh"), "rl": ("weigh", "dissolve", "pour"), "sft": None}
-    records = {"train": TRAIN, "eval": EVAL, "rl": RL, "sft": SFT}
-    assert {name: example(record).library for name, record in records.items()} == libraries
-    assert example(CHAT).library == libraries["rl"]
-    assert [name for name, record in records.items() if example(record).has_distractors] == ["eval"]
-    assert {name: example(record).id for name, record in records.items()} == {
-        **dict.fromkeys(("train", "rl", "sft"), ""),  # `with_ids` gives them one
-        "eval": "7",
-    }
-    assert example(EVAL).type == "planning"
-
-
-def test_prompts_are_those_that_a_record_has() -> None:
-    system = {"role": "system", "content": SYSTEM}
-    assert example(RL).prompt == (system, {"role": "user", "content": RL["query"]})
-    assert example(SFT).prompt == (system, {"role": "user", "content": ASKED})
-    assert example(CHAT).prompt == tuple(CHAT["messages"][:2])
-    assert example(TRAIN).prompt is None
-    assert example({**TRAIN, "system": SYSTEM}).prompt == (system, {"role": "user", "content": QUESTION})
-
-
-def test_columns_have_nulls_where_a_record_has_no_field() -> None:
-    nulls = dict.fromkeys(["reference", "steps", "task", "choices", "is_correct", "text", "system"])
-    assert example({**nulls, **TRAIN}).replaced(record={}) == example(TRAIN).replaced(record={})
-
-
-def test_the_answer_of_a_rollout_is_not_taken_for_the_published_one() -> None:
-    found = example({"query": QUESTION, "reference": KEY, "response": ANSWER})
-    assert (found.dataset, found.answer) == ("rows", None)
-
-
-@pytest.mark.parametrize(("steps", "level"), [(3, "1"), (4, "2")])
-def test_level_is_that_of_the_number_of_steps(steps: int, level: str) -> None:
-    assert example({"goal": QUESTION, "steps": STEPS[:1] * steps, "level": "9"}).level == level
-
-
-@pytest.mark.parametrize(
-    ("prompt", "question"),
-    [
-        (f"{ASKED} {LIBRARY}", QUESTION),
-        (f"{ASKED}\n{LIBRARY}", QUESTION),
-        (f"{QUESTION} {LIBRARY}", QUESTION),
-        (f"{LIBRARY} {QUESTION}", QUESTION),
-        (LIBRARY.upper(), ""),
-        (f"{'İ' * 9}. {LIBRARY}", f"{'İ' * 9}."),
-        (f"A. {LIBRARY} B. {LIBRARY}", f"A. {LIBRARY} B."),
-        ("Is it true that one can only use the following actions: none?",) * 2,
-        (f"  {QUESTION}\n", QUESTION),
-    ],
-)
-def test_instructions_are_removed_from_a_question(prompt: str, question: str) -> None:
-    assert without_instructions(prompt) == question
-
-
-def test_letters_that_grow_in_lower_case_do_not_move_the_library() -> None:
-    assert library_of({"query": f"{'İ' * 9} {LIBRARY}"}) == ("weigh", "dissolve", "pour")
-
-
 # Benchmarks
 
 
-def test_pqa() -> None:
-    found = example(PQA)
-    assert (found.dataset, found.task, found.type, found.level) == (*["bioprobench.pqa"] * 2, "parameter", None)
-    assert (found.question, found.reference, found.id) == (PQA["question"], {"answer": "100"}, "PQA-1")
-
-
-def test_ord() -> None:
-    found = example(ORD)
-    assert (found.dataset, found.task, found.type) == (*["bioprobench.ord"] * 2, "top")
-    assert found.reference == {name: ORD[name] for name in ("wrong_steps", "correct_steps")}
+def test_pqa_and_ord() -> None:
+    steps = {name: ORD[name] for name in ("wrong_steps", "correct_steps")}
+    for record, task, kind, reference in (
+        (PQA, "bioprobench.pqa", "parameter", {"answer": "100"}),
+        (ORD, "bioprobench.ord", "top", steps),
+    ):
+        found = example(record)
+        assert (found.dataset, found.task, found.type, found.level) == (task, task, kind, None)
+        assert (found.question, found.reference, found.id) == (record["question"], reference, record["id"])
 
 
 @pytest.mark.parametrize(
@@ -235,6 +202,10 @@ def test_steps_of_ones_own() -> None:
     assert (found.steps, found.prompt, found.answer) == (READ_STEPS, None, None)
     assert example({"title": QUESTION, "reference": {"steps": STEPS}}).steps == READ_STEPS
     assert key_lines_of(found.reference) == (found.reference, READ_STEPS)
+    for steps, level in ((3, "1"), (4, "2")):
+        assert example({"goal": QUESTION, "steps": STEPS[:1] * steps, "level": "9"}).level == level
+    found = example(TEXT, KNOWLEDGE)
+    assert (found.dataset, found.text, found.reference) == ("text", TEXT["text"], None)
 
 
 def test_rows_of_other_tasks() -> None:
@@ -257,88 +228,47 @@ def test_the_task_of_all_records_may_be_given() -> None:
     assert (found.question, found.reference) == ("A or B?", {"question": "A or B?", "answer": "B"})
 
 
-def test_a_text_serves_the_stage_of_knowledge_only() -> None:
-    found = example(TEXT, KNOWLEDGE)
-    assert (found.dataset, found.text, found.reference) == ("text", TEXT["text"], None)
-    assert fault(TEXT) == ("no_question", "a text without a question is used only with --stage knowledge")
-
-
 # Faults
 
-BAD_KEY = 'Step 1: {"action": "weigh"}'
+
+NEAREST = "the fields are of no known form; of the nearest, "
+FAULTS: list[tuple[Any, str, str]] = [
+    ([1], "not_an_object", ""),
+    ({}, "unknown_form", f"the forms are {', '.join(FORMS)}"),
+    ({"question": "Q", "choices": ["a"]}, "unknown_form", f"{NEAREST}bioprobench.pqa needs 'answer'"),
+    (
+        {"text": None, "wrong_steps": ["b"], "is_correct": True},
+        "unknown_form",
+        NEAREST + "; ".join(f"bioprobench.{n} needs 'corrupted_text' or 'corrected_text'" for n in ("err", "rea_err")),
+    ),
+    ({"title": "T", "steps": None, "generated_pseudocode": "f()"}, "unknown_form", f"{NEAREST}bioprot needs 'steps'"),
+    (TEXT, "no_question", "--stage knowledge"),
+    ({**TRAIN, "key": 'Step 1: {"action": "weigh"}'}, "bad_step_schema", "reference: line 1: "),
+    ({**TRAIN, "key": ""}, "no_steps", "reference: it has no step"),
+    ({**OWN, "steps": []}, "no_steps", "reference: "),
+    ({**OWN, "steps": ["weigh"]}, "bad_step_schema", ""),
+    ({**OWN, "goal": " "}, "missing_field", ""),
+    ({"query": LIBRARY, "reference": KEY}, "missing_field", ""),
+    ({"query": "Q", "response": "no sections"}, "missing_field", "'reference', 'key' or 'steps', and no answer"),
+    ({**ROW, "task": "chess"}, "unknown_task", ""),
+    ({**ROW, "reference": "perhaps"}, "bad_reference", "reference of bioprobench.err: "),
+    ({**ROW, "prompt": []}, "missing_field", ""),
+    ({**PQA, "answer": "7"}, "bad_reference", "'answer'"),
+    ({**PQA, "choices": ["50", 100]}, "wrong_type", "'choices'"),
+    ({**ORD, "correct_steps": ["Weigh.", "Sleep."]}, "bad_reference", "reference of bioprobench.ord: "),
+    ({**ERR, "is_correct": "no"}, "bad_reference", "reference of bioprobench.err: is_correct: "),
+    ({**ERR, "corrupted_text": None}, "wrong_type", "'corrupted_text'"),
+    ({**ERR, "context": "none"}, "wrong_type", "'context'"),
+    ({**GEN, "output": ["", " "]}, "bad_reference", "'output'"),
+    ({**GEN, "output": 3}, "wrong_type", "'output'"),
+    ({**PROTOCOL, "title": ""}, "wrong_type", "'title'"),
+]
 
 
-@pytest.mark.parametrize(
-    ("record", "reason", "detail"),
-    [
-        ([1], "not_an_object", "the row is not a JSON object"),
-        ({}, "unknown_form", f"the fields are of no known form; the forms are {', '.join(FORMS)}"),
-        (
-            {"question": "Q", "choices": ["a"]},
-            "unknown_form",
-            "the fields are of no known form; of the nearest, bioprobench.pqa needs 'answer'",
-        ),
-        (
-            {"text": None, "wrong_steps": ["b"], "is_correct": True},
-            "unknown_form",
-            "the fields are of no known form; of the nearest, "
-            "bioprobench.err needs 'corrupted_text' or 'corrected_text'; "
-            "bioprobench.rea_err needs 'corrupted_text' or 'corrected_text'",
-        ),
-        (
-            {"title": "T", "steps": None, "generated_pseudocode": "f()"},
-            "unknown_form",
-            "the fields are of no known form; of the nearest, bioprot needs 'steps'",
-        ),
-        (
-            {**TRAIN, "key": BAD_KEY},
-            "bad_step_schema",
-            "reference: line 1: missing fields objects, parameters",
-        ),
-        ({**TRAIN, "key": ""}, "no_steps", "reference: it has no step: a line such as 'Step 1: {...}' is needed"),
-        ({**OWN, "steps": []}, "no_steps", "reference: a reference must have at least one step"),
-        ({**OWN, "steps": ["weigh"]}, "bad_step_schema", None),
-        ({**OWN, "goal": " "}, "missing_field", None),
-        ({"query": LIBRARY, "reference": KEY}, "missing_field", None),
-        (
-            {"query": "Q", "response": "no sections"},
-            "missing_field",
-            "no field 'reference', 'key' or 'steps', and no answer with the four sections instead",
-        ),
-        ({**ROW, "task": "chess"}, "unknown_task", None),
-        (
-            {**ROW, "reference": "perhaps"},
-            "bad_reference",
-            "reference of bioprobench.err: it is neither an object nor an object as JSON text",
-        ),
-        ({**ROW, "prompt": []}, "missing_field", None),
-        ({**PQA, "answer": "7"}, "bad_reference", "the field 'answer' is not one of 'choices'"),
-        ({**PQA, "choices": ["50", 100]}, "wrong_type", "the field 'choices' is not a list of texts"),
-        (
-            {**ORD, "correct_steps": ["Weigh.", "Sleep."]},
-            "bad_reference",
-            "reference of bioprobench.ord: wrong_steps does not begin with the steps of correct_steps, in any order",
-        ),
-        (
-            {**ERR, "is_correct": "no"},
-            "bad_reference",
-            "reference of bioprobench.err: is_correct: must be a boolean",
-        ),
-        (
-            {**ERR, "corrupted_text": None},
-            "wrong_type",
-            "the field 'corrupted_text' is not a text, or is blank",
-        ),
-        ({**ERR, "context": "none"}, "wrong_type", "the field 'context' is not an object"),
-        ({**GEN, "output": ["", " "]}, "bad_reference", "the field 'output' has no step"),
-        ({**GEN, "output": 3}, "wrong_type", None),
-        ({**PROTOCOL, "title": ""}, "wrong_type", "the field 'title' is not a text, or is blank"),
-    ],
-)
-def test_faults(record: Any, reason: str, detail: str | None) -> None:
-    found = fault(record)
-    assert found.reason == reason
-    assert detail is None or found.detail == detail
+def test_faults_name_what_is_wrong() -> None:
+    for record, reason, detail in FAULTS:
+        found = fault(record)
+        assert (found.reason, detail in found.detail) == (reason, True), found
 
 
 # Properties

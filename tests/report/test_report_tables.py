@@ -7,7 +7,7 @@ import io
 
 from markdown_it import MarkdownIt
 
-from assay.service.tables.table import Cell, Table
+from assay.service.tables.table import Cell, Table, broken
 from assay.service.tasks.evaluation import every_task
 
 TABLE = Table(
@@ -64,3 +64,9 @@ def test_the_best_values_are_bold():
     best = Table(["", "a"], [["x", Cell("1.5", "0.1", best=True)], ["y", Cell("1.0", "0.2")]])
     assert "| x | **1.5 ± 0.1** |\n| y | 1.0 ± 0.2 |" in best.markdown()
     assert r"x & \textbf{1.5 $\pm$ 0.1} \\" in best.latex()
+
+
+def test_headings_are_broken_on_a_narrow_terminal():
+    heads, rows = ["", "n", "Order-LCS", "KW F1"], [["all", "20", "70.59", "0.5000"]]
+    assert broken(heads, rows, 80) == heads
+    assert broken(heads, rows, 20) == ["\n", "\nn", "Order-\nLCS", "KW\nF1"]
