@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import sys
@@ -16,14 +15,11 @@ from assay import evaluate
 from assay.research.ablate.ablation import METRICS
 from assay.service.records.forms import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
+from tests.files.any_format import read, write
+from tests.report.pages import Page
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
-FLAGS = {"order": "--order", "semantics": "--semantics", "total": "--total"}
-
-
-@pytest.fixture(scope="module")
-def examples() -> list[dict]:
-    return read_rows(ROLLOUTS)
+EXAMPLES = read_rows(ROLLOUTS)
 
 
 def test_the_columns_equal_separate_runs_bit_for_bit(call, tmp_path: Path) -> None:
@@ -34,7 +30,7 @@ def test_the_columns_equal_separate_runs_bit_for_bit(call, tmp_path: Path) -> No
     configs = json.loads(figures.read_bytes())["configs"]
     assert len(configs) == 8
     for one in configs:
-        flags = [part for name, value in one["config"].items() for part in (FLAGS[name], value)]
+        flags = [part for name, value in one["config"].items() for part in (f"--{name}", value)]
         scored = tmp_path / "scored.jsonl"
         assert call("score", ROLLOUTS, "-o", scored, *flags, "-q").exit_code == 0
         rows = read_rows(scored)
@@ -61,8 +57,8 @@ def test_the_metrics_are_those_of_evaluate(call, tmp_path: Path) -> None:
         assert one["rank_correlation"] == scales[0]["rank_correlation"]
 
 
-def package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a stand-in for bert-score in its place."""
+def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> None:
+    """Of the <orc> sections, as the paper's lexical columns are; steps have none and are compared as key lines."""
 
     class BERTScorer:
         def __init__(self, model_type: str, num_layers: int | None) -> None:
@@ -74,12 +70,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("bert_score")
     vars(module).update(BERTScorer=BERTScorer, utils=SimpleNamespace(model2layers={"roberta-large": 17}))
     monkeypatch.setitem(sys.modules, "bert_score", module)
-
-
-def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, examples: list[dict], monkeypatch) -> None:
-    """Of the <orc> sections, as the paper's lexical columns are; steps have none and are compared as key lines."""
-    package(monkeypatch)
-    rows = [*examples, {**examples[0], "reference": {"steps": [{"action": "mix", "objects": [], "parameters": []}]}}]
+    rows = [*EXAMPLES, {**EXAMPLES[0], "reference": {"steps": [{"action": "mix", "objects": [], "parameters": []}]}}]
     source, target, figures = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl", tmp_path / "out.json"
     flags = ("--grid", "table3", "--option", "bertscore_model=roberta-large", "-o", target, "--json", figures)
     result = call("ablate", source, *flags)
@@ -98,19 +89,12 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, examples: list[dic
     assert document["unavailable"] == {}
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path, ending: str) -> None:
-    pytest.importorskip("pyarrow")
-    from tests.files.any_format import read
-
-    target, figures, page = tmp_path / f"out.{ending}", tmp_path / "out.json", tmp_path / "out.html"
+def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path) -> None:
+    target, figures, page = tmp_path / "out.parquet", tmp_path / "out.json", tmp_path / "out.html"
     result = call("ablate", ROLLOUTS, "--grid", "table3", "-o", target, "--json", figures, "--html", page)
     assert result.exit_code == 0, result.output
-    note = [
-        line for line in result.stdout.splitlines() if line.startswith("– Vanilla: not computed. BERTScore needs a")
-    ]
-    assert len(note) == 1
-    assert "--option bertscore_model=roberta-large" in note[0]
+    (note,) = [line for line in result.stdout.splitlines() if line.startswith("– Vanilla: not computed. ")]
+    assert "--option bertscore_model=roberta-large" in note
     assert [row["rewards"]["Vanilla"] for row in read(target)] == [None] * 20
     document = json.loads(figures.read_bytes())
     assert document["configs"][-1]["mean_reward"] is document["configs"][-1]["group_std"] is None
@@ -120,18 +104,11 @@ def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: 
 
 
 @pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])
-def test_formats(call, tmp_path: Path, examples: list[dict], ending: str) -> None:
-    pytest.importorskip("pyarrow")
-    from tests.files.any_format import read, write
-
-    lines, source, target = (
-        tmp_path / "lines.jsonl",
-        write(tmp_path / f"in.{ending}", examples),
-        tmp_path / f"o.{ending}",
-    )
-    assert call("ablate", ROLLOUTS, "-o", lines).exit_code == 0
-    result = call("ablate", source, "-o", target)
-    assert result.exit_code == 0, result.output
+def test_formats(call, tmp_path: Path, ending: str) -> None:
+    lines, target = tmp_path / "lines.jsonl", tmp_path / f"o.{ending}"
+    source = write(tmp_path / f"in.{ending}", EXAMPLES)
+    for given, output in ((ROLLOUTS, lines), (source, target)):
+        assert call("ablate", given, "--grid", "table22", "-o", output).exit_code == 0
     kind = "record" if ending == "json" else "row"
     expected = [{**row, kind: k} for k, row in enumerate(read_rows(lines))]
     for row in expected:
@@ -139,11 +116,11 @@ def test_formats(call, tmp_path: Path, examples: list[dict], ending: str) -> Non
     assert read(target) == expected
 
 
-def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path, examples: list[dict]) -> None:
+def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path) -> None:
     other = {"task": "bioprobench.pqa", "reference": "5 ml", "response": "[ANSWER_START]5 ml & 80[ANSWER_END]"}
-    rows = [examples[0], b"{", {**examples[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
-    wide = [{**examples[0], "id": 2**64 + k} for k in range(2)]
-    source = write_rows(tmp_path / "in.jsonl", [*rows, examples[2]])
+    rows = [EXAMPLES[0], b"{", {**EXAMPLES[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
+    wide = [{**EXAMPLES[0], "id": 2**64 + k} for k in range(2)]
+    source = write_rows(tmp_path / "in.jsonl", [*rows, EXAMPLES[2]])
     target = tmp_path / "rewards.jsonl"
     result = call("ablate", source, "-o", target, "--task-field", "task")
     assert result.exit_code == 1
@@ -158,20 +135,26 @@ def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path, examples: lis
     result = call("ablate", write_rows(tmp_path / "wide.jsonl", wide), "--group-field", "id")
     assert result.exit_code == 1
     assert "2^63" in result.stderr
+    only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
+    assert only_errors.exit_code == 1
+    assert "bad_step_line" in only_errors.stderr
 
 
-def test_groups_by_a_field(call, tmp_path: Path, examples: list[dict]) -> None:
-    rows = [{**row, "query": k % 2} for k, row in enumerate(examples)]
-    source, figures = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "figures.json"
+def test_groups_and_no_rollouts(call, tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
     assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
     assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
+    result = call("ablate", write_rows(source, []), "--json", figures, "--html", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+    assert "has no rows" in result.stderr
+    assert json.loads(figures.read_bytes())["configs"][0]["mean_reward"] is None
 
 
 def test_tables_and_the_report(call, tmp_path: Path) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
-    names = ("page.html", "table.tex", "table.csv")
-    page, latex, csv = (tmp_path / name for name in names)
+    page, latex, csv = (tmp_path / name for name in ("page.html", "table.tex", "table.csv"))
     result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
     assert result.exit_code == 0, result.output
     first, _, base, lenient = result.stdout.splitlines()[:4]
@@ -180,11 +163,11 @@ def test_tables_and_the_report(call, tmp_path: Path) -> None:
     assert lenient.startswith("| &lt;b>lenient&lt;/b> |")
     assert r"$\rho$ Semantic-A" in latex.read_text()
     assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
-    text = page.read_text()
-    assert "<b>lenient" not in text
-    assert text.count("<figure>") == 2
+    found = Page(page)
+    assert "<b>lenient" in found.text
+    assert "min_coverage" in found.text
+    assert found.tags.count("figure") == 2
     assert re.search(r",-0\.\d{3},4$", csv.read_text(), re.MULTILINE)  # spreadsheets know no other minus
-    assert "min_coverage" in html.unescape(text)
 
 
 def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
@@ -194,31 +177,18 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert f"{grid}: ordr: there is no setting of this name; did you mean order?" in result.stderr
     assert f"{grid}: min_coverage: must be at most 1" in result.stderr
+    grid.write_text("[")
+    assert call("ablate", ROLLOUTS, "--grid", grid).stderr.startswith(f"Error: {grid}: ")
+    tables = tmp_path / "grid.json"
+    tables.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
+    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
+    source = write_rows(tmp_path / "in.jsonl", [{"reference": two, "response": ""}])
+    result = call("ablate", source, "--grid", tables)
+    assert result.exit_code == 1
+    assert "more than 1 steps (short) (too_long)" in result.stderr
     result = call("ablate", ROLLOUTS, "--grid", "table2")
     assert result.exit_code == 2
     assert "table21, table3, table22" in result.stderr
     result = call("ablate", ROLLOUTS, "--json", "-", "--csv", "-")
     assert result.exit_code == 2
     assert call("ablate", ROLLOUTS, "--html", ROLLOUTS).exit_code == 2
-
-
-def test_messages_call_configurations_by_their_names(call, tmp_path: Path) -> None:
-    grid = tmp_path / "grid.json"
-    grid.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
-    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
-    result = call("ablate", write_rows(tmp_path / "in.jsonl", [{"reference": two, "response": ""}]), "--grid", grid)
-    assert result.exit_code == 1
-    assert "more than 1 steps (short) (too_long)" in result.stderr
-    grid.write_text("[")
-    assert call("ablate", ROLLOUTS, "--grid", grid).stderr.startswith(f"Error: {grid}: the grid: not JSON: ")
-
-
-def test_no_rollout(call, tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [])
-    result = call("ablate", source, "--json", tmp_path / "figures.json", "--html", tmp_path / "page.html")
-    assert result.exit_code == 0, result.output
-    assert "has no rows" in result.stderr
-    assert json.loads((tmp_path / "figures.json").read_bytes())["configs"][0]["mean_reward"] is None
-    only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
-    assert only_errors.exit_code == 1
-    assert "bad_step_line" in only_errors.stderr

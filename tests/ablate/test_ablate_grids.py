@@ -33,6 +33,8 @@ def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
     assert [one.name for one in grid.configurations] == [" · ".join(values) for values in found]
     assert grid.configurations[grid.base].settings == PAPER
     assert grid.base == 0
+    ranges = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
+    assert ranges == ["unit", "raw", "double", "shift"]
 
 
 def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
@@ -68,11 +70,6 @@ def test_options_are_those_of_vanilla(tmp_path: Path) -> None:
         assert len(raised.value.issues) == len(options)
     (own,) = grid_of(tmp_path / "grid.toml", 'name = "Vanilla"\n', PAPER).configurations
     assert own.settings == PAPER
-
-
-def test_table_22_has_the_four_ranges() -> None:
-    names = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
-    assert names == ["unit", "raw", "double", "shift"]
 
 
 def test_the_configuration_at_hand_is_marked_or_added() -> None:

@@ -30,19 +30,14 @@ def test_references_are_compared_by_the_words_of_their_steps(tmp_path: Path) -> 
     assert "a.jsonl:1" in findings[0].detail
 
 
-def test_across_files(tmp_path: Path) -> None:
-    first = [{"prompt": PROMPT, "reference": GOOD}]
-    second = [{"prompt": PROMPT, "reference": key_of(STEPS[:1])}]
-    data, findings = checked(tmp_path, first, second)
-    assert data.document(findings)["contradictions"] == [
-        [[{"source": str(tmp_path / "a.jsonl"), "line": 1}], [{"source": str(tmp_path / "b.jsonl"), "line": 1}]]
-    ]
-
-
 def test_the_order_of_objects_and_their_number_matter_as_in_the_rules(tmp_path: Path) -> None:
-    one = [{"action": "add", "objects": ["a", "b"], "parameters": ["c"]}]
-    other = [{"action": "add", "objects": ["b", "a"], "parameters": ["c"]}]
-    moved = [{"action": "add", "objects": ["a"], "parameters": ["b", "c"]}]
-    rows = [{"prompt": PROMPT, "reference": key_of(steps)} for steps in (one, other, moved)]
-    data, _ = checked(tmp_path, rows)
-    assert [len(places) for places in data.contradictions[0]] == [2, 1]
+    """Of the first file, where the references agree, and across files."""
+    objects = ((["a", "b"], ["c"]), (["b", "a"], ["c"]), (["a"], ["b", "c"]))
+    one, other, moved = (
+        {"prompt": PROMPT, "reference": key_of([{"action": "add", "objects": names, "parameters": parameters}])}
+        for names, parameters in objects
+    )
+    data, findings = checked(tmp_path, [one, other], [moved])
+    lines = [("a.jsonl", 1), ("a.jsonl", 2)], [("b.jsonl", 1)]
+    places = [[{"source": str(tmp_path / name), "line": line} for name, line in each] for each in lines]
+    assert data.document(findings)["contradictions"] == [places]

@@ -21,6 +21,17 @@ def test_answers_that_pass_at_each_coverage(tmp_path: Path) -> None:
     assert words == [("reagent0", 2, "2"), ("reagent1", 1, "3")]
 
 
+def test_the_levels_are_those_of_the_settings(tmp_path: Path) -> None:
+    data, _ = checked(tmp_path, [ten_words(1)], min_coverage=0.875)
+    assert [level.min_coverage for level in data.gold.levels()][-1] == 0.875
+    assert data.gold.failed == 0
+    data, _ = checked(tmp_path, [GOOD, ten_words(2)], reward_scale="shift")
+    assert data.gold.levels()[0].mean_reward == (1.25 - 1.25) / 2  # a failing answer counts as the lowest reward
+    data, _ = checked(tmp_path, [ten_words(8)])  # prose without the words
+    assert data.gold.suggested() is None
+    assert "No min_coverage down to 0.5" in data.advice()[0].text
+
+
 @pytest.mark.parametrize(("passing", "expected"), [(19, 0.95), (18, 0.8)])
 def test_the_suggested_coverage_lets_nineteen_of_twenty_pass(tmp_path: Path, passing: int, expected: float) -> None:
     data, _ = checked(tmp_path, [GOOD] * passing + [ten_words(2)] * (20 - passing))
@@ -36,23 +47,6 @@ def test_other_faults_do_not_lower_the_suggested_coverage(tmp_path: Path) -> Non
     assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
     assert data.gold.suggested() is not None
     assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
-
-
-def test_no_coverage_is_suggested_for_prose_without_the_words(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [ten_words(8)])
-    assert data.gold.suggested() is None
-    assert "No min_coverage down to 0.5" in data.advice()[0].text
-
-
-def test_the_configured_coverage_is_among_the_levels(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [ten_words(1)], min_coverage=0.875)
-    assert [level.min_coverage for level in data.gold.levels()][-1] == 0.875
-    assert data.gold.failed == 0
-
-
-def test_a_failing_answer_counts_as_the_lowest_reward(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [GOOD, ten_words(2)], reward_scale="shift")
-    assert data.gold.levels()[0].mean_reward == (1.25 - 1.25) / 2
 
 
 def test_long_prose_is_named_with_the_setting(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ def test_rewards_of_two_steps(tmp_path: Path) -> None:
     )
     assert not any(one.beats_gold for one in earned)
     assert [one.policy.name for one in earned if one.equals_gold] == ["key_as_prose", "words_as_prose"]
+    data, _ = checked(tmp_path, [{"reference": GOOD}], semantics="product")  # the order alone earns nothing
+    rewards = {one.policy.name: one.rewards.mean for one in data.policies()}
+    assert (rewards["gold"], rewards["actions_only"]) == (1.0, 0.0)
 
 
 def test_half_of_five_steps(tmp_path: Path) -> None:
@@ -62,14 +65,11 @@ def test_a_library_counts_where_there_is_one(tmp_path: Path) -> None:
     assert (earned.rewards.number, earned.rewards.mean) == (2, pytest.approx(0.2))
 
 
-@pytest.mark.parametrize("form", [GOOD, key_of(STEPS), {"steps": STEPS}], ids=["answer", "key", "steps"])
-def test_steps_of_every_form_of_reference(form) -> None:
-    assert [json.loads(step.text) for step in steps_in(form)] == STEPS
-
-
 def test_every_answer_covers_its_words() -> None:
     steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": ["10 µl", "1 × 10⁶"]}] * 2
     reference = answer(steps, ["", ""])
+    for form in (GOOD, key_of(STEPS), {"steps": STEPS}):
+        assert [json.loads(step.text) for step in steps_in(form)] == STEPS
     answers = answers_of(steps_in(reference), ("dilute",), random.Random(0))
     scores = Scorer().score(answers, [reference])
     assert scores.reasons.tolist() == ["ok"] * len(POLICIES)
@@ -87,13 +87,6 @@ def test_a_policy_that_beats_the_gold_is_a_warning(tmp_path: Path) -> None:
         for text in warnings
     )
     assert data.document([])["policies"][1]["beats_gold"] is True
-
-
-def test_policies_depend_on_the_configuration(tmp_path: Path) -> None:
-    """Without its objects, the order of actions earns nothing where semantics is a product."""
-    data, _ = checked(tmp_path, [{"reference": GOOD}], semantics="product")
-    earned = {one.policy.name: one.rewards.mean for one in data.policies()}
-    assert (earned["gold"], earned["actions_only"]) == (1.0, 0.0)
 
 
 def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -52,14 +53,18 @@ CONNECTED = {
     "single quotes": (asked("Sort 'Staining of 3' Ends of DNA' now."), asked('What is "Staining of 3\' ends of DNA"?')),
     "a title in a field": (asked("“The Title of a Protocol”?"), asked("How?", {"title": "the title of a protocol"})),
     "an id that is repeated in a file": (asked("Why?", {"id": "p7"}), asked("How?", {"id": "p7"})),
+    "questions of two tasks": (
+        asked("How is a beaker cleaned?"),
+        example("bioprobench.gen", "lexical", "How is a beaker cleaned?", "1. Rinse."),
+    ),
     "a number in a field": (asked("Why?", {"protocol_id": 7}), asked("How?", {"protocol_id": 7})),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pair", CONNECTED.values(), ids=CONNECTED)
-def test_what_connects_records(pair: tuple[Example, Example]) -> None:
+def test_what_connects_records() -> None:
     unrelated = asked("Is this another record?")
-    assert partition([pair[0], unrelated, pair[1]]) == {frozenset({0, 2}), frozenset({1})}
+    for name, (first, last) in CONNECTED.items():
+        assert partition([first, unrelated, last]) == {frozenset({0, 2}), frozenset({1})}, name
 
 
 APART = {
@@ -77,9 +82,9 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("pair", APART.values(), ids=APART)
-def test_what_does_not(pair: tuple[Example, Example]) -> None:
-    assert len(partition(list(pair))) == 2
+def test_what_does_not() -> None:
+    for name, pair in APART.items():
+        assert len(partition(list(pair))) == 2, name
 
 
 def test_connections_are_transitive() -> None:
@@ -127,31 +132,34 @@ def questions(seed: int, count: int = 60, words: int = 60) -> list[str]:
     return [" ".join(text) for text in texts]
 
 
-def brute_force(texts: list[str], similarity: float) -> set[frozenset[int]]:
-    """The connected components of the graph of similar texts, by comparing all pairs."""
+def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
+    """The connected components of a graph."""
+    component = list(range(count))
+    for a, b in pairs:
+        component = [component[a] if one == component[b] else one for one in component]
+    return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
+
+
+def similar(texts: list[str], similarity: float) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of similar texts, by comparing all."""
     shingles = [{tuple(words[k : k + 3]) for k in range(len(words) - 2)} for words in map(str.split, texts)]
-    component = list(range(len(texts)))
     for a, b in combinations(range(len(texts)), 2):
         if len(shingles[a] & shingles[b]) / len(shingles[a] | shingles[b]) >= similarity:
-            component = [component[a] if one == component[b] else one for one in component]
-    return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
+            yield a, b
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("similarity", [0.5, 0.8])
 def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) -> None:
+    """And they are counted, which groups of equal titles are not."""
     pytest.importorskip("datasketch")
     texts = questions(seed)
-    found = partition([asked(text) for text in texts], Options(similarity=similarity))
-    assert found == brute_force(texts, similarity)
+    rows = [asked(text) for text in texts]
+    found = partition(rows, Options(similarity=similarity))
+    assert found == connected(len(texts), similar(texts, similarity))
     assert 30 < len(found) < 58
-
-
-def test_near_duplicates_are_counted() -> None:
-    pytest.importorskip("datasketch")
-    rows = [asked(text) for text in questions(0)]
-    title = [asked('In "One Protocol of Four Words", why?'), asked('In "One Protocol of Four Words", how is it done?')]
-    groups = groups_of([*rows, *title], Options(similarity=0.8))
+    titled = [asked(f'In "One Protocol of Four Words", {question}?') for question in ("why", "how is it done")]
+    groups = groups_of([*rows, *titled], Options(similarity=similarity))
     assert set(groups.near_duplicates) == {2}
     assert len(groups.sizes()) == 62 - len(groups.near_duplicates) - 1
     assert groups.sizes()[:2] == [2, 2]
@@ -188,20 +196,13 @@ def test_large_clusters_are_connected_at_a_cost_that_is_linear(monkeypatch: pyte
         pairs = list(finder.similar(texts))
         assert len(pairs) == compared
         assert compared <= count * minhash.NEIGHBORS * index.b
-        assert components(count, pairs) == 1
+        assert len(connected(count, pairs)) == 1
         counts.append(compared)
     assert counts[1] < 2.5 * counts[0]
 
 
 def hash_of(word: str) -> int:
     return random.Random(word).getrandbits(64)
-
-
-def components(count: int, pairs: list[tuple[int, int]]) -> int:
-    component = list(range(count))
-    for a, b in pairs:
-        component = [component[a] if one == component[b] else one for one in component]
-    return len(set(component))
 
 
 def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,11 +213,3 @@ def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.Monke
         groups_of(rows, Options())
     assert "datasketch" in raised.value.advice[0].detail
     assert "--similarity 1" in raised.value.advice[0].detail
-
-
-def test_other_tasks_are_groups_with_the_same_questions() -> None:
-    rows = [
-        asked("How is a beaker cleaned?"),
-        example("bioprobench.gen", "lexical", "How is a beaker cleaned?", "1. Rinse."),
-    ]
-    assert len(partition(rows)) == 1

@@ -66,29 +66,24 @@ class TestAnswers:
         assert "Step 1: Wait well 5, plate (10; s)." in ideal_answer(
             by_hand.protocol([Step("wait", ("well 5", "plate"), ("10", "s"))])
         ), "s is the unit's own name"
-
-    def test_phrases_without_words_are_left_out(self) -> None:
         assert "Step 1: Add tube." in ideal_answer(by_hand.protocol([Step("add", ("…", "tube"), ("-",))]))
 
-    def test_choice(self) -> None:
-        assert ideal_answer(by_hand.choice()) == "[ANSWER_START]5 ml & 100[ANSWER_END]"
-
-    def test_order(self) -> None:
-        assert ideal_answer(by_hand.order()) == "[ANSWER_START][1, 0, 2][ANSWER_END]"
-        assert ideal_answer(by_hand.order("baba", "aabb")) == "[ANSWER_START][1, 3, 0, 2][ANSWER_END]"
-
-    def test_verdict(self) -> None:
-        assert ideal_answer(by_hand.verdict(True)) == "[ANSWER_START]True[ANSWER_END]"
-        assert ideal_answer(by_hand.verdict(False)) == "[ANSWER_START]False[ANSWER_END]"
+    def test_answers_between_markers(self) -> None:
+        for example, answer in (
+            (by_hand.choice(), "5 ml & 100"),
+            (by_hand.order(), "[1, 0, 2]"),
+            (by_hand.order("baba", "aabb"), "[1, 3, 0, 2]"),
+            (by_hand.verdict(True), "True"),
+            (by_hand.verdict(False), "False"),
+        ):
+            assert ideal_answer(example) == f"[ANSWER_START]{answer}[ANSWER_END]"
+        assert ideal_answer(by_hand.generation()) == "1. Rinse the beaker.\n2. Dry it for an hour."
 
     def test_verdict_with_reasons(self) -> None:
         said = [ideal_answer(by_hand.verdict(truth, "bioprobench.rea_err")).splitlines() for truth in (True, False)]
         assert [lines[-1] for lines in said] == ["[ANSWER_START]True[ANSWER_END]", "[ANSWER_START]False[ANSWER_END]"]
         assert said[1][0] == "Glass softens."
         assert len(said[0]) == 2
-
-    def test_generation(self) -> None:
-        assert ideal_answer(by_hand.generation()) == "1. Rinse the beaker.\n2. Dry it for an hour."
 
     def test_program_calls_and_does_not_define(self) -> None:
         assert ideal_answer(by_hand.pseudocode()).splitlines() == [
@@ -98,26 +93,20 @@ class TestAnswers:
             "    dry(vessel)",
             "store(vessel)",
         ]
-
-    def test_program_with_other_line_ends(self) -> None:
-        code = '@mark\r\ndef a(x):\r\n  return "\x0c"\r\na(1)\x0c\r\nb(2)'
+        code = '@mark\r\ndef a(x):\r\n  return "\x0c"\r\na(1)\x0c\r\nb(2)'  # with other line ends
         assert ideal_answer(by_hand.pseudocode(code)).split() == ["a(1)", "b(2)"]
 
 
 class TestFullReward:
     def test_every_task_in_one_batch(self) -> None:
         assert faults(by_hand.ALL) == [None] * len(by_hand.ALL)
-
-    def test_no_records(self) -> None:
         assert faults([]) == []
+        assert fault_of(by_hand.order("babc", "abbc")) is None  # with equal steps
 
     @pytest.mark.parametrize("scale", ["unit", "raw", "double", "shift"])
     def test_full_reward_is_that_of_the_settings(self, scale: str) -> None:
         check = PromptCheck(SCORER.with_overrides({"reward_scale": scale}))
         assert faults([by_hand.protocol(), by_hand.choice()], check) == [None, None]
-
-    def test_equal_steps_of_an_order(self) -> None:
-        assert fault_of(by_hand.order("babc", "abbc")) is None
 
     @examples(100)
     @given(protocols)
@@ -136,38 +125,25 @@ class TestFaults:
         fits = [long[0]._replace(objects=long[0].objects[1:]), long[1]]
         assert fault_of(by_hand.protocol(fits)) is None
 
-    @pytest.mark.parametrize("tags", ["</key> <orc>", "</ORC><note>", "</orc>\n<note>x</note>"])
-    def test_tags_in_a_phrase(self, tags: str) -> None:
-        found = fault_of(by_hand.protocol([Step("add", (f"tube {tags}",), ())]))
-        assert found is not None
-        assert found.startswith("the ideal answer gets 0 of 1: ")
-
-    def test_answer_over_the_limit(self) -> None:
-        found = fault_of(by_hand.protocol([Step("add", ("x" * 140_000,), ())]))
-        assert found == "the ideal answer gets 0 of 1: it fails a gate (too_long)"
-
     def test_library_that_lacks_actions(self) -> None:
         """A prompt of the record's own, whose library the check reads."""
         own = [{"role": "user", "content": 'Clean it. You can only use the following actions: "rinse".'}]
         [fault] = CHECK.faults([(by_hand.protocol(), own, None)])
         assert fault == ("ideal_answer", "the prompt's library of actions lacks 1 of the reference's")
-
-    def test_library_that_cannot_be_read(self) -> None:
         actions = ("rinse", 'dry "well"')
         [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
         assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
 
-    @pytest.mark.parametrize("answer", ["salt & water", " 5 ml", "a & b & c", 5])
-    def test_choice_that_cannot_be_read(self, answer: Any) -> None:
-        found = fault_of(by_hand.choice(answer, [answer, "2 ml"]))
-        assert found is not None
-        assert found.startswith("the ideal answer gets 0 of 1: ")
-
-    def test_order_that_cannot_be_right(self) -> None:
-        """The same steps, but not as often."""
-        found = fault_of(by_hand.order("aab", "abb"))
-        assert found is not None
-        assert "A step is named more than once" in found
+    def test_answers_that_cannot_be_read(self) -> None:
+        phrases = ("tube </key> <orc>", "tube </ORC><note>", "tube </orc>\n<note>x</note>", "x" * 140_000)
+        protocols = [by_hand.protocol([Step("add", (phrase,), ())]) for phrase in phrases]
+        choices = [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", "a & b & c", 5)]
+        found = [fault_of(record) or "" for record in (*protocols, *choices)]
+        assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 8
+        assert "(too_long)" in found[3]
+        repeated = fault_of(by_hand.order("aab", "abb"))  # the same steps, but not as often
+        assert repeated is not None
+        assert "more than once" in repeated
 
     def test_generation_without_words_that_are_compared(self) -> None:
         assert fault_of(by_hand.generation("1. 加水")) is None

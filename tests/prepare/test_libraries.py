@@ -36,8 +36,13 @@ def libraries(records: Sequence[Example], seed: int = 0, distractors: int | None
 POOL = of(OTHERS[:20], OTHERS[20:])
 
 
-def test_records_without_a_library_get_none() -> None:
+def test_nothing_is_added() -> None:
     assert libraries([POOL]).actions_for(of(["add"], None), TRAIN) is None
+    record = of(["add", "mix"], ["mix", "spin", "add"])
+    published = record.replaced(has_distractors=True)
+    for one, pool, distractors in ((published, POOL, 4), (record, POOL, 0), (record, record, 4)):
+        actions = libraries([pool, one], distractors=distractors).actions_for(one, TRAIN)
+        assert sorted(actions or ()) == ["add", "mix", "spin"]
 
 
 def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
@@ -52,13 +57,6 @@ def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
         orders.add(tuple(action for action in found if action in ("add", "mix", "spin")))
     assert numbers == {1, 2, 3, 4}
     assert len(orders) == 6
-
-
-@pytest.mark.parametrize("fields", [{"has_distractors": True}, {}], ids=["has_distractors", "asked_for_none"])
-def test_nothing_is_added(fields: dict[str, bool]) -> None:
-    record = of(["add", "mix"], ["mix", "spin", "add"], **fields)
-    made = libraries([POOL, record], distractors=4 if fields else 0)
-    assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "spin"]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +88,6 @@ def test_equal_actions_are_one() -> None:
     assert libraries([of(["spin: down"], None)]).actions_for(record.replaced(has_distractors=False), TRAIN) == (
         "spin down",
     )
-
-
-def test_pool_without_other_actions_adds_none() -> None:
-    record = of(["add"], ["add", "mix"])
-    assert sorted(libraries([record]).actions_for(record, TRAIN) or ()) == ["add", "mix"]
 
 
 def test_quotes_in_an_action_do_not_end_it() -> None:

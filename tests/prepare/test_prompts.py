@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from assay.research.prepare.examples import Example
@@ -58,10 +56,8 @@ class TestProtocol:
         assert tuple(GUIDANCE) == TYPES
         for kind in TYPES:
             assert user_of(by_hand.protocol(type=kind)) == f"How is a beaker cleaned?\n\n{GUIDANCE[kind]}"
-
-    @pytest.mark.parametrize("kind", [None, "other", ""])
-    def test_without_a_known_type_there_is_the_question_only(self, kind: str | None) -> None:
-        assert user_of(by_hand.protocol(type=kind)) == "How is a beaker cleaned?"
+        for other in (None, "other", ""):
+            assert user_of(by_hand.protocol(type=other)) == "How is a beaker cleaned?"
 
     def test_library_is_read_from_the_prompt_again(self) -> None:
         actions = ("spin down", "pick & place", "it's", "a, b")
@@ -75,19 +71,13 @@ class TestChoice:
         system = system_of(by_hand.choice())
         form = system[system.index(START) : system.index(END) + len(END)]
         assert answer_of(form.replace("CHOICE", "5 ml").replace("CONFIDENCE", "80")) == ("5 ml", 80, False)
-
-    def test_choices_are_listed_as_they_are(self) -> None:
         assert user_of(by_hand.choice()) == "Question:\nAdd ____ of buffer.\n\nChoices:\n- 2 ml\n- 5 ml"
-
-    def test_without_choices_the_question_has_them(self) -> None:
         assert user_of(by_hand.choice().replaced(record={})) == "Add ____ of buffer."
 
 
 class TestOrder:
     def test_form_of_the_answer_is_what_the_scorer_reads(self) -> None:
         assert order_of(system_of(by_hand.order()), 3) == [2, 0, 1]
-
-    def test_steps_are_counted_from_0_as_they_are_shown(self) -> None:
         assert user_of(by_hand.order()) == "Sort the steps of 'Cleaning'.\n\nSteps:\n0: dry\n1: rinse\n2: store"
 
 
@@ -108,10 +98,8 @@ class TestVerdict:
         step = "Dry the beaker at 60 °C." if is_correct else "Dry the beaker at 600 °C."
         asked = user_of(by_hand.verdict(is_correct, dataset))
         assert asked == f"Step:\n{step}\n\nContext:\nPurpose: Clean glass\nStep before: Rinse the beaker"
-
-    @pytest.mark.parametrize("context", ["none", [], {"purpose": ""}])
-    def test_without_a_context_there_is_the_step_only(self, context: Any) -> None:
-        assert user_of(by_hand.verdict(True, context=context)) == "Step:\nDry the beaker at 60 °C."
+        for context in ("none", [], {"purpose": ""}):
+            assert user_of(by_hand.verdict(is_correct, dataset, context)) == f"Step:\n{step}"
 
 
 def test_generation_asks_for_the_steps_only() -> None:

@@ -34,12 +34,8 @@ PROMPTS: dict[str, dict[str, Any]] = {
     "slime": {"prompt": MESSAGES, "label": LABEL, "metadata": {"id": "a", **ABOUT}},
     "areal": {"messages": MESSAGES, "reference": REFERENCE, "query_id": "a", "task": "score", **ABOUT},
     "skyrl": {
-        "data_source": "score",
-        "prompt": MESSAGES,
-        "env_class": "assay",
-        "reward_spec": VERL["reward_model"],
-        "extra_info": VERL["extra_info"],
-        "task": "score",
+        **{name: VERL[name] for name in ("data_source", "prompt", "extra_info")},
+        **{"env_class": "assay", "reward_spec": VERL["reward_model"], "task": "score"},
     },
     "prime-rl": {"prompt": MESSAGES, "answer": REFERENCE, "info": {**NAMED, **ABOUT}},
     "nemo-gym": {"responses_create_params": {"input": MESSAGES}, "reference": REFERENCE, **NAMED, **ABOUT},
@@ -68,25 +64,18 @@ def test_prompts(trainer: str) -> None:
     assert row_of(RowMaker(Options(trainer)), example(reference=REFERENCE)) == PROMPTS[trainer]
 
 
-@pytest.mark.parametrize(
-    ("task", "reference", "text"),
-    [
-        ("bioprobench.pqa", {"answer": "5 µM"}, '{"answer":"5 µM"}'),
-        ("bioprobench.ord", {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, None),
-        ("lexical", "Step 1: wash\nStep 2: spin", "Step 1: wash\nStep 2: spin"),
-        ("score", STEPS, None),
-    ],
-)
-def test_references_are_text(task: str, reference: Any, text: str | None) -> None:
-    row = row_of(RowMaker(Options("trl")), example(task=task, reference=reference))
-    assert isinstance(row, dict)
-    found = row["reference"]
-    if text is not None:
-        assert found == text
-    elif task == "score":
-        assert [json.loads(line.partition(": ")[2]) for line in found.splitlines()] == STEPS["steps"]
-    else:
-        assert json.loads(found) == reference
+def test_references_are_text() -> None:
+    def text_of(task: str, reference: Any) -> str:
+        row = row_of(RowMaker(Options("trl")), example(task=task, reference=reference))
+        assert isinstance(row, dict)
+        return row["reference"]
+
+    assert text_of("bioprobench.pqa", {"answer": "5 µM"}) == '{"answer":"5 µM"}'
+    order = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
+    assert json.loads(text_of("bioprobench.ord", order)) == order
+    assert text_of("lexical", "Step 1: wash\nStep 2: spin") == "Step 1: wash\nStep 2: spin"
+    lines = text_of("score", STEPS).splitlines()
+    assert [json.loads(line.partition(": ")[2]) for line in lines] == STEPS["steps"]
 
 
 @pytest.mark.parametrize("trainer", SUPERVISED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import sha256
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,16 +58,12 @@ def test_a_new_group_moves_only_groups_at_the_end_of_test(groups: list[str], sha
     assert one <= other or other <= one
 
 
-def test_seeds_give_different_splits() -> None:
+def test_seeds_give_different_splits_that_stay_the_same_in_later_versions() -> None:
     groups = [f"{n:016x}" for n in range(20)]
     tests = {frozenset(name for name, split in side(groups, 0.25, seed).items() if split == TEST) for seed in range(10)}
     assert len(tests) == 10
     assert {len(test) for test in tests} == {5}
-
-
-def test_a_split_stays_what_it_is_in_later_versions() -> None:
-    groups = [f"{n:016x}" for n in range(10)]
-    assert [n for n, split in enumerate(seeded_splits(groups, 0.3, 7)) if split == TEST] == [1, 4, 8]
+    assert [n for n, split in enumerate(seeded_splits(groups[:10], 0.3, 7)) if split == TEST] == [1, 4, 8]
 
 
 def test_large_groups_are_in_train() -> None:
@@ -87,8 +82,5 @@ def test_the_digest_is_that_of_sorted_lines_of_json() -> None:
     rows = [("b", "1", "test"), ("a", 'ü"2', "train")]
     text = '["a","ü\\"2","train"]\n["b","1","test"]\n'
     assert split_digest(rows) == split_digest(rows[::-1]) == sha256(text.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("changed", [("b", "1", "test"), ("a", "2", "test"), ("a", "1", "train")])
-def test_the_digest_changes_with_each_part(changed: tuple[str, str, str]) -> None:
-    assert split_digest([changed]) != split_digest([("a", "1", "test")])
+    for changed in [("b", "1", "test"), ("a", "2", "test"), ("a", "1", "train")]:
+        assert split_digest([changed]) != split_digest([("a", "1", "test")])

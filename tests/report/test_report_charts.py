@@ -82,15 +82,9 @@ def test_points_of_few_and_cells_of_many(unit, size):
     assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, "0"), (0.25, "0.25"), (-1.25, "-1.25"), (5_000.0, "5,000"), (150_000.0, "150k"), (2_500_000.0, "2.5M")],
-)
-def test_ticks_are_short(value, text):
-    assert number(value) == text
-
-
-def test_lengths_have_units():
+def test_lengths_have_units_and_ticks_are_short():
+    ticks_of = {0.0: "0", 0.25: "0.25", -1.25: "-1.25", 5_000.0: "5,000", 150_000.0: "150k", 2_500_000.0: "2.5M"}
+    assert {value: number(value) for value in ticks_of} == ticks_of
     chart = scatter(np.array([300.0, 5_000.0]), np.zeros(2), np.ones(2, bool), (0.0, 1.0), "label", "bytes")
     assert [tick.text for tick in chart.x_ticks] == ["256 B", "512 B", "1 KB", "2 KB", "4 KB", "8 KB"]
     assert chart.dots[1].text == "5,000 bytes, reward 0.0000"

@@ -56,20 +56,16 @@ def test_groups(rows):
         assert found.first.number == 1 + [other for other, _ in rows].index(group)
 
 
-def test_equal_prompts_are_one_group_however_they_are_written():
-    groups = Groups()
-    groups.add({"a": 1, "b": 2}, Location("line", 1), 0.5)
-    groups.add({"b": 2, "a": 1}, Location("line", 2), 0.5)
-    groups.add("\ud800", Location("line", 3), 0.5)
-    assert [group.size for group in groups] == [2, 1]
-
-
 def test_groups_are_bounded():
     groups = Groups(max_groups=3)
     for k in range(10):
         groups.add(f"prompt {k % 5}", Location("line", k), 0.5)
     assert (len(groups), groups.left_out) == (3, 4)
     assert [group.size for group in groups] == [2, 2, 2]
+    groups = Groups()
+    for k, prompt in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1}, "\ud800")):  # equal however they are written
+        groups.add(prompt, Location("line", k), 0.5)
+    assert [group.size for group in groups] == [2, 1]
 
 
 def test_labels_keep_the_beginning_and_more_of_the_end():
@@ -82,24 +78,18 @@ def test_labels_keep_the_beginning_and_more_of_the_end():
     assert shortened("a" + " " * 10_000 + "b", 20) == "a … b"
 
 
-@pytest.mark.parametrize(
-    ("row", "group", "expected"),
-    [
+def test_prompts_of_examples():
+    """Without a field for it, the prompt is what rows are grouped by, but not the reference."""
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]
+    for row, group, expected in (
         ({"prompt": "Write it.", "query": "no"}, None, "Write it."),
-        (
-            {"query": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]},
-            None,
-            "Be brief. Go.",
-        ),
+        ({"query": chat}, None, "Be brief. Go."),
         ({"prompt": ""}, "the group", "the group"),
         ({}, {"steps": []}, ""),
         ({}, "x", ""),
-    ],
-)
-def test_prompts_of_examples(row, group, expected):
-    """Without a field for it, the prompt is what rows are grouped by, but not the reference."""
-    given_row = Rollout(Location("line", 1), json.dumps(row).encode(), response="r", reference="x", group=group)
-    assert shown_prompt(given_row) == expected
+    ):
+        shown = Rollout(Location("line", 1), json.dumps(row).encode(), response="r", reference="x", group=group)
+        assert shown_prompt(shown) == expected
 
 
 def rollout(k: int, response: str = "r") -> Rollout:
@@ -114,19 +104,12 @@ def test_examples():
     assert [example.reward for example in kept.best()] == [0.999, 0.998, 0.997]
     assert [example.reward for example in kept.worst()] == [0.0, 0.001, 0.002]
     assert [example.reason for example in kept.by_reason()] == ["missing_sections"]
-
-
-def test_of_equal_rewards_the_first_stay():
     kept = Examples()
     for k in range(10):
         kept.add(rollout(k), 0.5, 0)
-    assert [example.location.number for example in kept.best()] == [0, 1, 2]
+    assert [example.location.number for example in kept.best()] == [0, 1, 2]  # of equal rewards, the first stay
     assert kept.worst() == []
     assert EXAMPLES == 3
-
-
-def test_long_examples_are_cut():
-    kept = Examples()
     kept.add(rollout(1, "x" * (MAX_LENGTH + 1)), 0.0, 1)
     (example,) = kept.by_reason()
     assert not example.whole

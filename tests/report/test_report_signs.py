@@ -46,20 +46,14 @@ def test_signs(response, found):
     assert shown(response) == found
 
 
-def test_key_steps_as_prose():
+def test_signs_that_depend_on_the_reference():
     key = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": []}'
     assert shown(answer(key, key), {"steps": R[:1]}) == {"key_as_prose"}
-
-
-def test_copied_reference():
+    assert shown(told([*R, R[1]]), {"steps": [*R, R[1]]}) == set()  # repeated there, too
     assert "copied_reference" in shown(HONEST, HONEST.replace("\n", "\n\n"))
     lines = HONEST.partition("<key>\n")[2].partition("\n</key>")[0]
     assert "copied_reference" in shown(HONEST, lines)
     assert "copied_reference" not in shown(HONEST, lines.replace("5 ml", "5  ml"))
-
-
-def test_repeated_steps_of_the_reference_are_no_sign():
-    assert shown(told([*R, R[1]]), {"steps": [*R, R[1]]}) == set()
 
 
 def test_tallies():

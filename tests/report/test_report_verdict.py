@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -28,32 +30,33 @@ def collected(responses: list[str], groups: list[object] | None = None) -> Stati
     return stats
 
 
+BEST, SWAPPED = told(R), told([R[0], R[2], R[1]])
+
+
 def said(stats: Statistics, faults: dict[str, int] | None = None) -> list[str]:
     return [" ".join([finding.text, *finding.advice]) for finding in verdict(stats, faults or {})]
 
 
 def test_all_is_well():
-    best = told(R)
-    first, groups, rewards = verdict(collected([best, told([R[0], R[2], R[1]])], ["a", "a"]), {})
+    first, groups, rewards = verdict(collected([BEST, SWAPPED], ["a", "a"]), {})
     assert (first.text, first.good) == ("All 2 responses pass both gates.", True)
     assert (groups.text, groups.good) == ("0 of 1 group have no spread: every prompt gives a gradient.", True)
     assert rewards.text.startswith("The mean reward is 0.")
     assert rewards.advice == ["Their weakest component is order, on average at 50.0 % of its maximum."]
-    assert said(collected([best]))[0] == "The response passes both gates."
+    assert said(collected([BEST]))[0] == "The response passes both gates."
 
 
 def test_failed_gates_are_named_with_what_to_do():
-    opened, best = told(R).removeprefix("<think>"), told(R)
-    gates, *rest = said(collected([opened, opened, best, best]), {"not_json": 3, "bad_step_line": 1})
+    gates, *rest = said(collected([NOT_OPENED] * 2 + [BEST] * 2), {"not_json": 3, "bad_step_line": 1})
     assert gates == (
         "2 of 4 responses (50.0 %) fail a gate: think_not_opened (2). "
         "The chat template probably ends the prompt with <think>: set think_prefilled."
     )
     assert rest[0].startswith("4 rows could not be scored: most often not_json (3).")
-    mixed = said(collected([opened, opened, "no", best]))[0]
-    assert mixed.startswith("3 of 4 responses (75.0 %) fail a gate: think_not_opened (2) and missing_sections (1).")
-    tied = said(collected([opened, opened, "no", best, best.replace('"action"', "", 1)]))[0]
-    assert tied.startswith("4 of 5 responses (80.0 %) fail a gate: most often think_not_opened (2). The chat")
+    assert set(REMEDIES) == set(REASONS) - {"ok"}
+    for responses in (["no", "no"], ["no"] * 40):
+        assert "The mean reward is 0.0000." in said(collected(responses))
+    assert said(collected([]), {"not_json": 1})[-1] == "No response was scored."
 
 
 def test_responses_that_were_cut_off():
@@ -63,15 +66,14 @@ def test_responses_that_were_cut_off():
 
 
 def test_groups_without_spread():
-    best, swapped = told(R), told([R[0], R[2], R[1]])
-    stats = collected(["no", "no", best, best, swapped, best], ["low", "low", "high", "high", "some", "some"])
+    stats = collected(["no", "no", BEST, BEST, SWAPPED, BEST], ["low", "low", "high", "high", "some", "some"])
     (found,) = [text for text in said(stats) if "spread" in text]
     assert found == (
         "2 of 3 groups have no spread (66.7 %): 1 at the lowest reward, 1 at the highest. They give no gradient. "
         "At the lowest reward: the prompts are too hard, or the format is not learned yet. "
         "At the highest reward: the prompts are too easy; filter them out."
     )
-    assert any("--group-field" in text for text in said(collected([best, best])))
+    assert any("--group-field" in text for text in said(collected([BEST, BEST])))
 
 
 def test_reward_hacking_and_length():
@@ -84,21 +86,6 @@ def test_reward_hacking_and_length():
     assert "Padding in 50.0 % of the responses that pass both gates" in signs[-1]
 
 
-def test_without_responses():
-    assert said(collected([]), {"not_json": 1})[-1] == "No response was scored."
-
-
-def test_every_reason_has_a_remedy():
-    assert set(REMEDIES) == set(REASONS) - {"ok"}
-
-
-@pytest.mark.parametrize("responses", [["no", "no"], ["no"] * 40])
-def test_without_a_response_that_passes(responses):
-    assert "The mean reward is 0.0000." in said(collected(responses))
-
-
-BEST = told(R)
-SWAPPED = told([R[0], R[2], R[1]])
 NOT_OPENED, MISSING, NO_STEPS = BEST.removeprefix("<think>"), "no", "<think></think><key></key><orc></orc><note></note>"
 
 
@@ -160,16 +147,6 @@ def test_advice_on_groups_is_for_those_that_there_are():
     assert ("too hard" in both, "too easy" in both) == (True, True)
 
 
-class Values:
-    """A column of a `Statistics`."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-
-    def all(self) -> np.ndarray:
-        return self._values
-
-
 @pytest.mark.parametrize(
     ("count", "correlation", "said_so"),
     [(30, 0.51, True), (30, 0.49, False), (29, 0.9, False), (30, -0.9, False), (300, 1.0, True)],
@@ -181,9 +158,12 @@ def test_longer_responses_earn_more_from_a_correlation_of_a_half_on(count, corre
     lengths = axes[:, 1]
     rewards = correlation * axes[:, 1] + (1 - correlation**2) ** 0.5 * axes[:, 2]
     stats = collected([BEST, BEST])
-    stats.passed = Values(np.repeat([1.0, 0.0], [count, 50]))
-    stats.lengths = Values(np.concatenate([lengths, np.arange(50) * (1 - 2 * (correlation > 0.5))]))
-    stats.rewards = Values(np.concatenate([rewards, np.arange(50)]))
+    for column, values in (
+        ("passed", np.repeat([1.0, 0.0], [count, 50])),
+        ("lengths", np.concatenate([lengths, np.arange(50) * (1 - 2 * (correlation > 0.5))])),
+        ("rewards", np.concatenate([rewards, np.arange(50)])),
+    ):
+        setattr(stats, column, SimpleNamespace(all=lambda values=values: values))
     found = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
     assert [finding.text.partition(" among")[0] for finding in found] == [
         f"Longer responses earn more (correlation {correlation:+.2f}"

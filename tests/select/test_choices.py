@@ -136,13 +136,12 @@ def test_a_tie_is_one_up_to_rounding() -> None:
         assert chosen(nearly, Options(mode)).dropped_groups == {0: "no_spread"}
     apart = [Row(0, 0.3 + 2e-9, 0, 0, True), Row(0, 0.3, 1, 0, True)]
     assert len(chosen(apart, Options("pairs")).picked) == 1
-
-
-def test_a_margin_is_reached_up_to_rounding() -> None:
     rows = [Row(0, 0.3, 0, 0, True), Row(0, 0.1, 1, 0, True)]
     assert 0.3 - 0.1 < 0.2
     assert chosen(rows, Options("pairs", margin=0.2)).kept_groups == 1
     assert chosen(rows, Options("pairs", margin=0.21)).dropped_groups == {0: "below_margin"}
+    made = columns([Row(0, reward, k, 0, k == 0) for k, reward in enumerate((0.1,) * 10)])
+    assert figures_of(made, range(10)) == (10, 0.1, 0.1, 0.0)  # summed one by one, the mean is 0.09999999999999999
 
 
 def test_a_response_that_fails_a_gate_is_only_rejected() -> None:
@@ -155,8 +154,3 @@ def test_the_most_pairs_of_a_large_group_need_no_list_of_all() -> None:
     rows = [Row(0, k / 30_000, k, 0, True) for k in range(30_000)]
     choice = chosen(rows, Options("pairs", 3))
     assert list(zip(choice.picked, choice.rejected, strict=True)) == [(29_999, 0), (29_998, 0), (29_999, 1)]
-
-
-def test_figures() -> None:
-    made = columns([Row(0, reward, k, 0, k == 0) for k, reward in enumerate((0.1,) * 10)])
-    assert figures_of(made, range(10)) == (10, 0.1, 0.1, 0.0)  # summed one by one, the mean is 0.09999999999999999

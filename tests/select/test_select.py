@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+from assay.kernels.score import COMPONENTS
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read, write
 
@@ -43,15 +44,23 @@ def summary(call: Call, *arguments: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("target", FORMATS)
 def test_every_format(call: Call, tmp_path: Path, form: str, target: str) -> None:
+    """The same input gives the same bytes, and no row gives an empty file."""
     source, output = write(tmp_path / f"scored.{form}", ROWS), tmp_path / f"out.{target}"
-    assert call("select", source, "--best", "-o", output).exit_code == 0
-    assert read(output) == [ROWS[2], ROWS[1], ROWS[5]]
-    assert call("select", source, "--pairs", "-o", output).exit_code == 0
     pair = {"prompt": "p", "reference": "r", "chosen": "good", "rejected": "bad"}
-    assert read(output) == [{**pair, "chosen_reward": 0.9, "rejected_reward": 0.0}]
-    assert call("select", source, "--curriculum", "-o", output).exit_code == 0
     figures = {"rollouts": 4, "pass_rate": 0.75, "mean_reward": 0.6, "spread": 0.9}
-    assert read(output) == [{"id": "p0", "prompt": "p", "reference": "r", **figures}]
+    for mode, expected in (
+        ("--best", [ROWS[2], ROWS[1], ROWS[5]]),
+        ("--pairs", [{**pair, "chosen_reward": 0.9, "rejected_reward": 0.0}]),
+        ("--curriculum", [{"id": "p0", "prompt": "p", "reference": "r", **figures}]),
+    ):
+        contents = []
+        for _ in range(2):
+            assert call("select", source, mode, "-o", output).exit_code == 0
+            contents.append(output.read_bytes())
+        assert read(output) == expected
+        assert contents[0] == contents[1]
+    flat = call("select", write(source, ROWS[5:]), "--pairs", "-o", output)
+    assert (flat.exit_code, "warning" in flat.stderr, read(output)) == (0, True, [])
 
 
 def test_rows_that_are_kept_are_unchanged(call: Call, tmp_path: Path) -> None:
@@ -126,6 +135,11 @@ def test_who_passes(call: Call, tmp_path: Path, form: str) -> None:
     found = summary(call, source, "--best", "all", "--passed", "-o", output)
     assert [one["response"] for one in read_rows(output)] == ["0"]
     assert found["rows"]["dropped"] == {"not_passed": 2}
+    write(source, [{"prompt": "p", "response": f"{k}", "reward": k} for k in range(2)])
+    for flags, said in ((), "--min-reward"), (("--min-reward", "1", "--trainer", "trl"), "have a reference"):
+        done = call("select", source, "--curriculum", *flags, "-o", output)
+        assert (done.exit_code, said in done.stderr) == (2, True)
+    assert call("select", source, "--curriculum", "--min-reward", "1", "-o", output).exit_code == 0
 
 
 def test_groups(call: Call, tmp_path: Path) -> None:
@@ -160,6 +174,8 @@ def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     reasons = [line.rpartition("(")[2][:-1] for line in listed]
     assert reasons == ["not_json", "not_an_object", "missing_field", *["not_a_number"] * 3, "not_a_string"]
     assert len(read_rows(output)) == 3
+    source.write_bytes(b"")
+    assert "has no rows" in call("select", source, "--best", "-o", output).stderr
     pair = [row("p", "x", float("nan")), row("p", "y", 1.0)]
     done = call("select", write(tmp_path / "scored.parquet", pair), "--best", "-o", output)
     assert (done.exit_code, len(read_rows(output))) == (1, 1)
@@ -181,17 +197,6 @@ def test_a_file_of_another_kind_leaves_the_output_alone(call: Call, tmp_path: Pa
     assert (done.exit_code, "is not JSON" in done.stderr) == (2, True)
     assert output.read_bytes() == b"before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "scored.json", "scored.jsonl"]
-
-
-def test_nothing_is_kept(call: Call, tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "scored.jsonl", ROWS[5:])
-    for target in ("out.jsonl", "out.json", "out.parquet"):
-        done = call("select", source, "--pairs", "-o", tmp_path / target)
-        assert done.exit_code == 0
-        assert "warning" in done.stderr
-        assert read(tmp_path / target) == []
-    source.write_bytes(b"")
-    assert "has no rows" in call("select", source, "--best", "-o", tmp_path / "out.jsonl").stderr
 
 
 @pytest.mark.parametrize(
@@ -228,17 +233,6 @@ def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argu
     assert [path.name for path in tmp_path.iterdir()] == ["scored.jsonl"]
 
 
-def test_rows_that_nobody_can_be_said_to_pass(call: Call, tmp_path: Path) -> None:
-    rows = [{"prompt": "p", "response": f"{k}", "reward": k} for k in range(2)]
-    source, output = write_rows(tmp_path / "scored.jsonl", rows), ("-o", tmp_path / "out.jsonl")
-    done = call("select", source, "--curriculum", *output)
-    assert done.exit_code == 2
-    assert "--min-reward" in done.stderr
-    assert call("select", source, "--curriculum", "--min-reward", "1", *output).exit_code == 0
-    done = call("select", source, "--curriculum", "--min-reward", "1", "--trainer", "trl", *output)
-    assert (done.exit_code, "prompts of trl have a reference" in done.stderr) == (2, True)
-
-
 def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: Path) -> None:
     lines = write_rows(tmp_path / "scored.jsonl", ROWS).read_bytes()
     done = run("select", "--best", "-", given=lines)
@@ -247,35 +241,15 @@ def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: P
     assert b"kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
 
 
-def test_the_same_input_gives_the_same_bytes(call: Call, tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "scored.jsonl", ROWS)
-    for target in ("out.jsonl", "out.parquet"):
-        written = set()
-        for _ in range(2):
-            call("select", source, "--pairs", "all", "--trainer", "trl", "-o", tmp_path / target)
-            written.add((tmp_path / target).read_bytes())
-        assert len(written) == 1
-
-
 SFT = {"prompt": "p", "completion": "good"}
 ASKED = [{"role": "user", "content": "p"}]
 ANSWER = [{"role": "assistant", "content": "good"}]
 PAIR = {"prompt": "p", "chosen": "good", "rejected": "bad"}
 STATISTICS = {"rollouts": 4, "pass_rate": 0.75, "mean_reward": 0.6, "spread": 0.9}
-VERL = {
-    "data_source": "assay",
-    "prompt": ASKED,
-    "ability": "protocol",
-    "reward_model": {"style": "rule", "ground_truth": "r"},
-    "extra_info": {"index": "p0", **STATISTICS},
-}
-SKYRL = {
-    "data_source": "assay",
-    "prompt": ASKED,
-    "env_class": "assay",
-    "reward_spec": {"style": "rule", "ground_truth": "r"},
-    "extra_info": {"index": "p0", **STATISTICS},
-}
+TRUTH = {"style": "rule", "ground_truth": "r"}
+OF_DATA = {"data_source": "assay", "prompt": ASKED, "extra_info": {"index": "p0", **STATISTICS}}
+VERL = {**OF_DATA, "ability": "protocol", "reward_model": TRUTH}
+SKYRL = {**OF_DATA, "env_class": "assay", "reward_spec": TRUTH}
 GYM = {"responses_create_params": {"input": ASKED}, "reference": "r", "id": "p0", **STATISTICS}
 
 
@@ -343,13 +317,7 @@ def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None
     assert [one["extra_info"]["index"] for one in found] == [1, 3]  # lines, as rows have no id
     call("select", source, "--curriculum", "--trainer", "openrlhf", "-o", output)
     assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": truths[1]}
-
-
-def test_columns_that_are_results_are_not_of_the_prompt(call: Call, tmp_path: Path) -> None:
-    """In Parquet each component is a column; they are of a response, and not in a curriculum."""
-    from assay.kernels.score import COMPONENTS
-
+    # In Parquet each component is a column; they are of a response, and not in a curriculum.
     rows = [row("p", f"{k}", float(k), **dict.fromkeys(COMPONENTS, float(k)), advantage=1.0) for k in range(2)]
-    source, output = write(tmp_path / "scored.parquet", rows), tmp_path / "out.parquet"
-    call("select", source, "--curriculum", "-o", output)
+    call("select", write(tmp_path / "scored.parquet", rows), "--curriculum", "-o", output)
     assert pq.read_schema(output).names == ["prompt", "reference", "rollouts", "pass_rate", "mean_reward", "spread"]
