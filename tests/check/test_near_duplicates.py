@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from itertools import product
 from pathlib import Path
@@ -13,17 +12,9 @@ import pytest
 from assay.research.check.near_duplicates import NearDuplicates
 from assay.service.records.rows import Location, Place
 from tests.check.data_sets import GOOD, checked, key_of
+from tests.prepare.similar_texts import jaccard, texts
 
 pytest.importorskip("datasketch")
-
-
-def shingles(text: str) -> set[tuple[str, ...]]:
-    words = text.split(" ")
-    return {tuple(words[k : k + 3]) for k in range(max(len(words) - 2, 1))}
-
-
-def jaccard(a: str, b: str) -> float:
-    return len(shingles(a) & shingles(b)) / len(shingles(a) | shingles(b))
 
 
 def places(count: int) -> list[Place]:
@@ -31,21 +22,13 @@ def places(count: int) -> list[Place]:
 
 
 def test_pairs_are_those_of_brute_force() -> None:
-    rng = random.Random(5)
-    words = [f"word{n}" for n in range(400)]
-    texts = [[rng.choice(words) for _ in range(60)] for _ in range(30)]
-    for n, text in enumerate(texts[:30]):  # copies with more and more other words
-        copy = list(text)
-        for place in rng.sample(range(60), n // 3):
-            copy[place] = "other"
-        texts.append(copy)
-    joined = [" ".join(text) for text in texts]
+    prompts = texts(5)
     splits = ["train" if n < 30 or n % 3 == 0 else "test" for n in range(60)]
     found = NearDuplicates(0.6)
-    found.add("prompt", joined, splits, places(60))
+    found.add("prompt", prompts, splits, places(60))
     pairs = {(pair.first[0].location.number, pair.second[0].location.number): pair.similarity for pair in found.pairs()}
     train, test = ([n for n in range(60) if splits[n] == split] for split in ("train", "test"))
-    expected = {(a, b): jaccard(joined[a], joined[b]) for a, b in product(train, test)}
+    expected = {(a, b): jaccard(prompts[a], prompts[b]) for a, b in product(train, test)}
     expected = {pair: similarity for pair, similarity in expected.items() if similarity >= 0.6}
     assert pairs == pytest.approx(expected)
     assert 5 < len(expected) < 20
@@ -55,10 +38,10 @@ def test_pairs_are_those_of_brute_force() -> None:
 def test_every_text_of_a_large_cluster_is_named() -> None:
     """Two hundred texts of two words' difference: 10,000 pairs, of which not all are compared."""
     common = " ".join(f"word{n}" for n in range(60))
-    texts = [f"begin{n} {common} end{n}" for n in range(200)]
+    cluster = [f"begin{n} {common} end{n}" for n in range(200)]
     others = [f"another text {n} about {n + 1}" for n in range(1_000, 1_300)]
     found = NearDuplicates(0.8)
-    found.add("prompt", texts + others, ["x", "y"] * 250, places(500))
+    found.add("prompt", cluster + others, ["x", "y"] * 250, places(500))
     pairs = list(found.pairs())
     assert {place.location.number for pair in pairs for place in (*pair.first, *pair.second)} == set(range(200))
     assert {pair.similarity for pair in pairs} == {58 / 62}

@@ -55,6 +55,7 @@ def test_as_the_authors_script_computes_it(package):
         pytest.approx([13 / divisor, 0, 0]) for divisor in (100, 200, 400)
     ]
     assert "bertscore_model:roberta-large" in found.signature
+    assert without_headers("STEP 12 : a\nStep1:b\n\nstep 2:\n\nc step 3: d") == "a\nb\n\nc step 3: d"
 
 
 def test_by_the_definitions_it_is_that_of_the_package(package):
@@ -64,11 +65,7 @@ def test_by_the_definitions_it_is_that_of_the_package(package):
     evaluate("lexical", [{"response": "x", "reference": "y"}], bertscore_model="roberta-large", metrics=["bertscore"])
     assert package.loaded == [("roberta-large", None), ("roberta-large", 3), ("roberta-large", None)]
     assert package.scored[0] == (["Step 1: Add."], [ORC])
-
-
-@pytest.mark.usefixtures("package")
-def test_it_is_computed_beside_the_usual_metrics_if_its_model_is_named():
-    options = {"bertscore_model": "roberta-large"}
+    options = {"bertscore_model": "roberta-large"}  # it is computed beside the usual metrics if its model is named
     assert set(COLUMNS) <= evaluate("scirecipe", [record(ORC)], **options).aggregate.keys()
     assert not set(COLUMNS) & evaluate("scirecipe", [record(ORC)]).aggregate.keys()
     assert set(evaluate("scirecipe", [record(ORC)], metrics=["step_m"], **options).aggregate) == {"count", "step_m"}
@@ -90,7 +87,3 @@ def test_empty_texts_have_nothing_in_common(package):
     assert package.scored == [(["x"], ["y"])]
     assert evaluate("lexical", records[:1], bertscore_model="roberta-large").aggregate["bertscore"] == 0.0
     assert len(package.scored) == 1
-
-
-def test_headers():
-    assert without_headers("STEP 12 : a\nStep1:b\n\nstep 2:\n\nc step 3: d") == "a\nb\n\nc step 3: d"

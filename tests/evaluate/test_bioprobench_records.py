@@ -38,6 +38,11 @@ def check_failed(result: Result, answers: Sequence[object]) -> None:
     assert result.aggregate["failed"] == pytest.approx(len(failed) / len(answers))
 
 
+def of_answers(value: Callable[..., Any], answers: Sequence[Any], records: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return a value of each answer and its record; None where there is no answer."""
+    return [None if answer is None else value(answer, record) for answer, record in zip(answers, records, strict=True)]
+
+
 def read(values: Values) -> list[float]:
     return [float(value) for value in values if value is not None]
 
@@ -54,19 +59,13 @@ def test_pqa(seed: int) -> None:
     choices = ["5 µM", "50 µM", "a", "b & c"]
     records = []
     for _ in range(300):
-        said = (
-            f"{dice.choice(choices)}{dice.choice(['&', ' & ', ' '])}{dice.choice(['90', '70%', '5', '٥٠', '130', '-'])}"
-        )
+        said = dice.choice(choices) + dice.choice(["&", " & ", " "]) + dice.choice(["90", "70%", "5", "٥٠", "130", "-"])
         records.append({"answer": dice.choice(choices), "generated_response": dressed(dice, said)})
     answers = [twin.pqa(record["generated_response"]) for record in records]
-    right = [
-        None if answer is None else answer[0] == record["answer"]
-        for answer, record in zip(answers, records, strict=True)
-    ]
-    brier = [
-        None if answer is None or hit is None else (answer[1] / 100 - hit) ** 2
-        for answer, hit in zip(answers, right, strict=True)
-    ]
+    right = of_answers(lambda answer, record: answer[0] == record["answer"], answers, records)
+    brier = of_answers(
+        lambda answer, record: (answer[1] / 100 - (answer[0] == record["answer"])) ** 2, answers, records
+    )
     result = evaluate("bioprobench.pqa", records)
     check_failed(result, answers)
     aggregate = {"accuracy": twin.mean(read(right)), "brier": twin.mean(read(brier))}
@@ -79,26 +78,20 @@ def test_ord(seed: int, repeats: str) -> None:
     records = []
     for _ in range(300):
         right = [f"step {dice.randrange(20)}" for _ in range(dice.randrange(1, 9))]
-        order = dice.sample(range(len(right)), len(right)) + dice.choices(
-            range(len(right)), k=dice.choice([0, 0, 0, 2])
-        )
+        places = range(len(right))
+        order = dice.sample(places, len(right)) + dice.choices(places, k=dice.choice([0, 0, 0, 2]))
         said = dice.choices([str(order), str(order[:-1]), "no idea"], [6, 1, 1])[0]
         shown = dice.sample(right, len(right))
         records.append({"wrong_steps": shown, "correct_steps": right, "generated_response": dressed(dice, said)})
     answers = [twin.order(record["generated_response"], len(record["correct_steps"])) for record in records]
     if repeats == "failed":
-        answers = [
-            None if answer is None or len(answer) > len(record["correct_steps"]) else answer
-            for answer, record in zip(answers, records, strict=True)
-        ]
-    exact, tau, counts = [], [], []
-    for answer, record in zip(answers, records, strict=True):
-        given = None if answer is None else [record["wrong_steps"][k] for k in answer]
-        concordant, pairs = (0, 0) if given is None else twin.pairs_in_order(given, record["correct_steps"])
-        counts.append((concordant, pairs))
-        exact.append(None if given is None else given == record["correct_steps"])
-        tau.append(None if given is None else (2 * concordant - pairs) / pairs if pairs else 0.0)
-    concordant, pairs = (sum(column) for column in zip(*counts, strict=True))
+        most = [len(record["correct_steps"]) for record in records]
+        answers = [None if (answer and len(answer) > n) else answer for answer, n in zip(answers, most, strict=True)]
+    orders = of_answers(lambda answer, record: [record["wrong_steps"][k] for k in answer], answers, records)
+    exact = of_answers(lambda order, record: order == record["correct_steps"], orders, records)
+    counts = of_answers(lambda order, record: twin.pairs_in_order(order, record["correct_steps"]), orders, records)
+    tau = of_answers(lambda count, _: (2 * count[0] - count[1]) / count[1] if count[1] else 0.0, counts, records)
+    concordant, pairs = (sum(column) for column in zip(*filter(None, counts), strict=True))
     result = evaluate("bioprobench.ord", records, repeats=repeats)
     check_failed(result, answers)
     aggregate = {
@@ -120,9 +113,7 @@ def verdicts(dice: random.Random, **fields: Any) -> list[dict[str, Any]]:
 
 def classified(said: Values, records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return accuracy, precision, recall and F1; a positive is a step that is called erroneous."""
-    pairs = [
-        (verdict, record["is_correct"]) for verdict, record in zip(said, records, strict=True) if verdict is not None
-    ]
+    pairs = [*filter(None, of_answers(lambda verdict, record: (verdict, record["is_correct"]), said, records))]
     hits = sum(not verdict and not truth for verdict, truth in pairs)
     precision = hits / sum(not verdict for verdict, _ in pairs)
     recall = hits / sum(not truth for _, truth in pairs)
@@ -143,9 +134,7 @@ def test_err(seed: int, strict_markers: bool) -> None:
         said = [answer if twin.BLOCK.search(text) else None for answer, text in zip(said, texts, strict=True)]
     result = evaluate("bioprobench.err", records, strict_markers=strict_markers)
     check_failed(result, said)
-    right = [
-        None if answer is None else answer == record["is_correct"] for answer, record in zip(said, records, strict=True)
-    ]
+    right = of_answers(lambda answer, record: answer == record["is_correct"], said, records)
     assert result.aggregate["accuracy_bool_gold"] == result.aggregate["accuracy"]
     check(result, classified(said, records) | {"accuracy_over_all": sum(read(right)) / 300}, {"accuracy": right})
 

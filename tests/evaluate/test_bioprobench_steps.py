@@ -41,6 +41,21 @@ def test_steps_in_blocks(monkeypatch):
     assert matched(reference, generated, vectors, [0.7]) == whole == ([3], [2])
 
 
+def test_empty_generations():
+    """Those with the best precision are a warning."""
+    assert generated_steps(" 1. Wash. \n\n \t\n- Spin.\r\n") == ["1. Wash.", "- Spin."]
+    empty = {"output": ["Wash."], "generated_response": "<think>no</think>"}
+    records = [{"output": ["Wash."], "generated_response": text} for text in ("", "Wash.", " ")]
+    for option, precision in (("one", 1.0), ("zero", 0.0)):
+        options = {"embedder": "hashed_words", "empty_step_precision": option}
+        found = evaluate("bioprobench.gen", [empty], **options).aggregate
+        assert found["step_precision"] == precision
+        assert found["step_recall"] == found["rouge_l"] == found["keyword_f1"] == 0.0
+        warnings = evaluate("bioprobench.gen", records, **options).warnings
+        assert [text.startswith("2 responses are empty") for text in warnings] == [True] * (option == "one")
+        assert evaluate("bioprobench.gen", records, metrics=["keyword_f1"], **options).warnings == []
+
+
 def test_a_sweep_of_delta_embeds_once():
     """Its columns are those of evaluations with each value as delta."""
     texts: list[str] = []
@@ -76,25 +91,3 @@ def test_a_sweep_of_delta_embeds_once():
     assert [issue.path for issue in caught.value.issues] == ["options.delta", "options.delta_sweep[1]"]
     with pytest.raises(InvalidRequest, match=r"options\.delta_sweep: .*32"):
         evaluate("bioprobench.gen", records, delta_sweep=[0.5] * 33)
-
-
-def test_lines_are_steps():
-    assert generated_steps(" 1. Wash. \n\n \t\n- Spin.\r\n") == ["1. Wash.", "- Spin."]
-
-
-def test_empty_generations():
-    record = {"output": ["Wash."], "generated_response": "<think>no</think>"}
-    script = evaluate("bioprobench.gen", [record], embedder="hashed_words").aggregate
-    strict = evaluate("bioprobench.gen", [record], embedder="hashed_words", empty_step_precision="zero").aggregate
-    assert (script["step_precision"], strict["step_precision"]) == (1.0, 0.0)
-    assert script["step_recall"] == strict["step_recall"] == 0.0
-    assert script["rouge_l"] == script["keyword_f1"] == 0.0
-
-
-@pytest.mark.parametrize(("option", "warned"), [("one", True), ("zero", False)])
-def test_empty_generations_with_the_best_precision_are_a_warning(option, warned):
-    records = [{"output": ["Wash."], "generated_response": text} for text in ("", "Wash.", " ")]
-    options = {"embedder": "hashed_words", "empty_step_precision": option}
-    found = evaluate("bioprobench.gen", records, **options)
-    assert [text.startswith("2 responses are empty") for text in found.warnings] == [True] * warned
-    assert evaluate("bioprobench.gen", records, metrics=["keyword_f1"], **options).warnings == []

@@ -71,20 +71,16 @@ def test_options_media_types_and_queries(client):
 
 
 def test_what_misleads_is_in_the_reply(client):
-    orders = [{"wrong_steps": list("ba"), "correct_steps": list("ab"), "generated_response": "[ANSWER_START][2, 1]"}]
-    orders[0]["generated_response"] += "[ANSWER_END]"
-    request = {"task": "bioprobench.ord", "records": orders, "options": {"by": ["stps", "steps"]}}
+    steps = {"wrong_steps": list("ba"), "correct_steps": list("ab")}
+    records = [{**steps, "generated_response": "[ANSWER_START][2, 1][ANSWER_END]"}]
+    request = {"task": "bioprobench.ord", "records": records, "options": {"by": ["stps", "steps"]}}
     document = client.post("/v1/evaluate", json=request).json()
     EvaluateReply.model_validate(document)
     based, grouped = document["warnings"]
-    assert based.startswith("1 of 1 answers count from 1, but BioProBench counts from 0")
-    assert grouped.startswith("Not grouped by stps: no record has this field; fields: ")
+    assert based.startswith("1 of 1 answers count from 1")
+    assert grouped.startswith("Not grouped by stps: ")
     assert grouped.endswith("; did you mean steps?")
-    request["options"] = {"profile": "thoth"}
-    assert "warnings" not in client.post("/v1/evaluate", json=request).json()
-    questions = [{"answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 0.95[ANSWER_END]"}, *QUESTIONS]
-    document = client.post("/v1/evaluate", json={"task": "bioprobench.pqa", "records": questions}).json()
-    assert [text.partition(" ")[0] for text in document["warnings"]] == ["1"]
+    assert "warnings" not in client.post("/v1/evaluate", json={**request, "options": {"profile": "thoth"}}).json()
 
 
 LONG = " ".join(f"word{k}" for k in range(70))
@@ -94,9 +90,7 @@ LONG = " ".join(f"word{k}" for k in range(70))
     ("task", "record", "metrics"),
     [
         ("lexical", {"response": LONG, "reference": LONG}, {"bertscore", "vanilla"}),
-        ("scirecipe", {"response": PERFECT, "reference": PERFECT}, {"bertscore_f1"}),
         ("bioprobench.gen", {"output": [LONG], "generated_response": LONG}, {"step_recall", "step_precision"}),
-        ("bioplanner", {"ground_truth": "f(a=1)", "prediction_code": "f(a=1)"}, {"scibert_score"}),
         ("bioprobench.rea_err", {"is_correct": True, "generated_response": "True"}, {"consistency"}),
     ],
 )
@@ -118,14 +112,16 @@ def test_what_is_missing_is_named_without_advice_for_the_host(client, task, reco
     assert errors_of(problem_of(alone, 422)) == [("options.metrics", "not_installed")]
 
 
-def test_every_offender_is_named(client):
+def test_every_offender_is_named_and_no_text_is_echoed(client):
+    secret = "quelle-surprise"
     request = {
         "task": "score",
-        "records": [{"response": 5}, "x", {"response": "", "reference": ""}, {"response": "x", "reference": [1]}],
-        "options": {"profile": "other", "shape": 1},
+        "records": [{"response": 5}, secret, {"response": "", "reference": ""}, {"response": "x", "reference": [1]}],
+        "options": {"profile": secret, "shape": 1},
         "verbose": True,
     }
-    assert errors_of(problem_of(client.post("/v1/evaluate", json=request), 422)) == [
+    reply = client.post("/v1/evaluate", json=request)
+    assert errors_of(problem_of(reply, 422)) == [
         ("verbose", "unknown_field"),
         ("options.profile", "invalid_option"),
         ("options.shape", "unknown_option"),
@@ -136,6 +132,9 @@ def test_every_offender_is_named(client):
     ]
     many = problem_of(client.post("/v1/evaluate", json={"records": [0] * 250}), 422)
     assert (many["error_count"], len(many["errors"])) == (250, 100)
+    rewards = {"task": "bioprobench.pqa", "responses": [1], "references": [{"q": secret}], "config": {"reward": secret}}
+    others = [client.post("/v1/score", json=rewards), client.post("/v1/evaluate", json={"task": secret, "records": []})]
+    assert all(secret not in one.text for one in (reply, *others))
 
 
 @pytest.mark.parametrize(
@@ -155,17 +154,6 @@ def test_every_offender_is_named(client):
 def test_bad_requests(client, body, status, expected):
     found = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
     assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
-
-
-def test_no_text_is_echoed(client):
-    secret = "quelle-surprise"
-    for request in (
-        {"records": [{"response": 1, "reference": secret}], "options": {"profile": secret}},
-        {"task": secret, "records": []},
-        {"task": "bioprobench.pqa", "responses": [1], "references": [{"q": secret}], "config": {"reward": secret}},
-    ):
-        for path in ("/v1/evaluate", "/v1/score"):
-            assert secret not in client.post(path, json=request).text
 
 
 def test_a_deadline_ends_the_work(client):
@@ -218,29 +206,25 @@ def test_rewards_of_another_task(client):
 
 
 def test_rewards_name_every_offender(client):
+    """Those of rows are the same as in a mixed batch: tests/http/endpoints/test_mixed.py."""
     request = {
         "task": "bioprobench.ord",
-        "references": [{"wrong_steps": ["a"]}, "[1]", 5, {"wrong_steps": ["a"], "correct_steps": ["a"]}],
+        "references": ["[1]", {"wrong_steps": ["a"], "correct_steps": ["a"]}],
         "responses": ["x", 1],
         "reference_index": [0, 9],
         "config": {"by": ["type"], "what": 1},
         "include": ["all"],
         "more": 1,
     }
-    found = errors_of(problem_of(client.post("/v1/score", json=request), 422))
-    assert sorted(found) == sorted(
-        [
-            ("references[0]", "bad_reference"),
-            ("references[1]", "bad_reference"),
-            ("references[2]", "bad_reference"),
-            ("responses[1]", "wrong_type"),
-            ("reference_index[1]", "index_out_of_range"),
-            ("config.by", "unknown_setting"),
-            ("config.what", "unknown_setting"),
-            ("include[0]", "unknown_column"),
-            ("more", "unknown_field"),
-        ]
-    )
+    offenders = {
+        ("references[0]", "bad_reference"),
+        ("responses[1]", "wrong_type"),
+        ("reference_index[1]", "index_out_of_range"),
+        *((f"config.{name}", "unknown_setting") for name in ("by", "what")),
+        ("include[0]", "unknown_column"),
+        ("more", "unknown_field"),
+    }
+    assert {*errors_of(problem_of(client.post("/v1/score", json=request), 422))} == offenders
     lone = {"task": "bioprobench.pqa", "references": ["a", "b"], "responses": ["a", "b"], "include": ["advantages"]}
     assert errors_of(problem_of(client.post("/v1/score", json=lone), 422)) == [("include", "no_group")]
     for name in ("bioprobench", "Score", "bioprobench.nope"):

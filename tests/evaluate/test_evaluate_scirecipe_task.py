@@ -176,17 +176,14 @@ def test_a_column_of_fewer_records_says_of_how_many(call, tmp_path):
     assert not {"counts", "counts_by"} & set(document)
 
 
-def test_avg_has_the_count_of_its_shortest_column(monkeypatch):
+def test_counts_of_records(monkeypatch):
+    """AVG has that of its shortest column. A value without any record says so, too: precision is 0 by definition."""
     monkeypatch.setattr(scirecipe_task, "meteor_scorer", lambda: lambda reference, hypothesis: 0.5)
     records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, f"Step 1: {STEP}")]
     result = evaluate("scirecipe", records)
     assert result.aggregate["avg"] is not None
     assert result.counts == dict.fromkeys(["bleu_avg", "rouge_l", "meteor", "keyword_f1", "avg"], 2)
     assert evaluate("scirecipe", records[:2]).counts == {}
-
-
-def test_counts_of_what_is_no_mean_of_records():
-    """A value without any record says so, too: precision is then 0 by definition."""
     right, wrong = ({"is_correct": True, "generated_response": text} for text in ("[ANSWER_START]True[ANSWER_END]", 1))
     odd = right | {"is_correct": "yes"}
     records = [right | {"type": "a"}, odd | {"type": "a"}, wrong | {"type": "b"}]

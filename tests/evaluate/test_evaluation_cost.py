@@ -14,7 +14,7 @@ from assay.service.tasks.bioprobench.pqa import answer_of, choice_of, options_in
 from assay.service.tasks.llam_eval import stated_score
 from assay.service.tasks.text.text_pairs import candidates
 from assay.service.tasks.text.tokens import porter_stemmer, rouge_words, treebank_words, word_tokenizer
-from tests.evaluate.word_lists import needs_sentences
+from tests.evaluate.word_lists import SENTENCES
 
 pytestmark = pytest.mark.attack
 
@@ -26,14 +26,10 @@ TOO_QUICK = 0.05
 """Seconds below which times are not compared."""
 
 
-def order_answer(text: str) -> object:
-    return order_of(text, 3)
-
-
 READERS: dict[str, Callable[[str], object]] = {
     "pqa": answer_of,
     "err": truth_of,
-    "ord": order_answer,
+    "ord": lambda text: order_of(text, 3),
     "pqa by letter": lambda text: choice_of(text, {}),
     "pqa options": options_in,
     "ord of indices": lambda text: order_of_list(text, 3),
@@ -88,20 +84,11 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 
 @pytest.mark.parametrize("adversary", sorted(ADVERSARIES))
 def test_time_grows_with_the_text(adversary):
-    for name, read in READERS.items():
+    readers = {**READERS, "sentences": word_tokenizer("3.9")} if SENTENCES else READERS
+    for name, read in readers.items():
         short, long = ADVERSARIES[adversary](SHORT), ADVERSARIES[adversary](LONG)
         slow = seconds(read, long)
         if slow > TOO_QUICK:
             quick = max(min(seconds(read, short) for _ in range(3)), TOO_QUICK / TIMES_LONGER)
             slow = min(slow, seconds(read, long))
             assert slow < quick * TIMES_LONGER * SLACK, (name, quick, slow)
-
-
-@needs_sentences
-@pytest.mark.parametrize("adversary", sorted(ADVERSARIES))
-def test_splitting_into_sentences_grows_with_the_text(adversary):
-    split = word_tokenizer("3.9")
-    slow = seconds(split, ADVERSARIES[adversary](LONG))
-    if slow > TOO_QUICK:
-        quick = max(min(seconds(split, ADVERSARIES[adversary](SHORT)) for _ in range(3)), TOO_QUICK / TIMES_LONGER)
-        assert slow < quick * TIMES_LONGER * SLACK, (quick, slow)

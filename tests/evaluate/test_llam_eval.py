@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 from fractions import Fraction
 
 import numpy as np
@@ -27,6 +26,12 @@ ONE = {**PROTOCOL, "criterion": "Coherence"}
 def quick(monkeypatch):
     """Make the pauses between tries a hundred times shorter."""
     monkeypatch.setattr(endpoint, "FIRST_PAUSE", 0.0025)
+
+
+def judged(answer, *records, **options):
+    """Evaluate records with a judge that answers so; return the result and the judge."""
+    with standing_in(answer) as judge:
+        return evaluate("llam_eval", list(records), base_url=judge.base_url, **options), judge
 
 
 @given(st.lists(st.sampled_from(["1", " 2", "3.", "4/5", "5 stars", "6", "0", "4.5", "", "four", "- Coherence: 2"])))
@@ -65,8 +70,7 @@ def test_expected_score_by_probabilities(logprobs):
 
 def test_a_judge_is_asked_for_every_criterion(monkeypatch):
     monkeypatch.setenv("ASSAY_JUDGE_KEY", "k-1")
-    with standing_in(always("- x", "4", "5", "2")) as judge:
-        found = evaluate("llam_eval", [PROTOCOL, ONE], base_url=judge.base_url, samples=4, model="m", seed=7)
+    found, judge = judged(always("- x", "4", "5", "2"), PROTOCOL, ONE, samples=4, model="m", seed=7)
     assert len(judge.bodies) == 7
     assert set(judge.paths) == {"/v1/chat/completions"}
     assert set(judge.keys) == {"Bearer k-1"}
@@ -114,12 +118,9 @@ def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
 @pytest.mark.parametrize("baseline", ["reference", "protocol"])
 def test_both_baselines(prompt, baseline):
     record = {**ONE, "protocol": "1. Wash the cells twice."}
-    with standing_in(always("4")) as judge:
-        found = evaluate(
-            "llam_eval", [record, ONE], base_url=judge.base_url, samples=1, prompt=prompt, baseline=baseline
-        )
-    asked = [body["messages"][0]["content"] for body in judge.bodies]
-    assert asked[0] == prompt_of("Coherence", record[baseline], record["generated_response"], prompt, baseline)
+    found, judge = judged(always("4"), record, ONE, samples=1, prompt=prompt, baseline=baseline)
+    asked = judge.bodies[0]["messages"][0]["content"]
+    assert asked == prompt_of("Coherence", record[baseline], record["generated_response"], prompt, baseline)
     assert f"|prompt:{prompt}|baseline:{baseline}|" in found.signature
     without = [(1, "not_judged")] if baseline == "protocol" else []
     assert [(failure.record, failure.reason) for failure in found.failed] == without
@@ -170,7 +171,8 @@ def test_the_table_has_deviations_of_its_values_and_of_single_scores():
     assert evaluate("llam_eval", [{"criterion": "Fluency", "responses": ["4"]}]).aggregate["fluency_std_single"] is None
 
 
-def test_an_average_of_some_criteria_is_said_to_be_one():
+def test_columns_that_need_more_than_there_is():
+    """An average of some criteria is said to be one; a deviation needs several runs, and a score a judge."""
     titles = [metric.title for metric in task_named("llam_eval").metrics]
     assert titles[:7] == ["Coherence", "Consistency", "Fluency", "Relevance", "Precision", "Coverage", "Average"]
     records = [{"criterion": name, "responses": ["4"]} for name in CRITERIA]
@@ -179,102 +181,68 @@ def test_an_average_of_some_criteria_is_said_to_be_one():
     assert warning == "Average is the mean of 5 criteria: no score for Coverage."
     assert not evaluate("llam_eval", records[:1], metrics=["coherence"]).warnings
     assert not evaluate("llam_eval", [{"id": 1}]).warnings
-
-
-def test_a_deviation_that_is_named_needs_several_runs():
-    samples = {"criterion": "Fluency", "responses": ["4", "5"]}
-    found = evaluate("llam_eval", [samples], metrics=["score", "score_std"])
+    found = evaluate("llam_eval", records[:1], metrics=["score", "score_std"])
     assert "`runs`" in found.unavailable["score_std"]
-    assert not evaluate("llam_eval", [samples]).unavailable
+    assert not evaluate("llam_eval", records[:1]).unavailable
     with pytest.raises(NotInstalled, match="`runs`"):
-        evaluate("llam_eval", [samples], metrics=["average_std"])
+        evaluate("llam_eval", records[:1], metrics=["average_std"])
+    rows = [ONE, {"criterion": "Fluency"}, {"responses": ["- Fluency: 2"], "criterion": "Fluency"}]
+    found = evaluate("llam_eval", rows)
+    assert [(failure.record, failure.reason) for failure in found.failed] == [(0, "not_judged"), (1, "not_judged")]
+    assert found.per_record["fluency"][2] == 2
 
 
-def test_a_judge_that_gives_fewer_samples_is_asked_again():
-    def two_at_most(body, number):
-        return 200, {}, completion(*["3", "5"][: body["n"]])
-
-    with standing_in(two_at_most) as judge:
-        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=5)
+def test_samples_are_asked_for_until_there_are_enough_and_one_states_a_score():
+    found, judge = judged(lambda body, _: (200, {}, completion(*["3", "5"][: body["n"]])), ONE, samples=5)
     assert [body["n"] for body in judge.bodies] == [5, 3, 1]
     assert found.per_record["score"][0] == pytest.approx((3 + 5 + 3 + 5 + 3) / 5)
-
-
-def test_samples_are_taken_until_one_states_a_score():
-    def late(body, number):
-        return 200, {}, completion("well", "2" if number == 2 else None)
-
-    with standing_in(late) as judge:
-        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=2)
-    assert len(judge.bodies) == 3
-    assert found.per_record["score"][0] == 2
-    with standing_in(always("no")) as judge:
-        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=2, rounds=3)
+    late = [completion("well", text) for text in (None, None, "2")]
+    found, judge = judged(lambda _, number: (200, {}, late[number]), ONE, samples=2)
+    assert (len(judge.bodies), found.per_record["score"][0]) == (3, 2)
+    found, judge = judged(always("no"), ONE, samples=2, rounds=3)
     assert len(judge.bodies) == 3
     assert [failure.reason for failure in found.failed] == ["no_score"]
     assert found.aggregate["score"] is None
 
 
 def test_log_probabilities():
-    def answer(body, number):
-        assert (body["logprobs"], body["top_logprobs"], body["n"]) == (True, 20, 1)
-        return 200, {}, completion("4", logprobs={"4": math.log(0.5), "2": math.log(0.25), "the": math.log(0.25)})
-
-    with standing_in(answer) as judge:
-        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, method="logprobs")
-    assert len(judge.bodies) == 1
+    probabilities = {"4": 0.5, "2": 0.25, "the": 0.25}
+    reply = completion("4", logprobs={token: math.log(share) for token, share in probabilities.items()})
+    found, judge = judged(lambda *_: (200, {}, reply), ONE, method="logprobs")
+    (body,) = judge.bodies
+    assert (body["logprobs"], body["top_logprobs"], body["n"]) == (True, 20, 1)
     assert found.per_record["score"][0] == found.per_record["coherence"][0] == pytest.approx(2.5 / 0.75)
     assert found.per_record["score_logprobs_raw"][0] == pytest.approx(2.5)
 
 
-def test_faults_that_pass_are_tried_again():
-    def shaky(body, number):
-        faults = [(503, {"Retry-After": "0"}, b""), (429, {}, b"{}"), (200, {}, b"not json"), (200, {}, {"choices": 3})]
-        return faults[number] if number < len(faults) else (200, {}, completion("5"))
-
-    with standing_in(shaky) as judge:
-        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=1, retries=4)
-    assert len(judge.bodies) == 5
-    assert found.per_record["score"][0] == 5
-
-
-def test_a_judge_that_refuses_is_not_asked_again():
-    with standing_in(lambda body, number: (401, {}, b"the key k-1 is wrong")) as judge:
+def test_faults_that_pass_are_tried_again_and_others_are_not():
+    """Only a fault of the first question is an error of the request."""
+    faults = [(503, {"Retry-After": "0"}, b""), (429, {}, b"{}"), (200, {}, b"not json"), (200, {}, {"choices": 3})]
+    replies = [*faults, (200, {}, completion("5"))]
+    found, judge = judged(lambda _, number: replies[number], ONE, samples=1, retries=4)
+    assert (len(judge.bodies), found.per_record["score"][0]) == (5, 5)
+    with standing_in(lambda *_: (401, {}, b"the key k-1 is wrong")) as judge:
         with pytest.raises(InvalidRequest, match="HTTP status 401") as caught:
             evaluate("llam_eval", [ONE], base_url=judge.base_url)
         assert "k-1" not in str(caught.value)
     assert len(judge.bodies) == 1
-
-
-def test_a_judge_that_is_not_there_ends_the_evaluation():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(InvalidRequest, match="does not answer: ConnectionRefusedError, 2 tries"):
-            evaluate("llam_eval", [ONE], base_url=address, retries=1)
-
-
-def test_one_record_s_fault_is_its_own():
-    """Only a fault of the first question is an error of the request."""
+    with pytest.raises(InvalidRequest, match="does not answer: ConnectionRefusedError, 2 tries"):
+        evaluate("llam_eval", [ONE], base_url=judge.base_url, retries=1)  # it is there no more
 
     def picky(body, number):
         bad = "poison" in body["messages"][0]["content"]
         return (500, {}, b"") if bad else (200, {}, completion("3"))
 
-    records = [ONE, {**ONE, "generated_response": "poison"}, ONE]
-    with standing_in(picky) as judge:
-        found = evaluate("llam_eval", records, base_url=judge.base_url, samples=1, retries=1)
-    assert [(failure.record, failure.reason, failure.of_response) for failure in found.failed] == [
-        (1, "judge_fault", False)
-    ]
+    found, _ = judged(picky, ONE, {**ONE, "generated_response": "poison"}, ONE, samples=1, retries=1)
+    (failure,) = found.failed
+    assert (failure.record, failure.reason, failure.of_response) == (1, "judge_fault", False)
     assert found.per_record["score"][[0, 2]].tolist() == [3, 3]
     assert np.isnan(found.per_record["score"][1])
 
 
 def test_requests_at_the_same_time_are_bounded():
     records = [{"prompt": f"{k}"} for k in range(20)]
-    with standing_in(always("3", pause=0.03)) as judge:
-        found = evaluate("llam_eval", records, base_url=judge.base_url, samples=1, concurrency=3)
+    found, judge = judged(always("3", pause=0.03), *records, samples=1, concurrency=3)
     assert 2 <= judge.most_held <= 3
     assert len(judge.bodies) == 20
     assert found.aggregate["score"] == 3
@@ -290,14 +258,6 @@ def test_an_interrupted_evaluation_stops_asking():
         with pytest.raises(KeyboardInterrupt):
             task.evaluate([{"prompt": f"{k}"} for k in range(200)], options, stop)
     assert len(judge.bodies) < 20
-
-
-def test_records_without_a_judge():
-    found = evaluate(
-        "llam_eval", [ONE, {"criterion": "Fluency"}, {"responses": ["- Fluency: 2"], "criterion": "Fluency"}]
-    )
-    assert [(failure.record, failure.reason) for failure in found.failed] == [(0, "not_judged"), (1, "not_judged")]
-    assert found.per_record["fluency"][2] == 2
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://x/v1", "http://user:secret@x/v1", "x", "http://a b"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from assay.service.rewards.registry import (
 )
 from assay.service.tasks.evaluation import every_task
 from tests.cases.mixed import OPTIONS, ROWS, Row, columns
+from tests.conftest import ROOT
 
 SETTINGS, TASK_OPTIONS = split_config(OPTIONS)
 SCORER = Scorer(**SETTINGS)
@@ -63,17 +63,12 @@ def test_advantages_are_within_groups_of_any_tasks():
         if len(rows) > 1:
             expected[rows] = (rewards - rewards.mean()) / rewards.std(ddof=1)
     assert found.advantages() == pytest.approx(expected, abs=1e-12)
-
-
-def test_groups_of_one_task():
-    given = columns([ROWS[0], ROWS[2], ROWS[9]])
+    given = columns([ROWS[0], ROWS[2], ROWS[9]])  # of one task
     given.pop("task")
-    by_reference = Scorer().score(**{**given, "groups": None}).advantages()
-    assert by_reference.tolist()[2] == 0.0
-    one, other = (Scorer().score(**{**given, "groups": groups}).advantages() for groups in ([7, 7, 7], ["a", "a", "a"]))
+    names = (None, [7, 7, 7], ["a", "a", "a"], np.array([1, 1, 2]))
+    by_reference, one, other, digits = (Scorer().score(**{**given, "groups": groups}).advantages() for groups in names)
     assert one.tolist() == other.tolist()
-    assert one[2] != 0.0
-    digits = Scorer().score(**{**given, "groups": np.array([1, 1, 2])}).advantages()
+    assert (by_reference[2], one[2] != 0.0) == (0.0, True)
     assert digits.tolist() == by_reference.tolist()
 
 
@@ -99,8 +94,7 @@ def test_groups_of_one_task():
             InvalidReference,
             [
                 ("references[0]", "bad_step_line"),
-                ("references[1]", "bad_reference"),
-                ("references[2]", "bad_reference"),
+                *((f"references[{k}]", "bad_reference") for k in (1, 2)),
             ],
         ),
         (
@@ -120,20 +114,15 @@ def test_errors_name_every_row(changed, error, issues):
         assert [issue.detail.partition(": ")[0] for issue in caught.value.issues] == tasks
 
 
-def test_a_reference_of_two_tasks_fails_in_each():
+def test_a_reference_of_two_tasks_and_one_of_no_row_are_errors():
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["", ""], ["x = 1"], task=["score", "bioplanner"])
-    assert [(i.path, i.detail.partition(": ")[0]) for i in caught.value.issues] == [
-        ("references[0]", "score"),
-        ("references[0]", "bioplanner"),
-    ]
-
-
-def test_an_empty_batch_has_no_rows_and_every_column():
-    empty = Scorer().score([], [], task=[])
-    assert (len(empty), tuple(empty.components), empty.reasons.tolist()) == (0, TASK_COMPONENTS, [])
+    issues = [(issue.path, issue.detail.partition(": ")[0]) for issue in caught.value.issues]
+    assert issues == [("references[0]", "score"), ("references[0]", "bioplanner")]
     with pytest.raises(InvalidReference):
         Scorer().score([], ["x"], task="bioprobench.ord")
+    empty = Scorer().score([], [], task=[])
+    assert (len(empty), tuple(empty.components), empty.reasons.tolist()) == (0, TASK_COMPONENTS, [])
 
 
 def test_tasks_and_their_numbers():
@@ -143,8 +132,11 @@ def test_tasks_and_their_numbers():
     assert (*Scorer().score([], [], []).components, *of_others) == TASK_COMPONENTS
     assert tuple(REWARDS[0].reasons) == REASONS
     assert [reward.number for reward in REWARDS] == list(range(len(REWARDS)))
-    for name in REWARD_TASKS:
+    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    for number, name in enumerate(REWARD_TASKS):
         reasons = list(reward_of(name).reasons)
+        numbered = ", ".join(f"{code} `{reason}`" for code, reason in enumerate(reasons))
+        assert f"| {number} | `{name}` | {numbered} |\n" in page
         assert reasons[0] == "ok"
         assert "too_long" in reasons
         assert reward_of(name).passed_if
@@ -162,10 +154,3 @@ def test_identity_depends_on_the_configuration_alone():
     assert default == identity(SCORER, {"bioprobench.ord": {"repeats": "last"}})
     assert "|bioprobench.ord.repeats:failed|" in changed["signature"]
     assert changed["signature"].startswith("SCORE|")
-
-
-def test_the_documented_numbers_of_tasks_and_reasons():
-    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
-    for number, task in enumerate(REWARD_TASKS):
-        reasons = ", ".join(f"{code} `{reason}`" for code, reason in enumerate(reward_of(task).reasons))
-        assert f"| {number} | `{task}` | {reasons} |\n" in page

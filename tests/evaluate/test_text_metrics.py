@@ -6,6 +6,7 @@ import random
 import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,17 +39,12 @@ def word_lists(size: int = 8) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(WORDS), max_size=size)
 
 
+@pytest.mark.filterwarnings("ignore")
 @given(word_lists(), word_lists(), st.integers(1, 4), st.sampled_from([METHOD_1, NO_SMOOTHING]))
 @examples(80)
-def test_bleu(reference, hypothesis, order, smoothing):
+def test_bleu_is_its_twin_and_that_of_nltk(reference, hypothesis, order, smoothing):
     value = sentence_bleu(reference, hypothesis, order, smoothing)
     assert value == pytest.approx(twin.bleu(reference, hypothesis, order, smoothing), rel=1e-9, abs=1e-300)
-
-
-@pytest.mark.filterwarnings("ignore")
-@given(word_lists(), word_lists())
-@examples(60)
-def test_bleu_is_that_of_nltk(reference, hypothesis):
     bleu = pytest.importorskip("nltk.translate.bleu_score")
     smoothed = bleu.sentence_bleu([reference], hypothesis, (0.5, 0.5), bleu.SmoothingFunction().method1)
     assert sentence_bleu(reference, hypothesis) == pytest.approx(smoothed, abs=1e-12)
@@ -77,44 +73,33 @@ def small_wordnet(tmp_path, monkeypatch):
     forget_wordnet()
 
 
+def of_the_system(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Let only these folders of the system have a WordNet."""
+    monkeypatch.setattr("nltk.data.path", [])
+    monkeypatch.setattr(meteor, "FOLDERS", folders)
+
+
 def names_of(synonyms: meteor.Synonyms, word: str) -> set[str]:
     return {lemma.name() for synset in synonyms.synsets(word) for lemma in synset.lemmas()}
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_dictionary_is_read_from_its_files(small_wordnet, tmp_path, packed):
-    if packed:
+@pytest.mark.parametrize("form", ["folder", "zip", "system"])
+def test_a_dictionary_is_read_from_its_files(small_wordnet, monkeypatch, form):
+    """Also without `lexnames`, which NLTK wants first: Debian's package leaves it out."""
+    if form == "zip":
         shutil.make_archive(str(small_wordnet), "zip", small_wordnet.parent, small_wordnet.name)
         shutil.rmtree(small_wordnet)
+    if form == "system":
+        (small_wordnet / "lexnames").unlink()
+        of_the_system(monkeypatch, small_wordnet / "missing", small_wordnet)
     dictionary = meteor.synonyms_by_wordnet()
     assert names_of(dictionary, "cells") == {"cell"}
     assert names_of(dictionary, "mice") == names_of(dictionary, "Mice") == {"Mouse", "Rodent"}
     assert names_of(dictionary, "taller") == {"big", "tall"}
     assert names_of(dictionary, "zzz") == set()
-
-
-@pytest.fixture
-def debian(small_wordnet, monkeypatch):
-    """Let only Debian's package be found; skip the test without it."""
-    from nltk import data
-
-    if not any((folder / "data.noun").exists() for folder in SYSTEM_FOLDERS):
-        pytest.skip("Debian's wordnet-base is not on this machine: make word-lists")
-    monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", SYSTEM_FOLDERS)
-
-
-def test_a_dictionary_without_names_of_its_files_is_read(small_wordnet, monkeypatch):
-    """As Debian's package is, of the system: NLTK wants `lexnames` first, which the package leaves out."""
-    from nltk import data
-
-    (small_wordnet / "lexnames").unlink()
-    monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet / "missing", small_wordnet))
-    dictionary = meteor.synonyms_by_wordnet()
-    assert names_of(dictionary, "taller") == {"big", "tall"}
-    assert [synset.lexname() for synset in dictionary._reader.synsets("mice")] == ["noun.animal"]
-    assert [synset.lexname() for synset in dictionary._reader.synsets("tall")] == ["adj.all"]
+    if form == "system":
+        assert [synset.lexname() for synset in dictionary._reader.synsets("mice")] == ["noun.animal"]
+        assert [synset.lexname() for synset in dictionary._reader.synsets("tall")] == ["adj.all"]
 
 
 def test_names_of_the_files_of_wordnet():
@@ -129,12 +114,9 @@ def test_names_of_the_files_of_wordnet():
 
 def test_an_incomplete_dictionary_is_named(small_wordnet, monkeypatch):
     """Advice to install what is installed already would help nobody."""
-    from nltk import data
-
     (small_wordnet / "index.noun").unlink()
     (small_wordnet / "data.adj").unlink()
-    monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", (small_wordnet,))
+    of_the_system(monkeypatch, small_wordnet)
     with pytest.raises(NotInstalled) as raised:
         meteor.synonyms_by_wordnet()
     assert [issue.detail for issue in raised.value.issues] == ["METEOR needs WordNet 3.0"]
@@ -143,8 +125,11 @@ def test_an_incomplete_dictionary_is_named(small_wordnet, monkeypatch):
     assert "data.adj" in advice.detail
 
 
-@pytest.mark.usefixtures("debian")
-def test_the_package_of_debian():
+@pytest.mark.usefixtures("small_wordnet")
+def test_the_package_of_debian(monkeypatch):
+    if not any((folder / "data.noun").exists() for folder in SYSTEM_FOLDERS):
+        pytest.skip("Debian's wordnet-base is not on this machine: make word-lists")
+    of_the_system(monkeypatch, *SYSTEM_FOLDERS)
     known = meteor.synonyms_by_wordnet()
     assert {"spin", "whirl", "twirl"} <= names_of(known, "spin")
     assert "mouse" in names_of(known, "mice") & names_of(known, "Mice")
@@ -245,13 +230,12 @@ def test_rouge_is_that_of_its_package(words):
     assert ours == pytest.approx([score.fmeasure for score in theirs.values()], abs=1e-12)
 
 
-def many_words(count: int) -> str:
-    return " ".join(f"word{k}" for k in range(count))
-
-
 def test_keywords_beyond_the_limit_need_an_embedder():
     def by_length(texts):
         return [[1.0, len(text)] for text in texts]
+
+    def many_words(count):
+        return " ".join(f"word{k}" for k in range(count))
 
     assert len(text_pairs.keywords(many_words(64), None)) == 64
     assert text_pairs.keywords(many_words(65), None) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -23,6 +23,7 @@ from assay.service.records.rows import Location, Place
 from assay.service.tasks.text import minhash
 from assay.service.tasks.text.minhash import MinHash, Shingler
 from tests.prepare.by_hand import choice, example, order, protocol
+from tests.prepare.similar_texts import WORDS, jaccard, texts
 
 EXACT = Options(similarity=1.0)
 LONG = Step("centrifuge", ("culture of yeast cells", "falcon tube"), ("300 xg", "5 min", "4 °c"))
@@ -117,21 +118,6 @@ def test_names_depend_on_contents_alone() -> None:
     assert groups_of([], EXACT) == ([], [])
 
 
-WORDS = [f"word{n}" for n in range(400)]
-
-
-def questions(seed: int, count: int = 60, words: int = 60) -> list[str]:
-    """Texts, and copies of them with more and more other words."""
-    rng = random.Random(seed)
-    texts = [[rng.choice(WORDS) for _ in range(words)] for _ in range(count // 2)]
-    for n, text in enumerate(texts[: count // 2]):
-        copy = list(text)
-        for place in rng.sample(range(words), n // 3):
-            copy[place] = "other"
-        texts.append(copy)
-    return [" ".join(text) for text in texts]
-
-
 def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
     """The connected components of a graph."""
     component = list(range(count))
@@ -140,23 +126,16 @@ def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int
     return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
 
 
-def similar(texts: list[str], similarity: float) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of similar texts, by comparing all."""
-    shingles = [{tuple(words[k : k + 3]) for k in range(len(words) - 2)} for words in map(str.split, texts)]
-    for a, b in combinations(range(len(texts)), 2):
-        if len(shingles[a] & shingles[b]) / len(shingles[a] | shingles[b]) >= similarity:
-            yield a, b
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("similarity", [0.5, 0.8])
 def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) -> None:
     """And they are counted, which groups of equal titles are not."""
     pytest.importorskip("datasketch")
-    texts = questions(seed)
-    rows = [asked(text) for text in texts]
+    prompts = texts(seed)
+    rows = [asked(text) for text in prompts]
     found = partition(rows, Options(similarity=similarity))
-    assert found == connected(len(texts), similar(texts, similarity))
+    pairs = combinations(range(60), 2)
+    assert found == connected(60, ((a, b) for a, b in pairs if jaccard(prompts[a], prompts[b]) >= similarity))
     assert 30 < len(found) < 58
     titled = [asked(f'In "One Protocol of Four Words", {question}?') for question in ("why", "how is it done")]
     groups = groups_of([*rows, *titled], Options(similarity=similarity))
@@ -168,7 +147,7 @@ def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) 
 @given(st.permutations(range(24)))
 def test_the_order_of_records_does_not_matter(places: list[int]) -> None:
     pytest.importorskip("datasketch")
-    rows = [asked(text) for text in questions(3, 24, 20)]
+    rows = [asked(text) for text in texts(3, 24, 20)]
     names = groups_of(rows, Options(similarity=0.6)).names
     shuffled = groups_of([rows[place] for place in places], Options(similarity=0.6)).names
     assert shuffled == [names[place] for place in places]
@@ -183,17 +162,17 @@ def test_large_clusters_are_connected_at_a_cost_that_is_linear(monkeypatch: pyte
     def counted(a: Any, b: Any) -> float:
         nonlocal compared
         compared += 1
-        return jaccard(a, b)
+        return original(a, b)
 
-    jaccard = minhash.jaccard
+    original = minhash.jaccard
     monkeypatch.setattr(minhash, "jaccard", counted)
     common = " ".join(WORDS[:60])
     finder = MinHash(0.8, "The test")
     index, counts = finder.index(), []
     for count in (200, 400):
-        texts = [Shingler(hash_of)(f"begin{n} {common} end{n}") for n in range(count)]
+        clustered = [Shingler(hash_of)(f"begin{n} {common} end{n}") for n in range(count)]
         compared = 0
-        pairs = list(finder.similar(texts))
+        pairs = list(finder.similar(clustered))
         assert len(pairs) == compared
         assert compared <= count * minhash.NEIGHBORS * index.b
         assert len(connected(count, pairs)) == 1

@@ -276,15 +276,6 @@ def test_records_with_a_fault_are_listed_and_left_out(
     assert len(manifest(out)["left_out"]["records"]) == 5
 
 
-def test_a_malformed_file_is_named(call: Callable[..., Result], tmp_path: Path, out: Path) -> None:
-    good, bad = write_rows(tmp_path / "good.jsonl", RECORDS), tmp_path / "bad.json"
-    bad.write_text("[{]")
-    done = call("prepare", good, bad, "-o", out)
-    assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: {bad}: not JSON: ")
-    assert not out.exists()
-
-
 def test_a_file_of_an_earlier_run_does_not_stay(prepare: Prepare, out: Path) -> None:
     """A test split of other records would be a leak."""
     prepare(RECORDS)

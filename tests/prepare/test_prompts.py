@@ -43,14 +43,10 @@ class TestProtocol:
         assert violations({"reference": answer}) == []
         scores = Scorer().score([answer], [sections.key])
         assert (scores.rewards.tolist(), scores.reasons.tolist()) == ([1.0], ["ok"])
-
-    def test_form_of_a_key_line_is_a_valid_step(self) -> None:
         form = next(line for line in SKETCH_AND_FILL.splitlines() if "…" in line)
         line = form[form.index("Step N") :].replace("N", "1").replace("…", "add")
-        assert (
-            Scorer().score([f"<think></think><key>{line}</key><orc>Step 1: add</orc><note></note>"], [line]).rewards[0]
-            == 1
-        )
+        answer = f"<think></think><key>{line}</key><orc>Step 1: add</orc><note></note>"
+        assert Scorer().score([answer], [line]).rewards[0] == 1
 
     def test_every_type_has_guidance(self) -> None:
         assert tuple(GUIDANCE) == TYPES
@@ -84,22 +80,16 @@ class TestOrder:
 class TestVerdict:
     @pytest.mark.parametrize("dataset", ["bioprobench.err", "bioprobench.rea_err"])
     def test_forms_of_the_answer_are_what_the_scorer_reads(self, dataset: str) -> None:
+        """One of the two steps is shown, and nothing that tells which."""
         system = system_of(by_hand.verdict(True, dataset))
-        *_, right, wrong = system.split(START)
-        assert (truth_of(START + right, needs_markers=True), truth_of(START + wrong, needs_markers=True)) == (
-            True,
-            False,
-        )
-        assert ("Reason first" in system) == (dataset == "bioprobench.rea_err")
-
-    @pytest.mark.parametrize("is_correct", [True, False])
-    @pytest.mark.parametrize("dataset", ["bioprobench.err", "bioprobench.rea_err"])
-    def test_one_of_the_two_steps_is_shown_and_nothing_that_tells_which(self, is_correct: bool, dataset: str) -> None:
-        step = "Dry the beaker at 60 °C." if is_correct else "Dry the beaker at 600 °C."
-        asked = user_of(by_hand.verdict(is_correct, dataset))
-        assert asked == f"Step:\n{step}\n\nContext:\nPurpose: Clean glass\nStep before: Rinse the beaker"
-        for context in ("none", [], {"purpose": ""}):
-            assert user_of(by_hand.verdict(is_correct, dataset, context)) == f"Step:\n{step}"
+        *_, right, wrong = (truth_of(START + text, needs_markers=True) for text in system.split(START))
+        assert (right, wrong, "Reason first" in system) == (True, False, dataset == "bioprobench.rea_err")
+        for is_correct, degrees in ((True, 60), (False, 600)):
+            step = f"Step:\nDry the beaker at {degrees} °C."
+            about = "\n\nContext:\nPurpose: Clean glass\nStep before: Rinse the beaker"
+            assert user_of(by_hand.verdict(is_correct, dataset)) == step + about
+            for context in ("none", [], {"purpose": ""}):
+                assert user_of(by_hand.verdict(is_correct, dataset, context)) == step
 
 
 def test_generation_asks_for_the_steps_only() -> None:

@@ -45,10 +45,8 @@ def draws(n: int) -> Draws:
 
 def scipys(statistic, *columns):
     """Return SciPy's percentile interval of a statistic of paired columns, from the same seed."""
-    found = stats.bootstrap(
-        columns, statistic, paired=True, vectorized=False, method="percentile", n_resamples=RESAMPLES, rng=SEED
-    )
-    return [found.confidence_interval.low, found.confidence_interval.high]
+    options = {"paired": True, "vectorized": False, "method": "percentile"}
+    return list(stats.bootstrap(columns, statistic, n_resamples=RESAMPLES, rng=SEED, **options).confidence_interval)
 
 
 @pytest.mark.parametrize("n", [2, 3, 64, 700])  # the last one is drawn in several pieces
@@ -66,20 +64,15 @@ def test_intervals_of_mean_differences_are_scipys(n):
         assert one.interval[:2] == pytest.approx(expected, abs=1e-12)
 
 
-def test_pieces_continue_the_same_draws(monkeypatch):
-    given = np.arange(12.0).reshape(6, 2), np.arange(6), 50, SEED
-    whole = means_of_differences(*given)
-    monkeypatch.setattr("assay.research.reports.differences.MAX_CELLS", 13)
-    assert (means_of_differences(*given) == whole).all()
-
-
-def test_questions_are_drawn_with_all_their_rows():
+def test_questions_are_drawn_with_all_their_rows(monkeypatch):
     """As SciPy draws the questions, whose sums and sizes give the mean of the rows."""
     differences, questions = np.array([1.0, -2.0, 4.0, 0.5, 8.0, 3.0]), np.array([0, 3, 0, 5, 3, 0])
     sums, sizes = np.array([8.0, 6.0, 0.5]), np.array([3.0, 2.0, 1.0])
     drawn = means_of_differences(differences[:, None], questions, RESAMPLES, SEED)
     expected = scipys(lambda x, n: x.sum() / n.sum(), sums, sizes)
     assert interval_of(drawn[:, 0])[:2] == pytest.approx(expected, abs=1e-12)
+    monkeypatch.setattr("assay.research.reports.differences.MAX_CELLS", 7)  # pieces continue the same draws
+    assert (means_of_differences(differences[:, None], questions, RESAMPLES, SEED) == drawn).all()
     again = statistics(lambda rows: [differences[rows].mean()], questions, RESAMPLES, SEED)
     assert again == pytest.approx(drawn)
 
@@ -121,11 +114,8 @@ def test_a_value_that_is_undefined_for_a_resample_has_no_interval():
 
     (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
     assert (one.difference, one.interval) == (0.0, None)
-
-
-def test_the_two_sided_share():
     assert interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
-    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100
+    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100  # the share of both sides
     assert interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
 
 

@@ -65,17 +65,6 @@ def test_responses_that_were_cut_off():
     assert remedies(collected([cut, "no"]))["missing_sections"].startswith("1 of them stop before the last tag")
 
 
-def test_groups_without_spread():
-    stats = collected(["no", "no", BEST, BEST, SWAPPED, BEST], ["low", "low", "high", "high", "some", "some"])
-    (found,) = [text for text in said(stats) if "spread" in text]
-    assert found == (
-        "2 of 3 groups have no spread (66.7 %): 1 at the lowest reward, 1 at the highest. They give no gradient. "
-        "At the lowest reward: the prompts are too hard, or the format is not learned yet. "
-        "At the highest reward: the prompts are too easy; filter them out."
-    )
-    assert any("--group-field" in text for text in said(collected([BEST, BEST])))
-
-
 def test_reward_hacking_and_length():
     def padded(k: int) -> str:
         return told(R).replace("<note>n", "<note>n" + "n" * (50 * k)) if k > 20 else told(R[: 2 if k > 10 else 1])
@@ -125,26 +114,17 @@ def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
 
 
 def test_one_group_of_ten_without_spread_is_well():
-    assert [spread(9, low, 0).good for low in (0, 1)] == [True, True]
-    assert [spread(8, 1, 0).good, spread(18, 1, 1).good, spread(17, 1, 1).good, spread(18, 1, 2).good] == [
-        False,
-        True,
-        False,
-        False,
-    ]
-
-
-def test_groups_of_one_response_are_not_counted():
-    found = spread(2, 1, 0, single=30)
+    well, not_well = ((9, 0, 0), (9, 1, 0), (18, 1, 1)), ((8, 1, 0), (17, 1, 1), (18, 1, 2))
+    assert [[spread(*count).good for count in counts] for counts in (well, not_well)] == [[True] * 3, [False] * 3]
+    found = spread(2, 1, 0, single=30)  # groups of one response are not counted
     assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
     assert not found.good, "thirty more groups would make it one of thirty-three"
-
-
-def test_advice_on_groups_is_for_those_that_there_are():
-    low, high, both = (" ".join(spread(1, *counts).advice) for counts in ((1, 0), (0, 1), (1, 1)))
-    assert ("too hard" in low, "too easy" in low) == (True, False)
-    assert ("too hard" in high, "too easy" in high) == (False, True)
-    assert ("too hard" in both, "too easy" in both) == (True, True)
+    for low, high in ((1, 0), (0, 1), (1, 1)):
+        found = spread(1, low, high)
+        advice = " ".join(found.advice)
+        assert ("too hard" in advice, "too easy" in advice) == (low > 0, high > 0)
+        assert f"{low} at the lowest reward, {high} at the highest" in found.text
+    assert any("--group-field" in text for text in said(collected([BEST, BEST])))
 
 
 @pytest.mark.parametrize(

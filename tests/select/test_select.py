@@ -185,20 +185,6 @@ def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     assert "1: the field 'prompt' is neither text nor a list of chat messages (wrong_type)" in done.stderr
 
 
-def test_a_file_of_another_kind_leaves_the_output_alone(call: Call, tmp_path: Path) -> None:
-    output = tmp_path / "out.jsonl"
-    output.write_bytes(b"before")
-    source = write_rows(tmp_path / "scored.jsonl", [b"\x1f\x8b"] * 100)
-    done = call("select", source, "--best", "-o", output)
-    assert (done.exit_code, "it is compressed with gzip" in done.stderr) == (2, True)
-    source = tmp_path / "scored.json"
-    source.write_text(json.dumps([*ROWS, *ROWS * 20])[:-9])
-    done = call("select", source, "--best", "-o", output, "--dropped", tmp_path / "dropped.jsonl")
-    assert (done.exit_code, "is not JSON" in done.stderr) == (2, True)
-    assert output.read_bytes() == b"before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "scored.json", "scored.jsonl"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
