@@ -1,14 +1,21 @@
-"""Tables as Markdown, LaTeX and CSV, with any text in a cell."""
+"""Tables as Markdown, LaTeX and CSV, and charts, in which every value is drawn at the height that its axis says."""
 
 from __future__ import annotations
 
 import csv
 import io
+from itertools import pairwise
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from assay.service.tables.page import MAX_POINTS, Chart, histogram, number, scatter, span, ticks
 from assay.service.tables.table import Cell, Table, broken
 from assay.service.tasks.evaluation import every_task
+from tests.strategies import examples
 
 TABLE = Table(
     ["", "n", "Step-M", "F1"],
@@ -70,3 +77,85 @@ def test_headings_are_broken_on_a_narrow_terminal():
     heads, rows = ["", "n", "Order-LCS", "KW F1"], [["all", "20", "70.59", "0.5000"]]
     assert broken(heads, rows, 80) == heads
     assert broken(heads, rows, 20) == ["\n", "\nn", "Order-\nLCS", "KW\nF1"]
+
+
+@given(st.floats(-100, 100), st.floats(1e-3, 1e5), st.integers(3, 9), st.booleans())
+@examples(200)
+def test_ticks_are_round_numbers_of_the_range(low, width, most, whole):
+    high = low + (max(width, most) if whole else width)
+    found = ticks(low, high, most, whole)
+    assert 1 <= len(found) <= most
+    assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in found)
+    assert len({round(b - a, 9) for a, b in pairwise(found)}) <= 1
+    assert not whole or all(tick == round(tick) for tick in found)
+
+
+def height(chart: Chart, length: float) -> float:
+    """Return what a length says on the axis of a chart whose lowest tick is 0."""
+    low, high = chart.y_ticks[0], chart.y_ticks[-1]
+    assert low.text == "0"
+    return float(high.text) * length / (low.at - high.at)
+
+
+@given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=200), st.integers(0, 5))
+@examples(100)
+def test_a_histogram_has_every_value(values, failed):
+    values = np.array([0.0] * failed + values)
+    chart = histogram(values, (0.0, 1.0), "label", "reward", failed=failed)
+    counts, _ = np.histogram(np.clip(values, 0, 1), 20, (0.0, 1.0))
+    drawn: dict[float, float] = {}
+    for bar in chart.bars:
+        assert chart.left <= bar.x < bar.x + bar.width <= chart.right
+        assert chart.top - 1e-6 <= bar.y < bar.y + bar.height <= chart.bottom + 1e-6
+        drawn[bar.x] = drawn.get(bar.x, 0) + height(chart, bar.height)
+    assert [drawn[x] for x in sorted(drawn)] == pytest.approx(counts[counts > 0].tolist())
+    assert sum(height(chart, bar.height) for bar in chart.bars if bar.failed) == pytest.approx(failed)
+    assert chart.line is not None
+    assert chart.line.text == f"mean {values.mean():.4f}"
+    assert chart.left <= chart.line.x <= chart.right
+
+
+def test_bars_say_their_numbers():
+    chart = histogram(np.array([0.0, 0.0, 0.0, 0.97]), (0.0, 1.0), "label", "reward", failed=2)
+    assert [bar.text for bar in chart.bars] == [
+        "0.0000 to 0.0500: 2 failed a gate",
+        "0.0000 to 0.0500: 1 passed both gates",
+        "0.9500 to 1.0000: 1 responses",
+    ]
+    assert [tick.text for tick in chart.x_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+@pytest.mark.parametrize("unit", ["bytes", "steps"])
+@pytest.mark.parametrize("size", [1, 2, MAX_POINTS, MAX_POINTS + 1, 3_000])
+def test_points_of_few_and_cells_of_many(unit, size):
+    random = np.random.default_rng(size)
+    sizes = np.floor(2.0 ** random.uniform(0, 18 if unit == "bytes" else 5, size))
+    rewards = random.uniform(-1.25, 1.25, size)
+    passed = rewards > 0
+    chart = scatter(sizes, rewards, passed, (-1.25, 1.25), "label", unit)
+    if size <= MAX_POINTS:
+        assert not chart.bars
+        assert len(chart.dots) == size
+        assert sum(dot.failed for dot in chart.dots) == size - passed.sum()
+    else:
+        assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == size
+        assert all(dot.mean for dot in chart.dots)
+        assert max(bar.opacity for bar in chart.bars if bar.opacity) == pytest.approx(1.0)
+    for x, y in [*((dot.x, dot.y) for dot in chart.dots), *((bar.x, bar.y) for bar in chart.bars)]:
+        assert chart.left - 1e-6 <= x <= chart.right + 1e-6
+        assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6
+    assert 1 <= len(chart.x_ticks) <= 8
+    assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
+
+
+def test_lengths_have_units_and_ticks_are_short():
+    ticks_of = {0.0: "0", 0.25: "0.25", -1.25: "-1.25", 5_000.0: "5,000", 150_000.0: "150k", 2_500_000.0: "2.5M"}
+    assert {value: number(value) for value in ticks_of} == ticks_of
+    chart = scatter(np.array([300.0, 5_000.0]), np.zeros(2), np.ones(2, bool), (0.0, 1.0), "label", "bytes")
+    assert [tick.text for tick in chart.x_ticks] == ["256 B", "512 B", "1 KB", "2 KB", "4 KB", "8 KB"]
+    assert chart.dots[1].text == "5,000 bytes, reward 0.0000"
+    assert (span(2.5, 3.5, "steps"), span(2.5, 4.5, "steps"), span(512.0, 724.1, "bytes")) == (
+        "3 steps",
+        "3 to 4 steps",
+        "512 to 724 bytes",
+    )

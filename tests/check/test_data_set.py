@@ -1,0 +1,204 @@
+"""What `assay check` says of a data set: contradictions, gold answers and trivial policies, beside figures by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from assay.research.check.policies import POLICIES, SEED, answers_of
+from assay.service.explain.reading import steps_in
+from assay.service.rewards.scorer import Scorer
+from tests.check.data_sets import GOOD, STEPS, answer, checked, key_of, ten_words
+
+PROMPT = "Mix 5 ml of buffer gently."
+SAME_STEPS = [{**STEPS[0], "parameters": ["5ML"]}, {**STEPS[1], "objects": ["Tube"]}]
+
+
+def test_references_are_compared_by_the_words_of_their_steps(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": PROMPT, "reference": GOOD},
+        {"prompt": "mix 5ml of Buffer, gently", "reference": key_of(SAME_STEPS)},
+        {"query": PROMPT, "reference": {"steps": STEPS[::-1]}},
+        {"prompt": [{"role": "user", "content": PROMPT}], "reference": key_of(STEPS[:1])},
+        {"prompt": "Another prompt", "reference": key_of(STEPS[:1])},
+        {"prompt": " ", "reference": GOOD},
+        {"reference": key_of(STEPS[:1])},
+    ]
+    data, findings = checked(tmp_path, rows)
+    (contradiction,) = data.contradictions
+    assert [[place.location.number for place in places] for places in contradiction] == [[1, 2], [3], [4]]
+    assert [(one.reason, one.place.location.number) for one in findings] == [
+        ("contradictory_reference", 3),
+        ("contradictory_reference", 4),
+    ]
+    assert "a.jsonl:1" in findings[0].detail
+
+
+def test_the_order_of_objects_and_their_number_matter_as_in_the_rules(tmp_path: Path) -> None:
+    """Of the first file, where the references agree, and across files."""
+    objects = ((["a", "b"], ["c"]), (["b", "a"], ["c"]), (["a"], ["b", "c"]))
+    one, other, moved = (
+        {"prompt": PROMPT, "reference": key_of([{"action": "add", "objects": names, "parameters": parameters}])}
+        for names, parameters in objects
+    )
+    data, findings = checked(tmp_path, [one, other], [moved])
+    lines = [("a.jsonl", 1), ("a.jsonl", 2)], [("b.jsonl", 1)]
+    places = [[{"source": str(tmp_path / name), "line": line} for name, line in each] for each in lines]
+    assert data.document(findings)["contradictions"] == [places]
+
+
+def test_answers_that_pass_at_each_coverage(tmp_path: Path) -> None:
+    data, findings = checked(tmp_path, [ten_words(0), ten_words(1), ten_words(2), GOOD])
+    levels = [(level.min_coverage, level.passed, level.mean_reward) for level in data.gold.levels()]
+    assert levels == [(0.95, 2, 0.5), (0.9, 3, 0.75), (0.85, 3, 0.75), (0.8, 4, 1.0)]
+    assert [finding.reason for finding in findings] == ["low_coverage", "low_coverage"]
+    suggested = data.gold.suggested()
+    assert suggested is not None
+    assert suggested.min_coverage == 0.8
+    words = [(word, count, str(place).rpartition(":")[2]) for word, count, place in data.gold.failing_words()]
+    assert words == [("reagent0", 2, "2"), ("reagent1", 1, "3")]
+
+
+def test_the_levels_are_those_of_the_settings(tmp_path: Path) -> None:
+    data, _ = checked(tmp_path, [ten_words(1)], min_coverage=0.875)
+    assert [level.min_coverage for level in data.gold.levels()][-1] == 0.875
+    assert data.gold.failed == 0
+    data, _ = checked(tmp_path, [GOOD, ten_words(2)], reward_scale="shift")
+    assert data.gold.levels()[0].mean_reward == (1.25 - 1.25) / 2  # a failing answer counts as the lowest reward
+    data, _ = checked(tmp_path, [ten_words(8)])  # prose without the words
+    assert data.gold.suggested() is None
+    assert "No min_coverage down to 0.5" in data.advice()[0].text
+
+
+@pytest.mark.parametrize(("passing", "expected"), [(19, 0.95), (18, 0.8)])
+def test_the_suggested_coverage_lets_nineteen_of_twenty_pass(tmp_path: Path, passing: int, expected: float) -> None:
+    data, _ = checked(tmp_path, [GOOD] * passing + [ten_words(2)] * (20 - passing))
+    suggested = data.gold.suggested()
+    assert suggested is not None
+    assert suggested.min_coverage == expected
+
+
+def test_other_faults_do_not_lower_the_suggested_coverage(tmp_path: Path) -> None:
+    numbered_wrong = GOOD.replace("<orc>\nStep 1", "<orc>\nStep 2")
+    data, _ = checked(tmp_path, [GOOD, numbered_wrong, numbered_wrong])
+    assert dict(data.gold.reasons) == {"ok": 1, "orc_numbering": 2}
+    assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
+    assert data.gold.suggested() is not None
+    assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
+
+
+def test_long_prose_is_named_with_the_setting(tmp_path: Path) -> None:
+    steps = [{"action": "add", "objects": ["buffer"], "parameters": []}]
+    wordy = answer(steps, ["Add the buffer " + "slowly " * 32])
+    data, _ = checked(tmp_path, [wordy])
+    assert (data.gold.too_wordy, data.gold.longest) == (1, 35.0)
+    assert any("max_mean_words=35" in advice.text for advice in data.advice())
+    data, _ = checked(tmp_path, [wordy], use_length=False)
+    assert not any("max_mean_words" in advice.text for advice in data.advice() if not advice.good)
+
+
+def test_a_published_record_has_its_own_answer(tmp_path: Path) -> None:
+    record = {"question": "q", "think": "t", "key": GOOD.split("key>\n")[1][:-3], "note": "n"}
+    record["key"] = record["key"].removesuffix("\n")
+    data, findings = checked(tmp_path, [{**record, "orc": "Step 1: Add 5 ml of buffer.\nStep 2: Mix it."}])
+    assert (data.gold.number, dict(data.gold.reasons)) == (1, {"low_coverage": 1})
+    assert [finding.detail for finding in findings] == ["the record's own answer would fail a gate"]
+    assert dict(data.gold.words) == {"tube": 1, "gently": 1}
+    data, _ = checked(tmp_path, [record])  # without prose, there is no answer
+    assert data.gold.number == 0
+    assert data.gold.levels() == []
+    assert data.gold.suggested() is None
+
+
+SWAPPED = (1 - (1 / 2) ** 1.5) * 1.5 / 2.5
+"""Two steps in the other order: no order, and one anchor whose positions differ by 1 of 2."""
+
+
+EXPECTED = {
+    "key_as_prose": 1.0,
+    "words_as_prose": 1.0,
+    "actions_only": 1 / 2.5,
+    "all_objects": (1 + 1 / 2 + 1 / 2) / 2.5,
+    "library_order": None,
+    "half": 0.0,
+}
+
+
+def test_rewards_of_two_steps(tmp_path: Path) -> None:
+    """Objects of both steps: IoU 1/2, enough for the parameters; half: d = 1 is all of M = 1."""
+    data, _ = checked(tmp_path, [{"reference": GOOD}])
+    gold, *earned = [one for one in data.policies() if one.policy.name != "shuffled"]
+    assert gold.rewards.mean == 1.0
+    assert {one.policy.name: one.rewards.mean for one in earned} == pytest.approx(EXPECTED, abs=1e-12)
+    assert {one.policy.name: one.gold_difference for one in earned} == pytest.approx(
+        {name: None if value is None else value - 1 for name, value in EXPECTED.items()}, abs=1e-12
+    )
+    assert not any(one.beats_gold for one in earned)
+    assert [one.policy.name for one in earned if one.equals_gold] == ["key_as_prose", "words_as_prose"]
+    data, _ = checked(tmp_path, [{"reference": GOOD}], semantics="product")  # the order alone earns nothing
+    rewards = {one.policy.name: one.rewards.mean for one in data.policies()}
+    assert (rewards["gold"], rewards["actions_only"]) == (1.0, 0.0)
+
+
+def test_half_of_five_steps(tmp_path: Path) -> None:
+    """Three of five: d = 2, M = 3, cos(2π / 6) = 1/2, and all that is there is right."""
+    steps = [{"action": f"do{n}", "objects": [f"object{n}"], "parameters": []} for n in range(5)]
+    data, _ = checked(tmp_path, [{"reference": key_of(steps)}])
+    half = next(one for one in data.policies() if one.policy.name == "half")
+    assert half.rewards.mean == pytest.approx(math.cos(math.pi * 2 / 6), abs=1e-12)
+    assert half.gold_difference is None
+    assert not half.beats_gold
+    assert data.policies()[0].rewards.mean is None
+    assert "nothing to be compared with" in data.advice()[0].text
+
+
+def test_a_library_counts_where_there_is_one(tmp_path: Path) -> None:
+    """In the reference's order it earns its order; without a library the policy has no answer."""
+    rows = [{"reference": GOOD, "action_new": ["add", "mix"]}, {"reference": GOOD}]
+    data, _ = checked(tmp_path, rows)
+    earned = next(one for one in data.policies() if one.policy.name == "library_order")
+    assert (earned.answered, earned.mean_of_answered) == (1, pytest.approx(0.4))
+    assert (earned.rewards.number, earned.rewards.mean) == (2, pytest.approx(0.2))
+
+
+def test_every_answer_covers_its_words() -> None:
+    steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": ["10 µl", "1 × 10⁶"]}] * 2
+    reference = answer(steps, ["", ""])
+    for form in (GOOD, key_of(STEPS), {"steps": STEPS}):
+        assert [json.loads(step.text) for step in steps_in(form)] == STEPS
+    answers = answers_of(steps_in(reference), ("dilute",), random.Random(0))
+    scores = Scorer().score(answers, [reference])
+    assert scores.reasons.tolist() == ["ok"] * len(POLICIES)
+    assert json.dumps(steps[0], ensure_ascii=False) in answers[0].partition("<orc>")[2]
+
+
+def test_a_policy_that_beats_the_gold_is_a_warning(tmp_path: Path) -> None:
+    data, _ = checked(tmp_path, [{"reference": ten_words(2)}, {"reference": GOOD}])
+    pasted = data.policies()[1]
+    assert pasted.beats_gold
+    assert pasted.gold_difference == pytest.approx(0.5)
+    warnings = [advice.text for advice in data.advice() if not advice.good]
+    assert any(
+        text.startswith("JSON pasted as prose: earns 0.5000 more") and "they earn 1.0000, no less" in text
+        for text in warnings
+    )
+    assert data.document([])["policies"][1]["beats_gold"] is True
+
+
+def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator, orders = random.Random(SEED), []
+    for _ in range(9):
+        order = [0, 1]
+        generator.shuffle(order)
+        orders.append(order)
+    expected = sum(1.0 if order == [0, 1] else SWAPPED for order in orders) / 9
+    assert [1, 0] in orders
+    for _ in range(2):
+        data, _ = checked(tmp_path, [{"reference": GOOD}] * 9)
+        shuffled = next(one for one in data.policies() if one.policy.name == "shuffled")
+        assert shuffled.rewards.mean == pytest.approx(expected, abs=1e-12)
+        monkeypatch.setattr("assay.research.check.rows.pieces", lambda rows: ([row] for row in rows))
