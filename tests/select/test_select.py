@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 
 from assay.kernels.score import COMPONENTS
-from tests.command_line import read_rows, write_rows
+from assay.service.cli.main import main
+from tests.command_line import RUNNER, read_rows, write_rows
 from tests.files.any_format import FORMATS, read, write
 
 Call = Callable[..., Result]
@@ -219,17 +220,18 @@ def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argu
     assert [path.name for path in tmp_path.iterdir()] == ["scored.jsonl"]
 
 
-def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_pipe_and_a_mode_before_the_input(tmp_path: Path) -> None:
     lines = write_rows(tmp_path / "scored.jsonl", ROWS).read_bytes()
-    done = run("select", "--best", "-", given=lines)
-    assert done.returncode == 0
-    assert done.stdout == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
-    assert b"kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
+    done = RUNNER.invoke(main, ["select", "--best", "-"], input=lines)
+    assert done.exit_code == 0
+    assert done.stdout_bytes == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
+    assert "kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
 
 
 SFT = {"prompt": "p", "completion": "good"}
 ASKED = [{"role": "user", "content": "p"}]
 ANSWER = [{"role": "assistant", "content": "good"}]
+ANSWERED = {"messages": ASKED + ANSWER}
 PAIR = {"prompt": "p", "chosen": "good", "rejected": "bad"}
 STATISTICS = {"rollouts": 4, "pass_rate": 0.75, "mean_reward": 0.6, "spread": 0.9}
 TRUTH = {"style": "rule", "ground_truth": "r"}
@@ -243,16 +245,13 @@ GYM = {"responses_create_params": {"input": ASKED}, "reference": "r", "id": "p0"
     ("mode", "trainer", "expected"),
     [
         ("--best", "trl", SFT),
-        ("--best", "verl", {"messages": ASKED + ANSWER}),
         ("--best", "openrlhf", {"input": "p", "output": "good"}),
-        ("--best", "ms-swift", {"messages": ASKED + ANSWER}),
-        ("--best", "slime", {"messages": ASKED + ANSWER}),
-        ("--best", "skyrl", {"messages": ASKED + ANSWER}),
-        ("--best", "prime-rl", {"messages": ASKED + ANSWER}),
-        ("--pairs", "trl", PAIR),
-        ("--pairs", "verl", PAIR),
-        ("--pairs", "openrlhf", PAIR),
-        ("--pairs", "ms-swift", {"messages": ASKED + ANSWER, "rejected_response": "bad"}),
+        *(
+            ("--best", name, {"messages": ASKED + ANSWER})
+            for name in ("verl", "ms-swift", "slime", "skyrl", "prime-rl")
+        ),
+        *(("--pairs", name, PAIR) for name in ("trl", "verl", "openrlhf")),
+        ("--pairs", "ms-swift", {**ANSWERED, "rejected_response": "bad"}),
         ("--curriculum", "trl", {"prompt": "p", "reference": "r", "id": "p0", **STATISTICS}),
         ("--curriculum", "verl", VERL),
         ("--curriculum", "openrlhf", {"input": "p", "label": "r", "id": "p0", **STATISTICS}),
