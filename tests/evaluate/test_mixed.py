@@ -92,10 +92,7 @@ def test_advantages_are_within_groups_of_any_tasks():
         (
             {"references": ["Step 1: add", {"answer": "1"}, "x = 1"]},
             InvalidReference,
-            [
-                ("references[0]", "bad_step_line"),
-                *((f"references[{k}]", "bad_reference") for k in (1, 2)),
-            ],
+            [("references[0]", "bad_step_line"), *((f"references[{k}]", "bad_reference") for k in (1, 2))],
         ),
         (
             {"reference_index": [0, 1, 1]},

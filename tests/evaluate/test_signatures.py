@@ -30,11 +30,7 @@ EVALUATIONS = {
         {"metrics": ["step_recall"], "embedding_model": "/models/mini", "embedder": "hashed_words"},
         f"bioprobench.gen|nltk_rules:3.9|embedder:hashed_words|embedding_model:mini|empty_step_precision:one|{END}",
     ),
-    "a function": (
-        "bioplanner",
-        {"embedder": lambda texts: texts},
-        f"bioplanner|mode:upstream|embedder:custom|{END}",
-    ),
+    "a function": ("bioplanner", {"embedder": lambda texts: texts}, f"bioplanner|mode:upstream|embedder:custom|{END}"),
     "a judge": (
         "llam_eval",
         {"base_url": "http://judge.internal/v1", "model": "judge|1", "samples": 5, "retries": 1},

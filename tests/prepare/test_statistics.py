@@ -53,10 +53,7 @@ def cells(table: object) -> list[list[str]]:
 def test_the_tables_of_a_terminal() -> None:
     kinds, note, _, steps, _, actions, summary = Statistics(ROWS).parts()
     assert isinstance(kinds, Table)
-    assert kinds.heads == [
-        *("task", "type", "level", "train", "test"),
-        *("steps", "question", "reference", "answer"),
-    ]
+    assert kinds.heads == [*("task", "type", "level", "train", "test"), *("steps", "question", "reference", "answer")]
     assert cells(kinds) == [
         ["bioprobench.pqa", "–", "–", "1", "0", "–", "4.0", "2.0", "–"],
         ["score", "planning", "1", "1", "1", "1.5", "4.0", "6.5", "3.0"],
