@@ -260,7 +260,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({**ERR, "corrupted_text": None}, "wrong_type", "'corrupted_text'"),
     ({**ERR, "context": "none"}, "wrong_type", "'context'"),
     ({**GEN, "output": ["", " "]}, "bad_reference", "'output'"),
-    ({**GEN, "output": 3}, "wrong_type", "'output'"),
+    ({**GEN, "output": 3}, "wrong_type", "output"),
     ({**PROTOCOL, "title": ""}, "wrong_type", "'title'"),
 ]
 

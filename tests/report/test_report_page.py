@@ -1,4 +1,4 @@
-"""`assay score --report`: a self-contained file in which responses stay text."""
+"""`assay score --report`: a self-contained file in which responses stay text, also on a file larger than memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from assay import ScoreSettings
+from assay.kernels.warmup import warmup
 from assay.service.records.summary import QUANTILES
 from assay.service.tables.page import without_controls
 from tests.cases import answer, told
 from tests.cases.writing import step
-from tests.command_line import write_rows
+from tests.command_line import KEY_LINE, RESPONSE, write_rows
+from tests.files.test_memory import peak_of
 from tests.report.pages import Page
 
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
@@ -208,3 +210,14 @@ FAULTS = [
     ('"objects": [', '"objects": '),
     ("Step 9:", "Step 8:"),
 ]
+
+
+PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)
+LINE = json.dumps({"response": PADDED, "reference": KEY_LINE, "prompt": "p" * 10_000}).encode() + b"\n"
+
+
+@pytest.mark.usefixtures("compiled")
+def test_memory(tmp_path) -> None:
+    warmup()
+    flags = ["--report", str(tmp_path / "report.html"), "--group-field", "prompt"]
+    assert peak_of(200, LINE, *flags) - peak_of(60, LINE, *flags) < 40
