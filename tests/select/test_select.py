@@ -12,8 +12,7 @@ import pytest
 from click.testing import Result
 
 from assay.kernels.score import COMPONENTS
-from assay.service.cli.main import main
-from tests.command_line import RUNNER, read_rows, write_rows
+from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read, write
 
 Call = Callable[..., Result]
@@ -220,12 +219,12 @@ def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argu
     assert [path.name for path in tmp_path.iterdir()] == ["scored.jsonl"]
 
 
-def test_a_pipe_and_a_mode_before_the_input(tmp_path: Path) -> None:
+def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: Path) -> None:
     lines = write_rows(tmp_path / "scored.jsonl", ROWS).read_bytes()
-    done = RUNNER.invoke(main, ["select", "--best", "-"], input=lines)
-    assert done.exit_code == 0
-    assert done.stdout_bytes == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
-    assert "kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
+    done = run("select", "--best", "-", given=lines)
+    assert done.returncode == 0
+    assert done.stdout == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
+    assert b"kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
 
 
 SFT = {"prompt": "p", "completion": "good"}
