@@ -100,6 +100,9 @@ def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: 
     (note,) = [line for line in result.stdout.splitlines() if line.startswith("– Vanilla: not computed. ")]
     assert "--option bertscore_model=roberta-large" in note
     assert [row["rewards"]["Vanilla"] for row in read(target)] == [None] * 20
+    few = write_rows(tmp_path / "few.jsonl", EXAMPLES[:2])
+    assert call("ablate", few, "--grid", "table3", "-o", tmp_path / "out.jsonl").exit_code == 0
+    assert [row["rewards"]["Vanilla"] for row in read_rows(tmp_path / "out.jsonl")] == [None] * 2
     document = json.loads(figures.read_bytes())
     assert document["configs"][-1]["mean_reward"] is document["configs"][-1]["group_std"] is None
     assert list(document["unavailable"]) == ["Vanilla"]

@@ -162,7 +162,7 @@ def shuffled(steps: int, answer: object) -> dict[str, object]:
     return {"wrong_steps": texts, "correct_steps": texts, "generated_response": f"[ANSWER_START]{answer}[ANSWER_END]"}
 
 
-UNUSABLE = {
+UNUSABLE: dict[str, list[dict[str, object]]] = {
     "bioprobench.ord": [
         *(conversation(SORT, answer) for answer in ("[1, 2]", "[0, 1, 2]", "(1, 2, 3)", "[1, 2, True]", "one")),
         conversation("no steps", "[1]"),

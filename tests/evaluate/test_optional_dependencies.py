@@ -138,7 +138,7 @@ def test_models_of_sentence_transformers(monkeypatch):
             return [[1.0, float("Wash" in text)] for text in texts]
 
     module = types.ModuleType("sentence_transformers")
-    module.SentenceTransformer = Model
+    vars(module).update(SentenceTransformer=Model)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     for options in ({"embedding_model": "secret/name"}, {"keyword_model": "secret/name"}):
         with pytest.raises(InvalidRequest, match="could not be loaded") as caught:

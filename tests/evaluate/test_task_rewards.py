@@ -133,7 +133,7 @@ def test_references_come_in_short_forms():
         assert rewards(task, [response], [reference], **options).rewards[0] == 1.0, reference
 
 
-UNREADABLE = {
+UNREADABLE: dict[str, list[Any]] = {
     "bioprobench.pqa": [5, {"question": "?"}, '{"question": "?"}', '{"dose": 5}'],
     "lexical": ['{"reference": 5}'],
     "bioprobench.ord": [["a", "b"], {**ORD, "wrong_steps": ["a", "b"]}, {**ORD, "correct_steps": [1, 2, 3]}],

@@ -249,6 +249,15 @@ def test_a_source_is_not_replaced(prepare: Prepare, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
 
 
+def test_a_malformed_file_is_named(prepare: Prepare, tmp_path: Path, out: Path) -> None:
+    (tmp_path / "data").mkdir()
+    write_rows(tmp_path / "data" / "good.jsonl", RECORDS)
+    bad = tmp_path / "data" / "bad.json"
+    bad.write_text("[{]")
+    assert prepare(tmp_path / "data", status=2).stderr.startswith(f"Error: {bad}: not JSON: ")
+    assert not out.exists()
+
+
 BAD = [b"no json", b"[1]", {"something": 1}, {"question": "How?", "steps": []}]
 
 

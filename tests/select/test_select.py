@@ -185,6 +185,18 @@ def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     assert "1: the field 'prompt' is neither text nor a list of chat messages (wrong_type)" in done.stderr
 
 
+def test_a_file_of_another_kind_leaves_the_output_alone(call: Call, tmp_path: Path) -> None:
+    output, packed, cut = (tmp_path / name for name in ("out.jsonl", "scored.jsonl", "scored.json"))
+    output.write_bytes(b"before")
+    write_rows(packed, [b"\x1f\x8b"] * 100)
+    cut.write_text(json.dumps([*ROWS, *ROWS * 20])[:-9])
+    for source, said in ((packed, "gzip"), (cut, "is not JSON")):
+        done = call("select", source, "--best", "-o", output, "--dropped", tmp_path / "dropped.jsonl")
+        assert (done.exit_code, said in done.stderr) == (2, True)
+    assert output.read_bytes() == b"before"
+    assert sorted(tmp_path.iterdir()) == sorted([output, packed, cut])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
