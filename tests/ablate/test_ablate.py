@@ -240,17 +240,7 @@ def test_the_spread_is_that_of_numpy(rows, ddof) -> None:
     assert found.flat == np.mean([np.ptp(values) == 0 for values in multiple])
 
 
-def test_rounding_is_a_tie() -> None:
-    """0.1 + 0.2 and 0.3 share a rank; a difference of more than 1e-9 does not."""
-    groups = Groups(np.zeros(4, np.int64))
-    ranks = groups.ranks(np.array([0.1 + 0.2, 0.3, 0.3 + 1e-8, 0.0]))
-    assert ranks.centred.tolist() == [0.0, 0.0, 1.5, -1.5]
-    equal = Groups(np.zeros(2, np.int64))
-    assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
-    assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]
-
-
-def test_groups_may_be_scattered_and_have_any_numbers() -> None:
+def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
     groups = Groups(np.array([7, 3, 7, 3, 5], np.int64))
     assert groups.sizes.tolist() == [2, 1, 2]
     assert groups.multiple == 2
@@ -258,3 +248,10 @@ def test_groups_may_be_scattered_and_have_any_numbers() -> None:
     assert groups.spread(values, 1) == (math.sqrt(0.5), 0.0)
     opposite = groups.correlation(groups.ranks(values), groups.ranks(-values))
     assert opposite == (-1.0, 2)
+    # 0.1 + 0.2 and 0.3 share a rank; a difference of more than 1e-9 does not.
+    groups = Groups(np.zeros(4, np.int64))
+    ranks = groups.ranks(np.array([0.1 + 0.2, 0.3, 0.3 + 1e-8, 0.0]))
+    assert ranks.centred.tolist() == [0.0, 0.0, 1.5, -1.5]
+    equal = Groups(np.zeros(2, np.int64))
+    assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
+    assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]

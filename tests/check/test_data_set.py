@@ -82,16 +82,13 @@ def test_the_suggested_coverage_lets_nineteen_of_twenty_pass(tmp_path: Path, pas
     assert suggested.min_coverage == expected
 
 
-def test_other_faults_do_not_lower_the_suggested_coverage(tmp_path: Path) -> None:
+def test_other_faults_and_long_prose_are_named(tmp_path: Path) -> None:
     numbered_wrong = GOOD.replace("<orc>\nStep 1", "<orc>\nStep 2")
     data, _ = checked(tmp_path, [GOOD, numbered_wrong, numbered_wrong])
     assert dict(data.gold.reasons) == {"ok": 1, "orc_numbering": 2}
     assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
     assert data.gold.suggested() is not None
     assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
-
-
-def test_long_prose_is_named_with_the_setting(tmp_path: Path) -> None:
     steps = [{"action": "add", "objects": ["buffer"], "parameters": []}]
     wordy = answer(steps, ["Add the buffer " + "slowly " * 32])
     data, _ = checked(tmp_path, [wordy])

@@ -117,15 +117,12 @@ def test_programs_of_repeated_pieces_are_results(parts):
         evaluate("bioplanner", [{"ground_truth": TRUE, "prediction_code": f"f({program})"}], mode=mode)
 
 
-def test_one_reference_is_parsed_once(monkeypatch):
+def test_one_reference_is_read_once(monkeypatch):
     texts: list[str] = []
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", lambda text, **options: texts.append(text) or parse(text, **options))
     Scorer().score(["f()"] * 50, [TRUE], task="bioplanner")
     assert texts.count(TRUE) <= 2  # when the reference is checked, and for the rewards
-
-
-def test_steps_of_one_reference_are_compared_once(monkeypatch):
     asked: list[int] = []
     fault = ordering.record_fault
     monkeypatch.setattr(ordering, "record_fault", lambda record: asked.append(1) or fault(record))

@@ -121,11 +121,15 @@ def test_calls_by_grammar():
         ("f", {"x": "5"}),
         ("k", {"0": "*w"}),
     ]
-
-
-def test_calls_are_in_the_order_of_their_names():
     code = "f(g(h()), k())\na.b().c(d())\nf()()\ndef z(x=y()):\n    w()"
     assert Program(code).names() == ["f", "g", "h", "k", "b", "c", "d", "f"]
+    assert [depth(code) for code in ("", "f()", "f(g([{}]))", ")))(", "((")] == [0, 1, 4, 1, 2]
+    assert precision_recall(["a", "a", "b"], ["a", "c"]) == (pytest.approx(1 / 3), 0.5)
+    assert all(math.isnan(value) for value in precision_recall([], []))
+    # An invalid escape is a warning of Python's parser, which would show a piece of the text.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Program(r"f('\d')").names() == ["f"]
 
 
 @given(st.integers(0, 10**6))
@@ -166,19 +170,3 @@ def test_what_cannot_be_read_has_no_distance(prediction, true, functions, reason
     assert found.aggregate["failed"] == 1
     functions = "".join(f"def f{k}(x):\n    pass\n" for k in range(51))  # as many as the script has letters for
     assert evaluated("f0(x='1')", "f0(x='1')", functions).aggregate["levenshtein"] == 0
-
-
-def test_parsing_warns_of_nothing():
-    """An invalid escape is a warning of Python's parser, which would show a piece of the text."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert Program(r"f('\d')").names() == ["f"]
-
-
-def test_depth_counts_open_brackets():
-    assert [depth(code) for code in ("", "f()", "f(g([{}]))", ")))(", "((")] == [0, 1, 4, 1, 2]
-
-
-def test_names_count_as_often_as_they_occur():
-    assert precision_recall(["a", "a", "b"], ["a", "c"]) == (pytest.approx(1 / 3), 0.5)
-    assert all(math.isnan(value) for value in precision_recall([], []))

@@ -31,11 +31,8 @@ def rules(**changes) -> list[str]:
     return [violation.rule for violation in violations({**RECORD, **changes})]
 
 
-def test_levels():
+def test_levels_and_libraries():
     assert [level_of(steps) for steps in range(1, 9)] == [1] * 3 + [2] * 5
-
-
-def test_libraries():
     assert library_of(RECORD) == ("shake", "add", "spin")
     assert library_of({"action": ["add", " ", "add", 5, " mix "]}) == ("add", "mix")
     prompt = 'Use pbs. Please note that you can only use the following actions: "add", "spin the tube","mix".'
@@ -59,6 +56,11 @@ def test_right_answers_keep_the_rules(gold_records):
         tuple(re.findall(r'"action": "([^"]+)"', record["reference"])) if k % 3 else None
         for k, record in enumerate(gold_records)
     ]
+    answer = ANSWER.format(key=RECORD["key"], orc=RECORD["orc"])
+    assert violations({"reference": answer, "query": "How?"}) == []
+    broken = answer.replace("Step 2: Spin", "Step 3: Spin").replace('["tube"]', '["Tube"]')
+    assert [v.rule for v in violations({"reference": broken})] == ["lower_case", "orc_numbering"]
+    assert [v.rule for v in violations({"reference": RECORD["key"]})] == ["missing_section"] * 3
 
 
 @pytest.mark.parametrize(
@@ -92,14 +94,6 @@ def test_right_answers_keep_the_rules(gold_records):
 )
 def test_rules(changes, expected):
     assert rules(**changes) == expected
-
-
-def test_whole_answers_are_held_to_the_same_rules():
-    answer = ANSWER.format(key=RECORD["key"], orc=RECORD["orc"])
-    assert violations({"reference": answer, "query": "How?"}) == []
-    broken = answer.replace("Step 2: Spin", "Step 3: Spin").replace('["tube"]', '["Tube"]')
-    assert [v.rule for v in violations({"reference": broken})] == ["lower_case", "orc_numbering"]
-    assert [v.rule for v in violations({"reference": RECORD["key"]})] == ["missing_section"] * 3
 
 
 def test_nothing_is_quoted():

@@ -128,14 +128,11 @@ def test_an_unreadable_reference_fails_its_record_alone(reference, response):
     assert all(task_named("score").failures[f.reason] for f in result.failed)
 
 
-def test_gates_and_numbers_do_not_matter():
+def test_gates_and_numbers_do_not_matter_and_what_cannot_be_read_has_no_steps():
     reference = f"Step 1: {STEP}\nStep 2: {STEP}"
     expected = dict.fromkeys(NAMES, 1.0) | {"semantic_a": 1.5}
     assert measured(told(f"Step 7: {STEP}\nStep 7: {STEP}"), reference) == expected
     assert measured(told(f"Step 1: {STEP}\nStep 2: {STEP}", "nothing of it"), reference) == expected
-
-
-def test_what_cannot_be_read_has_no_steps():
     nothing = dict.fromkeys(NAMES, 0.0)
     for response in ("", "Step 1: {}", told(""), told("Step 1: {]"), told(f"Step 1: {STEP}\nx"), "x" * 262_145):
         assert measured(response, f"Step 1: {STEP}") == nothing

@@ -46,13 +46,12 @@ def test_evaluations():
     step = {"action": "add", "objects": [], "parameters": []}
     result = evaluate("score", [{"response": "x", "reference": {"steps": [step]}}])
     assert result.document()["signature"] == result.signature == EVALUATIONS["score"][2]
-
-
-def test_a_metric_that_is_not_computed_names_no_library():
     chosen = task_named("lexical")
     options = chosen.checked({"metrics": ["rouge_l", "bleu_1"]})
     assert NLTK not in evaluation_signature(chosen, options, ["rouge_l"])
     assert SACREBLEU in evaluation_signature(chosen, options, ["rouge_l"])
+    known = {name for task in every_task() for name in (*task.options.model_fields, *(m.name for m in task.metrics))}
+    assert {name for task in every_task() for name in task.libraries} <= known
 
 
 def test_rewards():
@@ -64,8 +63,3 @@ def test_rewards():
     lexical = task_named("lexical")
     found = reward_signature(lexical, lexical.checked({"reward": "rouge_l"}))
     assert found == f"lexical|bleu_tokens:13a|nltk_rules:3.9|reward:rouge_l|{NLTK}|{END}"
-
-
-def test_libraries_are_those_of_metrics_and_options():
-    known = {name for task in every_task() for name in (*task.options.model_fields, *(m.name for m in task.metrics))}
-    assert {name for task in every_task() for name in task.libraries} <= known

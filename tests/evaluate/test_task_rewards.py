@@ -131,6 +131,7 @@ def test_references_come_in_short_forms():
     for task, reference, response in SHORT_FORMS:
         options = {"reward": "rouge_l"} if task == "lexical" else {}
         assert rewards(task, [response], [reference], **options).rewards[0] == 1.0, reference
+    assert rewards("bioprobench.ord", [block("[0]"), block("[1]")], [ONE_STEP], [0, 0]).rewards.tolist() == [1.0, -1.0]
 
 
 UNREADABLE: dict[str, list[Any]] = {
@@ -149,10 +150,6 @@ def test_references_that_cannot_be_read_are_errors():
         assert [issue.path for issue in caught.value.issues] == ["references[1]"]
     with pytest.raises(InvalidSetting, match="reward"):
         rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
-
-
-def test_a_single_step_cannot_be_out_of_order():
-    assert rewards("bioprobench.ord", [block("[0]"), block("[1]")], [ONE_STEP], [0, 0]).rewards.tolist() == [1.0, -1.0]
 
 
 def test_vanilla_needs_its_model():

@@ -242,13 +242,6 @@ def test_records_that_are_held_out(prepare: Prepare, tmp_path: Path, out: Path) 
     assert [path.name for path in sorted(out.iterdir())] == ["prepared.json", "train.jsonl"]
 
 
-def test_a_source_is_not_replaced(prepare: Prepare, tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "train.jsonl", RECORDS)
-    before = source.read_bytes()
-    assert str(source) in prepare(tmp_path, to=tmp_path, status=2).stderr
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
-
-
 def test_a_malformed_file_is_named(prepare: Prepare, tmp_path: Path, out: Path) -> None:
     (tmp_path / "data").mkdir()
     write_rows(tmp_path / "data" / "good.jsonl", RECORDS)
@@ -286,12 +279,17 @@ def test_records_with_a_fault_are_listed_and_left_out(
     assert len(manifest(out)["left_out"]["records"]) == 5
 
 
-def test_a_file_of_an_earlier_run_does_not_stay(prepare: Prepare, out: Path) -> None:
+def test_files_of_an_earlier_run_and_sources(prepare: Prepare, out: Path, tmp_path: Path) -> None:
     """A test split of other records would be a leak."""
     prepare(RECORDS)
     assert (out / "test.jsonl").exists()
     assert not prepare(RECORDS, "--test", "0").stderr
     assert sorted(path.name for path in out.iterdir()) == ["prepared.json", "train.jsonl"]
+    (tmp_path / "data").mkdir()
+    source = write_rows(tmp_path / "data" / "train.jsonl", RECORDS)  # a source is not replaced
+    before = source.read_bytes()
+    assert str(source) in prepare(source.parent, to=source.parent, status=2).stderr
+    assert [path.read_bytes() for path in source.parent.iterdir()] == [before]
 
 
 def test_own_prompts(prepare: Prepare, out: Path) -> None:

@@ -92,12 +92,9 @@ class TestVerdict:
                 assert user_of(by_hand.verdict(is_correct, dataset, context)) == step
 
 
-def test_generation_asks_for_the_steps_only() -> None:
+def test_generations_and_programs() -> None:
     assert user_of(by_hand.generation()) == "Give a flat list.\n\nHow is a beaker cleaned?"
     assert START not in system_of(by_hand.generation()), "markers are words, which lower the similarity"
-
-
-def test_pseudocode_lists_functions_in_an_order_that_does_not_give_the_answer_away() -> None:
     functions = "Functions:\ndry(vessel)\nrinse(vessel, solvent, seconds)\nstore(…)"
     assert user_of(by_hand.pseudocode()) == f"Title: Cleaning of beakers\n\nRinses and dries.\n\n{functions}"
 
@@ -108,8 +105,5 @@ def test_rows_of_other_tasks_keep_their_prompt() -> None:
     assert messages_of(row, None) == list(own)
     question = by_hand.protocol().replaced(dataset="rows", prompt=own)
     assert messages_of(question, None)[0]["content"] == SKETCH_AND_FILL
-
-
-def test_reference_of_another_task_is_an_error() -> None:
     with pytest.raises(InvalidReference, match="wrong_steps"):
         messages_of(by_hand.order().replaced(reference={"answer": "5 ml"}), None)

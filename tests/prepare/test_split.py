@@ -81,9 +81,6 @@ def test_large_groups_are_in_train() -> None:
     assert side(["a"], 0.5, 0) == {"a": TRAIN}
     assert sorted(side(["a", "b"], 0.01, 0).values()) == [TEST, TRAIN]  # at least one record
     assert seeded_splits([], 0.5, 0) == []
-
-
-def test_records_that_share_a_group_with_one_that_is_held_out_have_no_split() -> None:
     splits = held_out_splits(["a", "b", "a", "c", "b"], [False, False, True, True, False])
     assert splits == [None, TRAIN, TEST, TEST, TRAIN]
 
@@ -152,23 +149,17 @@ def test_by_default_only_records_of_level_2_in_test_get_some(split: str, level: 
     assert len(asked or ()) == 3
 
 
-def test_actions_that_a_library_lacks_are_added_and_counted() -> None:
-    record = of(["add", "Mix", "add", "pick-up"], ["mix"], has_distractors=True)
-    made = libraries([record])
-    assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "pick-up"]
-    assert made.completed == 2
-
-
-def test_equal_actions_are_one() -> None:
+def test_equal_actions_are_one_and_those_that_a_library_lacks_are_added() -> None:
     """Equal as the reward compares them: whatever their case, white space and punctuation."""
     record = of(["spin down"], ["Spin  down", "spin, down", "spin down!", "…"], has_distractors=True)
     assert libraries([record]).actions_for(record, TRAIN) == ("spin down",)
     assert libraries([of(["spin: down"], None)]).actions_for(record.replaced(has_distractors=False), TRAIN) == (
         "spin down",
     )
-
-
-def test_quotes_in_an_action_do_not_end_it() -> None:
+    record = of(["add", "Mix", "add", "pick-up"], ["mix"], has_distractors=True)
+    made = libraries([record])
+    assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "pick-up"]
+    assert made.completed == 2
     record = of(["add"], ['the "snap" freeze', "add"], has_distractors=True)
     actions = libraries([record]).actions_for(record, TRAIN)
     assert sorted(actions or ()) == ["add", "the 'snap' freeze"]

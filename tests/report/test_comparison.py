@@ -77,12 +77,22 @@ def test_questions_are_drawn_with_all_their_rows(monkeypatch):
     assert again == pytest.approx(drawn)
 
 
-def test_a_pair_without_a_value_on_one_side_has_no_difference():
+def test_pairs_without_a_difference_or_an_interval():
     nan = np.nan
     model, baseline = samples({"x": np.array([1.0, nan, 0.5, 2.0])}, {"x": np.array([0.0, 5.0, nan, 1.5])})
     (one,) = differences(["x"], model, baseline, draws(4))
     assert (one.n, one.difference) == (2, 0.75)
     assert one.interval[:2] == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
+    columns = {"x": np.array([1.0, 0.0, 0.0])}
+
+    def corpus(side, rows):
+        return {"recall": mean_of(np.where(side["x"][rows] > 0, 1.0, np.nan))}
+
+    (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
+    assert (one.difference, one.interval) == (0.0, None)
+    assert interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
+    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100  # the share of both sides
+    assert interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
 
 
 def test_means_of_means_and_other_values_are_computed_for_each_resample():
@@ -104,19 +114,6 @@ def test_means_of_means_and_other_values_are_computed_for_each_resample():
         expected = scipys(lambda r, _, name=name: corpus(sides[0], r)[name] - corpus(sides[1], r)[name], rows, rows)
         assert one.interval[:2] == pytest.approx(expected, abs=1e-12), name
         assert one.difference == pytest.approx(corpus(sides[0], rows)[name] - corpus(sides[1], rows)[name])
-
-
-def test_a_value_that_is_undefined_for_a_resample_has_no_interval():
-    columns = {"x": np.array([1.0, 0.0, 0.0])}
-
-    def corpus(side, rows):
-        return {"recall": mean_of(np.where(side["x"][rows] > 0, 1.0, np.nan))}
-
-    (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
-    assert (one.difference, one.interval) == (0.0, None)
-    assert interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
-    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100  # the share of both sides
-    assert interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=3, max_size=30))
@@ -157,12 +154,9 @@ def test_pairs_of_records(left, right, by, pairs):
     assert found.contradictory == []
 
 
-def test_equal_ids_of_different_questions_are_found():
+def test_equal_ids_of_different_questions_and_records_without_one():
     found = pair_records(task_named("score"), records("x", "y", ids=[1, 2]), records("x", "z", ids=[1, 2]))
     assert (found.by, found.contradictory, found.questions.tolist()) == ("id", [1], [0, 1])
-
-
-def test_records_that_do_not_say_their_question_are_paired_by_id_or_position():
     task = task_named("bioprobench.err")
     verdicts = [{"is_correct": k % 2 == 0, "generated_response": "x"} for k in range(4)]
     found = pair_records(task, verdicts[::-1], verdicts)

@@ -101,16 +101,13 @@ def test_few_rows(page, rows):
     assert ("Groups without spread: 1" in page(rows).source) == (len(rows) == 5)
 
 
-def test_prose_without_words(page):
-    response = answer(f"Step 1: {json.dumps(R[0])}", "Step 1:")
-    found = page([{"response": response, "reference": REFERENCE}], "--min-coverage", "0")
-    assert "Distribution of mean_words, mean 0.00" in found.source
-
-
-def test_settings_change_the_scale(page):
+def test_settings_change_the_page(page):
     found = page(ROWS, "--reward-scale", "shift", "--order", "lcs")
     for shown in ("-1.25", "changed", ScoreSettings(reward_scale="shift", order="lcs").signature):
         assert shown in found.source
+    response = answer(f"Step 1: {json.dumps(R[0])}", "Step 1:")
+    found = page([{"response": response, "reference": REFERENCE}], "--min-coverage", "0")
+    assert "Distribution of mean_words, mean 0.00" in found.source
 
 
 def test_rows_are_written_as_without_a_report(call, tmp_path):

@@ -61,7 +61,7 @@ def test_groups(rows):
         assert found.first.number == 1 + [other for other, _ in rows].index(group)
 
 
-def test_groups_are_bounded():
+def test_groups_are_bounded_and_have_short_labels():
     groups = Groups(max_groups=3)
     for k in range(10):
         groups.add(f"prompt {k % 5}", Location("line", k), 0.5)
@@ -71,9 +71,6 @@ def test_groups_are_bounded():
     for k, prompt in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1}, "\ud800")):  # equal however they are written
         groups.add(prompt, Location("line", k), 0.5)
     assert [group.size for group in groups] == [2, 1]
-
-
-def test_labels_keep_the_beginning_and_more_of_the_end():
     assert prompt_label("short\n prompt") == "short prompt"
     assert prompt_label({"goal": "x"}) == '{"goal":"x"}'
     label = prompt_label("system " * 1000 + "the\nquestion")

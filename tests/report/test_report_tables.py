@@ -65,15 +65,9 @@ def test_cells_as_text():
     assert str(Cell("50.00", "11.47", "1,020")) == "50.00 ± 11.47 (1,020)"
     assert str(Cell("66.67", n="6")) == "66.67 (6)"
     assert [str(cell) for cell in Table(["a", "b", "c"], [["x", 1_020, None]]).cells[0]] == ["x", "1,020", "–"]
-
-
-def test_the_best_values_are_bold():
     best = Table(["", "a"], [["x", Cell("1.5", "0.1", best=True)], ["y", Cell("1.0", "0.2")]])
     assert "| x | **1.5 ± 0.1** |\n| y | 1.0 ± 0.2 |" in best.markdown()
     assert r"x & \textbf{1.5 $\pm$ 0.1} \\" in best.latex()
-
-
-def test_headings_are_broken_on_a_narrow_terminal():
     heads, rows = ["", "n", "Order-LCS", "KW F1"], [["all", "20", "70.59", "0.5000"]]
     assert broken(heads, rows, 80) == heads
     assert broken(heads, rows, 20) == ["\n", "\nn", "Order-\nLCS", "KW\nF1"]
@@ -115,7 +109,7 @@ def test_a_histogram_has_every_value(values, failed):
     assert chart.left <= chart.line.x <= chart.right
 
 
-def test_bars_say_their_numbers():
+def test_bars_and_ticks_say_their_numbers():
     chart = histogram(np.array([0.0, 0.0, 0.0, 0.97]), (0.0, 1.0), "label", "reward", failed=2)
     assert [bar.text for bar in chart.bars] == [
         "0.0000 to 0.0500: 2 failed a gate",
@@ -123,6 +117,16 @@ def test_bars_say_their_numbers():
         "0.9500 to 1.0000: 1 responses",
     ]
     assert [tick.text for tick in chart.x_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    ticks_of = {0.0: "0", 0.25: "0.25", -1.25: "-1.25", 5_000.0: "5,000", 150_000.0: "150k", 2_500_000.0: "2.5M"}
+    assert {value: number(value) for value in ticks_of} == ticks_of
+    chart = scatter(np.array([300.0, 5_000.0]), np.zeros(2), np.ones(2, bool), (0.0, 1.0), "label", "bytes")
+    assert [tick.text for tick in chart.x_ticks] == ["256 B", "512 B", "1 KB", "2 KB", "4 KB", "8 KB"]
+    assert chart.dots[1].text == "5,000 bytes, reward 0.0000"
+    assert (span(2.5, 3.5, "steps"), span(2.5, 4.5, "steps"), span(512.0, 724.1, "bytes")) == (
+        "3 steps",
+        "3 to 4 steps",
+        "512 to 724 bytes",
+    )
 
 
 @pytest.mark.parametrize("unit", ["bytes", "steps"])
@@ -146,16 +150,3 @@ def test_points_of_few_and_cells_of_many(unit, size):
         assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6
     assert 1 <= len(chart.x_ticks) <= 8
     assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
-
-
-def test_lengths_have_units_and_ticks_are_short():
-    ticks_of = {0.0: "0", 0.25: "0.25", -1.25: "-1.25", 5_000.0: "5,000", 150_000.0: "150k", 2_500_000.0: "2.5M"}
-    assert {value: number(value) for value in ticks_of} == ticks_of
-    chart = scatter(np.array([300.0, 5_000.0]), np.zeros(2), np.ones(2, bool), (0.0, 1.0), "label", "bytes")
-    assert [tick.text for tick in chart.x_ticks] == ["256 B", "512 B", "1 KB", "2 KB", "4 KB", "8 KB"]
-    assert chart.dots[1].text == "5,000 bytes, reward 0.0000"
-    assert (span(2.5, 3.5, "steps"), span(2.5, 4.5, "steps"), span(512.0, 724.1, "bytes")) == (
-        "3 steps",
-        "3 to 4 steps",
-        "512 to 724 bytes",
-    )

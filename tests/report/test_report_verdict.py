@@ -57,9 +57,6 @@ def test_failed_gates_are_named_with_what_to_do():
     for responses in (["no", "no"], ["no"] * 40):
         assert "The mean reward is 0.0000." in said(collected(responses))
     assert said(collected([]), {"not_json": 1})[-1] == "No response was scored."
-
-
-def test_responses_that_were_cut_off():
     cut = told(R).partition("</orc>")[0]
     assert "missing_sections (1). All of them stop before the last tag: raise" in said(collected([cut, told(R)]))[0]
     assert remedies(collected([cut, "no"]))["missing_sections"].startswith("1 of them stop before the last tag")
