@@ -88,7 +88,7 @@ def test_the_configuration_at_hand_is_marked_or_added() -> None:
     assert grid.configurations[grid.base].name == "w/o f(d)+g(L̄)"
 
 
-def test_lists_of_values_are_combined(tmp_path: Path) -> None:
+def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
     grid = grid_of(tmp_path / "grid.toml", 'order = ["strict", "lcs"]\nposition_decay = [1, 1.5]\ntotal = "product"\n')
     assert [one.name for one in grid.configurations] == [
         "order=strict · position_decay=1",
@@ -97,9 +97,6 @@ def test_lists_of_values_are_combined(tmp_path: Path) -> None:
         "order=lcs · position_decay=1.5",
     ]
     assert grid.base == 1
-
-
-def test_a_list_of_configurations_with_names(tmp_path: Path) -> None:
     lenient, decay = 'name = "lenient"\nmin_coverage = 0.8', 'name = "λ"\nposition_decay = [1, 2]'
     text = "\n".join(f"[[configs]]\n{table}" for table in (lenient, decay, ""))
     names = ["lenient", "λ · position_decay=1", "λ · position_decay=2", "base"]

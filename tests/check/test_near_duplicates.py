@@ -87,13 +87,7 @@ def in_turn(question: str) -> dict[str, Any]:
     return {"query": f"{INSTRUCTIONS}\n{question}", "reference": GOOD}
 
 
-def with_library(question: str) -> dict[str, Any]:
-    """A question with a library, whose actions are not compared."""
-    actions = ", ".join(f'"act{n}"' for n in range(30))
-    return {"query": f"{question} For this, only use the following actions: {actions}.", "reference": GOOD}
-
-
-@pytest.mark.parametrize(("row", "fewest"), [(as_system, 2), (in_turn, 3), (with_library, 2)])
+@pytest.mark.parametrize(("row", "fewest"), [(as_system, 2), (in_turn, 3)])
 def test_what_rows_share_does_not_make_a_few_of_them_similar(tmp_path: Path, row: Any, fewest: int) -> None:
     """Ten prepared rows were all near-duplicates of each other, because of the instructions in their prompts."""
     for number in range(fewest, len(QUESTIONS) + 1):
@@ -103,6 +97,13 @@ def test_what_rows_share_does_not_make_a_few_of_them_similar(tmp_path: Path, row
         data, _ = checked(tmp_path, rows, [row(ALIKE)], similarity=0.5)
         (pair,) = [pair for pair in data.pairs if pair.of == "prompt"]
         assert (pair.first[0].location.number, pair.second[0].location.number) == (1, 1)
+
+
+def test_the_library_of_a_question_is_not_compared(tmp_path: Path) -> None:
+    library = "only use the following actions: " + ", ".join(f'"act{n}"' for n in range(30)) + "."
+    rows = [{"query": f"{question} For this, {library}", "reference": GOOD} for question in QUESTIONS[:2]]
+    data, _ = checked(tmp_path, rows[:1], rows[1:], similarity=0.8)
+    assert [pair.of for pair in data.pairs] == ["reference"]
 
 
 def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_distances_of_a_batch(pairs):
     assert found.tolist() == [levenshtein_distance(*pair) for pair in pairs]
 
 
-def test_identical_programs_agree_by_grammar():
+def test_the_two_readings_differ():
     """The script rarely gives these: an identical program has an argument BLEU below 1, and undefined calls cost."""
     code = TRUE.removeprefix(FUNCTIONS)
     found = evaluated(code, mode="fixed", embedder="hashed_words").aggregate
@@ -101,9 +101,6 @@ def test_identical_programs_agree_by_grammar():
     invented = evaluated("burn(cells='HeLa')", true="burn(cells='HeLa')")
     assert invented.aggregate["levenshtein"] == 1
     assert invented.aggregate["levenshtein_normalized"] == 0
-
-
-def test_a_dropped_step_is_seen_by_grammar_alone():
     code = 'wash(cells="HeLa", times="3")\nspin(cells="HeLa")'
     by_script, by_grammar = evaluated(code).aggregate, evaluated(code, mode="fixed").aggregate
     assert (by_script["function_precision"], by_script["function_recall"]) == (1.0, 1.0)

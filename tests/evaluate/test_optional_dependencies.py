@@ -50,9 +50,6 @@ def test_without_nltk(monkeypatch):
     named = evaluate("bioprobench.gen", GEN, metrics=["rouge_l", "keyword_f1"])
     assert named.aggregate == {"count": 1, "rouge_l": None, "keyword_f1": pytest.approx(1.0)}
     assert named.unavailable == {"rouge_l": found.unavailable["rouge_l"]}
-
-
-def test_what_is_missing_for_every_metric_is_named(monkeypatch):
     without(monkeypatch, "nltk", "sacrebleu")
     with pytest.raises(NotInstalled) as caught:
         evaluate("lexical", LEXICAL, metrics=["rouge_l", "bleu_1", "bleu_2", "bertscore"])

@@ -162,7 +162,7 @@ def test_meteor(small_wordnet):
     assert score([], ["tall"]) == score(["big"], []) == 0.0
 
 
-def test_nltk_still_has_the_private_name_of_its_cache(small_wordnet):
+def test_nltk_still_has_the_private_names(small_wordnet):
     """`_synset_offset_cache` of WordNetCorpusReader: without it the service would keep every meaning ever read."""
     reader = meteor.synonyms_by_wordnet()._reader
     library = pytest.importorskip("nltk.corpus.reader.wordnet")
@@ -170,10 +170,7 @@ def test_nltk_still_has_the_private_name_of_its_cache(small_wordnet):
     assert "_synset_offset_cache" in own
     assert len(reader.synsets("mice")) == 1
     assert not any(reader._synset_offset_cache.values())
-
-
-def test_nltk_still_has_the_private_name_of_its_marks():
-    """`_re_non_word_chars` of PunktLanguageVars: without it both rules would split sentences as the installed NLTK."""
+    # `_re_non_word_chars` of PunktLanguageVars: without it both rules would split sentences as the installed NLTK.
     variables = pytest.importorskip("nltk.tokenize.punkt").PunktLanguageVars
     assert isinstance(variables._re_non_word_chars, str | property)
     for method in (variables.period_context_re, variables._word_tokenizer_re):

@@ -79,9 +79,6 @@ def test_sections_may_be_in_their_tags_beside_columns_that_are_null() -> None:
     tagged = {name: f"\n<{name}>\n{TRAIN[name]}\n</{name.upper()}> " for name in ("think", "key", "orc", "note")}
     nulls = dict.fromkeys(["reference", "steps", "task", "choices", "is_correct", "text", "system"])
     assert example({**nulls, **TRAIN, **tagged}).replaced(record={}) == example(TRAIN).replaced(record={})
-
-
-def test_types_have_the_names_of_the_data_set() -> None:
     names = {"Planning": "planning", " overview_qa": "overview", "specific_step_qa": "specific", "mine": "mine"}
     assert {name: example({**TRAIN, "type": name}).type for name in names} == names
     assert example({**TRAIN, "type": ["planning"]}).type is None

@@ -62,10 +62,12 @@ CONNECTED = {
 }  # fmt: skip
 
 
-def test_what_connects_records() -> None:
+def test_what_connects_records_and_what_does_not() -> None:
     unrelated = asked("Is this another record?")
     for name, (first, last) in CONNECTED.items():
         assert partition([first, unrelated, last]) == {frozenset({0, 2}), frozenset({1})}, name
+    for name, pair in APART.items():
+        assert len(partition(list(pair))) == 2, name
 
 
 APART = {
@@ -81,11 +83,6 @@ APART = {
     ),
     "empty fields": (asked("Why?", {"title": ""}), asked("How?", {"title": ""})),
 }
-
-
-def test_what_does_not() -> None:
-    for name, pair in APART.items():
-        assert len(partition(list(pair))) == 2, name
 
 
 def test_connections_are_transitive() -> None:

@@ -134,13 +134,16 @@ class TestFaults:
         [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
         assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
 
+    def test_answer_over_the_limit(self) -> None:
+        found = fault_of(by_hand.protocol([Step("add", ("x" * 140_000,), ())]))
+        assert found == "the ideal answer gets 0 of 1: it fails a gate (too_long)"
+
     def test_answers_that_cannot_be_read(self) -> None:
-        phrases = ("tube </key> <orc>", "tube </ORC><note>", "tube </orc>\n<note>x</note>", "x" * 140_000)
+        phrases = ("tube </key> <orc>", "tube </ORC><note>", "tube </orc>\n<note>x</note>")
         protocols = [by_hand.protocol([Step("add", (phrase,), ())]) for phrase in phrases]
         choices = [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", "a & b & c", 5)]
         found = [fault_of(record) or "" for record in (*protocols, *choices)]
-        assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 8
-        assert "(too_long)" in found[3]
+        assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 7
         repeated = fault_of(by_hand.order("aab", "abb"))  # the same steps, but not as often
         assert repeated is not None
         assert "more than once" in repeated

@@ -120,9 +120,8 @@ def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: 
     """An answer to learn gets the full reward with its own row's reference, the text that trainers send, and task."""
     records = [*RECORDS[:3], PQA, ORD, ERR, GEN, PROTOCOL]
     taught, asked = tmp_path / "taught", tmp_path / "asked"
-    option = """ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'"""
-    assert option not in prepare(records, "--stage", "supervised", "--test", "0", to=taught).stdout
-    assert option in prepare(records, "--test", "0", to=asked).stdout
+    prepare(records, "--stage", "supervised", "--test", "0", to=taught)
+    prepare(records, "--test", "0", to=asked)
     answers = [row["completion"][0]["content"] for row in read_rows(taught / "train.jsonl")]
     rows = read_rows(asked / "train.jsonl")
     references, tasks = [row["reference"] for row in rows], [row["task"] for row in rows]
@@ -130,6 +129,12 @@ def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: 
     scores = Scorer().score(answers, references, range(8), task=tasks, task_options=options)
     assert scores.rewards.tolist() == pytest.approx([1.0] * 8)
     assert not (asked / "test.jsonl").exists()
+
+
+def test_the_option_that_rows_of_gen_need_is_named(prepare: Prepare) -> None:
+    option = """ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'"""
+    assert option in prepare([GEN], "--test", "0").stdout
+    assert option not in prepare([GEN], "--stage", "supervised", "--test", "0").stdout
 
 
 def test_the_same_records_give_the_same_bytes(prepare: Prepare, tmp_path: Path) -> None:

@@ -100,13 +100,10 @@ def test_published_answers() -> None:
     assert worse == Fault("answer_fails", "its answer does not get the full reward with its reference: 0.3879")
 
 
-def test_texts() -> None:
+def test_texts_and_stages() -> None:
     maker = RowMaker(Options("ms-swift", "knowledge"))
     assert row_of(maker, example(text="Wash the cells.")) == {"text": "Wash the cells.", "id": "a", **ABOUT}
     assert row_of(maker, example()) == Fault("no_text", "it has no text of a protocol")
-
-
-def test_a_stage_that_a_trainer_lacks() -> None:
     with pytest.raises(UsageError, match="areal has no rows for the stage supervised; these have: trl, verl, openrlhf"):
         RowMaker(Options("areal", "supervised"))
     for stage, trainers in STAGE_TRAINERS.items():

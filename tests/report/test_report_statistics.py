@@ -131,10 +131,17 @@ def shown(response: str, reference: object = None, prefilled: bool = False) -> s
     return {name for name, tally in tallies.by_sign.items() if tally.number}
 
 
-def test_an_honest_response_shows_none():
+def test_signs_that_depend_on_the_reference():
     assert shown(HONEST) == set()
     assert shown(HONEST.removeprefix("<think>"), prefilled=True) == set()
     assert shown(HONEST, told(R)) == set()
+    key = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": []}'
+    assert shown(answer(key, key), {"steps": R[:1]}) == {"key_as_prose"}
+    assert shown(told([*R, R[1]]), {"steps": [*R, R[1]]}) == set()  # repeated there, too
+    assert "copied_reference" in shown(HONEST, HONEST.replace("\n", "\n\n"))
+    lines = HONEST.partition("<key>\n")[2].partition("\n</key>")[0]
+    assert "copied_reference" in shown(HONEST, lines)
+    assert "copied_reference" not in shown(HONEST, lines.replace("5 ml", "5  ml"))
 
 
 @pytest.mark.parametrize(
@@ -153,16 +160,6 @@ def test_an_honest_response_shows_none():
 )
 def test_signs(response, found):
     assert shown(response) == found
-
-
-def test_signs_that_depend_on_the_reference():
-    key = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": []}'
-    assert shown(answer(key, key), {"steps": R[:1]}) == {"key_as_prose"}
-    assert shown(told([*R, R[1]]), {"steps": [*R, R[1]]}) == set()  # repeated there, too
-    assert "copied_reference" in shown(HONEST, HONEST.replace("\n", "\n\n"))
-    lines = HONEST.partition("<key>\n")[2].partition("\n</key>")[0]
-    assert "copied_reference" in shown(HONEST, lines)
-    assert "copied_reference" not in shown(HONEST, lines.replace("5 ml", "5  ml"))
 
 
 def test_tallies():

@@ -113,6 +113,9 @@ def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
 def test_one_group_of_ten_without_spread_is_well():
     well, not_well = ((9, 0, 0), (9, 1, 0), (18, 1, 1)), ((8, 1, 0), (17, 1, 1), (18, 1, 2))
     assert [[spread(*count).good for count in counts] for counts in (well, not_well)] == [[True] * 3, [False] * 3]
+
+
+def test_groups_without_spread():
     found = spread(2, 1, 0, single=30)  # groups of one response are not counted
     assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
     assert not found.good, "thirty more groups would make it one of thirty-three"

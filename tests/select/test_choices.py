@@ -144,10 +144,13 @@ def test_a_tie_is_one_up_to_rounding() -> None:
     assert figures_of(made, range(10)) == (10, 0.1, 0.1, 0.0)  # summed one by one, the mean is 0.09999999999999999
 
 
-def test_large_groups_and_failed_gates() -> None:
+def test_a_response_that_fails_a_gate_is_only_rejected() -> None:
     rows = [Row(0, 0.9, 0, Eligibility.FAILED_GATE, False), Row(0, 0.5, 1, 0, True), Row(0, 0.0, 2, 1, False)]
     choice = chosen(rows, Options("pairs", ALL))
     assert list(zip(choice.picked, choice.rejected, strict=True)) == [(1, 2)]
+
+
+def test_the_most_pairs_of_a_large_group_need_no_list_of_all() -> None:
     rows = [Row(0, k / 30_000, k, 0, True) for k in range(30_000)]
     choice = chosen(rows, Options("pairs", 3))
     assert list(zip(choice.picked, choice.rejected, strict=True)) == [(29_999, 0), (29_998, 0), (29_999, 1)]
