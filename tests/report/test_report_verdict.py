@@ -115,10 +115,13 @@ def test_one_group_of_ten_without_spread_is_well():
     assert [[spread(*count).good for count in counts] for counts in (well, not_well)] == [[True] * 3, [False] * 3]
 
 
-def test_groups_without_spread():
-    found = spread(2, 1, 0, single=30)  # groups of one response are not counted
+def test_groups_of_one_response_are_not_counted():
+    found = spread(2, 1, 0, single=7)
     assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
-    assert not found.good, "thirty more groups would make it one of thirty-three"
+    assert not found.good, "seven more groups would make it one of ten"
+
+
+def test_advice_on_groups_is_for_those_that_there_are():
     for low, high in ((1, 0), (0, 1), (1, 1)):
         found = spread(1, low, high)
         advice = " ".join(found.advice)
