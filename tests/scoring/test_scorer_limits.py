@@ -94,9 +94,3 @@ def test_steps_of_a_reference(limit):
         with pytest.raises(InvalidReference) as caught:
             Scorer(max_steps=limit).score([answer()], [form(1), form(limit + 1)], [0])
         assert [(o.path, o.reason) for o in caught.value.issues] == [("references[1]", "too_long")]
-
-
-def test_a_large_batch_of_nothing():
-    scores = Scorer().score([""] * 65_536, [GOOD])
-    assert set(scores.reasons.tolist()) == {"missing_sections"}
-    assert not scores.rewards.any()

@@ -1,4 +1,4 @@
-"""Vector operations on 32 and 64 bytes, against plain Python."""
+"""Loads and stores of 8, 32 and 64 bytes, and classes of bytes, against plain Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels import memory as blocks
+from assay.kernels import memory
 from assay.kernels.compiler import JIT
 from assay.kernels.text.lines import count_tokens
 from tests.strategies import examples
 
 RUN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100))
-SPLITS = {byte for byte in range(0x80) if not chr(byte).strip()}
 CLASSES = {
     "run_bits": RUN,
-    "space_bits": SPLITS,
+    "space_bits": {byte for byte in range(0x80) if not chr(byte).strip()},
     "space_lead_bits": {chr(code).encode()[0] for code in range(0x80, 0x3001) if chr(code).isspace()},
     "special_bits": frozenset(b'"\\') | frozenset(range(0x20)) | frozenset(range(0x80, 0x100)),
     "break_bits": frozenset(b"\r\n"),
@@ -44,9 +43,36 @@ def indices(bits: int) -> set[int]:
     return {k for k in range(64) if int(bits) >> k & 1}
 
 
+@pytest.fixture(scope="module")
+def eight():
+    """Return what is known of `text[pos:pos + 8]`; a copy of it goes to `out[pos:]`."""
+    load8, store8, read_only = memory.load8, memory.store8, memory.read_only
+    low_bytes, trailing_zeros = memory.low_bytes, memory.trailing_zeros
+
+    def ask(text, pos, count, out):
+        word = load8(read_only(text), pos)
+        store8(out, pos, word)
+        return word, low_bytes(word, count), trailing_zeros(word)
+
+    return compiled(ask)
+
+
+@given(st.binary(min_size=8, max_size=8), st.integers(0, 24), st.integers(0, 8))
+@examples(60)
+def test_eight_bytes(eight, content, pos, count):
+    text, out = np.full(32, 0xEE, np.uint8), np.zeros(32, np.uint8)
+    text[pos : pos + 8] = list(content)
+    word, lowest, zeros = eight(text, pos, count, out)
+    value = int.from_bytes(content, "little")
+    assert int(word) == value
+    assert int(lowest) == int.from_bytes(content[:count], "little")
+    assert zeros == (64 if value == 0 else (value & -value).bit_length() - 1)
+    assert out.tobytes() == bytes(pos) + content + bytes(24 - pos)
+
+
 def asking(classifier: Any) -> Any:
     """Compile a classifier together with the number of its bits."""
-    count = blocks.bits_set
+    count = memory.bits_set
 
     def ask(text, pos):
         bits = classifier(text, pos)
@@ -55,34 +81,24 @@ def asking(classifier: Any) -> Any:
     return compiled(ask)
 
 
-@pytest.fixture(scope="module")
-def classify():
-    """Return a function from a block to every classifier's bits and their number."""
-    every = [asking(getattr(blocks, name)) for name in CLASSES]
-    return lambda text, pos: [ask(text, pos) for ask in every]
-
-
-@given(st.binary(min_size=64, max_size=64), st.integers(0, 40))
-@examples(200)
-def test_classes(classify, content, pos):
-    text = np.full(104, 0x20, np.uint8)
-    text[pos : pos + 64] = list(content)
-    for (bits, count), (name, members) in zip(classify(text, pos), CLASSES.items(), strict=True):
-        assert indices(bits) == {k for k, byte in enumerate(content) if byte in members}, name
-        assert count == len(indices(bits))
-
-
-def test_every_byte_is_in_its_classes(classify):
-    for first in range(0, 256, 64):
-        text = np.arange(first, first + 64).astype(np.uint8)
-        for (bits, _), members in zip(classify(text, 0), CLASSES.values(), strict=True):
-            assert {first + k for k in indices(bits)} == {byte for byte in members if first <= byte < first + 64}
+def test_classes():
+    """Every byte, and random blocks at every offset of a word."""
+    every = {name: asking(getattr(memory, name)) for name in CLASSES}
+    blocks = [np.arange(first, first + 64).astype(np.uint8) for first in range(0, 256, 64)]
+    blocks += [np.random.default_rng(seed).integers(0, 256, 64, np.uint8) for seed in range(40 if JIT else 8)]
+    for pos, block in enumerate(blocks):
+        text = np.full(104, 0x20, np.uint8)
+        text[pos % 41 : pos % 41 + 64] = block
+        for name, members in CLASSES.items():
+            bits, count = every[name](text, pos % 41)
+            assert indices(bits) == {k for k, byte in enumerate(block.tolist()) if byte in members}, name
+            assert count == len(indices(bits))
 
 
 @pytest.fixture(scope="module")
 def moved():
     """Compile lower32, copy32 and fold32 of one position."""
-    lower32, copy32, fold32 = blocks.lower32, blocks.copy32, blocks.fold32
+    lower32, copy32, fold32 = memory.lower32, memory.copy32, memory.fold32
 
     def move(text, pos, length, low, plain, folded, out_pos):
         beyond = lower32(text, pos, low, out_pos)
@@ -97,7 +113,7 @@ def moved():
     st.integers(0, 31),
     st.integers(0, 9),
 )
-@examples(200)
+@examples(100)
 def test_copies(moved, content, length, out_pos):
     text = np.zeros(48, np.uint8)
     text[5:37] = list(content)
@@ -118,12 +134,12 @@ def counted():
     return compiled(lambda text, start, stop: count_tokens(text, start, stop))
 
 
-blank = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
-spaced = st.text(st.one_of(st.sampled_from(blank), st.sampled_from("aé中😀\u200b\u00ad")), max_size=200)
+SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+spaced = st.text(st.one_of(st.sampled_from(SPACES), st.sampled_from("aé中😀\u200b\u00ad")), max_size=200)
 
 
 @given(spaced, st.text("x ", max_size=3), st.integers(0, 80))
-@examples(400)
+@examples(200)
 def test_tokens(counted, text, before, after):
     """Counts are those of `str.split()`, wherever the text is in its array and however soon the array ends."""
     encoded = text.encode()
@@ -132,17 +148,9 @@ def test_tokens(counted, text, before, after):
 
 
 @pytest.mark.parametrize("after", [0, 200], ids=["byte by byte", "in blocks"])
-def test_tokens_around_every_ascii_character(counted, after):
-    for code in range(128):
-        text = f"w{chr(code)}w"
+def test_tokens_around_every_character_and_block(counted, after):
+    texts = [f"w{chr(code)}w" for code in range(128)]
+    texts += ["w" * size + wide + "w" for size in (0, 15, 16, 61, 62, 63, 64, 65, 128) for wide in "\u3000\u00a0\u0085"]
+    for text in texts:
         array = np.frombuffer(text.encode() + b"w" * after, np.uint8)
-        assert counted(array, 0, len(text)) == len(text.split()), code
-
-
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 61, 62, 63, 64, 65, 127, 128, 129])
-def test_tokens_around_blocks(counted, size):
-    """Wide white space across the end of a block."""
-    for workspace in ("\u3000", "\u00a0", "\u2028 ", "\u0085"):
-        text = "w" * size + workspace + "w"
-        array = np.frombuffer(text.encode() + b" " * 200, np.uint8)
-        assert counted(array, 0, len(text.encode())) == len(text.split())
+        assert counted(array, 0, len(text.encode())) == len(text.split()), text
