@@ -73,6 +73,7 @@ def test_a_value_keeps_until_the_rules_have_another_version(monkeypatch, tmp_pat
     known = json.loads(make.DIGESTS.read_bytes())
     rows = {kind: make.read(kind) for kind in KINDS}
     assert known["rules_version"] == RULES_VERSION
+    assert known["cases"].keys() == {make.digests_of(kind, row)[0] for kind, cases in rows.items() for row in cases}
     assert make.changed(rows, known) == []
     first = rows["score"][0]
     rows["score"][0] = first | {"id": "score/new/name", "expected": first["expected"] | {"reward": 0.5}}

@@ -33,6 +33,8 @@ def test_places():
     assert prose[0][0] == document["prose"][0]["text"]
     assert [step["place"]["line"] for step in document["reference"]] == [1]
     assert document["reference"][0]["number"] == 7
+    place = Text(b"").place(0, 0)
+    assert (place.line, place.bytes, place.characters, place.utf16) == (1, (0, 0), (0, 0), (0, 0))
 
 
 def test_marks_are_where_the_words_are():
@@ -62,8 +64,3 @@ def test_units_are_marked_in_their_context(prose, marked):
     key = 'Step 1: {"action": "spin", "objects": [], "parameters": ["300 x g"]}'
     (step,) = explained(answer(key, f"Step 1: {prose}"), key, {})["prose"]
     assert [step["text"][slice(*mark["characters"])] for mark in step["marks"]] == marked
-
-
-def test_an_empty_text_has_a_place():
-    place = Text(b"").place(0, 0)
-    assert (place.line, place.bytes, place.characters, place.utf16) == (1, (0, 0), (0, 0), (0, 0))

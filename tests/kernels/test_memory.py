@@ -1,4 +1,4 @@
-"""Loads and stores of 8, 32 and 64 bytes, and classes of bytes, against plain Python."""
+"""Classes of 64 bytes, copies of 32, and counts of tokens, against plain Python."""
 
 from __future__ import annotations
 
@@ -41,33 +41,6 @@ def compiled(function: Any) -> Any:
 
 def indices(bits: int) -> set[int]:
     return {k for k in range(64) if int(bits) >> k & 1}
-
-
-@pytest.fixture(scope="module")
-def eight():
-    """Return what is known of `text[pos:pos + 8]`; a copy of it goes to `out[pos:]`."""
-    load8, store8, read_only = memory.load8, memory.store8, memory.read_only
-    low_bytes, trailing_zeros = memory.low_bytes, memory.trailing_zeros
-
-    def ask(text, pos, count, out):
-        word = load8(read_only(text), pos)
-        store8(out, pos, word)
-        return word, low_bytes(word, count), trailing_zeros(word)
-
-    return compiled(ask)
-
-
-@given(st.binary(min_size=8, max_size=8), st.integers(0, 24), st.integers(0, 8))
-@examples(60)
-def test_eight_bytes(eight, content, pos, count):
-    text, out = np.full(32, 0xEE, np.uint8), np.zeros(32, np.uint8)
-    text[pos : pos + 8] = list(content)
-    word, lowest, zeros = eight(text, pos, count, out)
-    value = int.from_bytes(content, "little")
-    assert int(word) == value
-    assert int(lowest) == int.from_bytes(content[:count], "little")
-    assert zeros == (64 if value == 0 else (value & -value).bit_length() - 1)
-    assert out.tobytes() == bytes(pos) + content + bytes(24 - pos)
 
 
 def asking(classifier: Any) -> Any:

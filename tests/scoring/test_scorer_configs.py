@@ -164,17 +164,13 @@ def test_what_is_wrong_with_texts_is_named_once():
     assert [path for path, _ in issues(InvalidRequest, [{}], ["x"], [SHORT], [1])] == ["reference_index[0]"]
 
 
-def test_no_responses():
-    empty = Scorer().score_configs([{}, {"order": "lcs"}], [], [])
-    assert [len(scores) for scores in empty] == [0, 0]
-
-
 def test_a_scorer_keeps_its_own_settings():
     prefilled = answer().removeprefix("<think>")
     scorer = Scorer(think_prefilled=True)
     own, opened = scorer.score_configs([{}, {"think_prefilled": False}], [prefilled], [SHORT])
     assert own.reasons.tolist() == ["ok"]
     assert opened.reasons.tolist() == ["think_not_opened"]
+    assert [len(scores) for scores in scorer.score_configs([{}, {"order": "lcs"}], [], [])] == [0, 0]
 
 
 @pytest.mark.skipif(not JIT, reason="the kernels are not compiled")

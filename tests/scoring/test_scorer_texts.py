@@ -47,14 +47,9 @@ def test_surrogates_anywhere(action, prose, objects):
     assert_agree([response, told([step]), prose], [{"steps": [step]}], [0, 0, 0], {"min_coverage": 0.0})
 
 
-class Text(str):
-    """A subclass, as NumPy's and others' are."""
-
-
-@pytest.mark.parametrize("kind", [Text, np.str_])
-def test_subclasses_of_str(kind):
-    step = {"action": kind("add"), "objects": [kind("pbs")], "parameters": [kind("5 min\ud800")]}
-    scores = Scorer().score([kind(answer()), kind("\ud800")], [{"steps": [step]}, kind(KEY)], [0, 1])
+def test_subclasses_of_str():
+    step = {"action": np.str_("add"), "objects": [np.str_("pbs")], "parameters": [np.str_("5 min\ud800")]}
+    scores = Scorer().score([np.str_(answer()), np.str_("\ud800")], [{"steps": [step]}, np.str_(KEY)], [0, 1])
     assert scores.rewards.tolist() == [1.0, 0.0]
 
 
