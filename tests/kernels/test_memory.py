@@ -1,4 +1,4 @@
-"""Classes of 64 bytes, copies of 32, and counts of tokens, against plain Python."""
+"""Classes of 64 bytes and counts of tokens, against plain Python."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from assay.kernels.compiler import JIT
 from assay.kernels.text.lines import count_tokens
 from tests.strategies import examples
 
-RUN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100))
 CLASSES = {
-    "run_bits": RUN,
+    "run_bits": frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100)),
     "space_bits": {byte for byte in range(0x80) if not chr(byte).strip()},
     "space_lead_bits": {chr(code).encode()[0] for code in range(0x80, 0x3001) if chr(code).isspace()},
     "special_bits": frozenset(b'"\\') | frozenset(range(0x20)) | frozenset(range(0x80, 0x100)),
@@ -66,39 +65,6 @@ def test_classes():
             bits, count = every[name](text, pos % 41)
             assert indices(bits) == {k for k, byte in enumerate(block.tolist()) if byte in members}, name
             assert count == len(indices(bits))
-
-
-@pytest.fixture(scope="module")
-def moved():
-    """Compile lower32, copy32 and fold32 of one position."""
-    lower32, copy32, fold32 = memory.lower32, memory.copy32, memory.fold32
-
-    def move(text, pos, length, low, plain, folded, out_pos):
-        beyond = lower32(text, pos, low, out_pos)
-        copy32(text, pos, plain, out_pos)
-        return beyond, fold32(text, pos, length, folded, out_pos)
-
-    return compiled(move)
-
-
-@given(
-    st.one_of(st.binary(min_size=32, max_size=32), st.text("aZ .é", min_size=32).map(lambda s: s.encode()[:32])),
-    st.integers(0, 31),
-    st.integers(0, 9),
-)
-@examples(100)
-def test_copies(moved, content, length, out_pos):
-    text = np.zeros(48, np.uint8)
-    text[5:37] = list(content)
-    low, plain, folded = (np.full(48, 0x7E, np.uint8) for _ in range(3))
-    beyond, both = moved(text, 5, length, low, plain, folded, out_pos)
-    lowered = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in content)
-    assert low.tobytes() == b"~" * out_pos + lowered + b"~" * (16 - out_pos)
-    assert plain.tobytes() == b"~" * out_pos + content + b"~" * (16 - out_pos)
-    assert folded.tobytes() == b"~" * out_pos + lowered[:length] + b" " * (32 - length) + b"~" * (16 - out_pos)
-    assert indices(beyond) == {k for k in range(32) if content[k] >= 0x80}
-    assert indices(int(both) & 0xFFFFFFFF) == {k for k in range(length) if lowered[k] in RUN}
-    assert indices(int(both) >> 32) == {k for k in range(length) if content[k] >= 0x80}
 
 
 @pytest.fixture(scope="module")
