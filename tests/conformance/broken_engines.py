@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from tests.reference import engine, json_object, steps, thoth_metrics, words
+from tests.reference.advantages import advantages
 
 PATTERNS: dict[str, tuple[str, Any, str, str, str]] = {
     "no-signs": ("score", words, "NUMBER", "-?", ""),
@@ -32,8 +33,8 @@ def break_rule(name: str) -> None:
         assert before in pattern.pattern
         setattr(module, attribute, re.compile(pattern.pattern.replace(before, after, 1), pattern.flags))
     else:
-        advantages = engine.advantages
-        engine.advantages = lambda rewards, groups, ddof: advantages(rewards, list(map(str, groups)), ddof)
+        twin: Any = engine
+        twin.advantages = lambda rewards, groups, ddof: advantages(rewards, list(map(str, groups)), ddof)
 
 
 if __name__ == "__main__":
