@@ -146,7 +146,7 @@ def test_parameters_that_do_not_count_are_listed():
         (SECOND.replace('"add"', '"…"'), "action has no words."),
         (SECOND.replace('["dmem"]', '"dmem"'), "objects is not an array of strings."),
         (SECOND.replace('"5 min"', f"{'9' * 5000}"), "parameters contains a value that is not a string."),
-        (SECOND.replace("dmem", "\\ud83dx"), "the escape \\ud83d is half of a surrogate pair, which is not valid JSON."),
+        (SECOND.replace("dmem", "\\ud83dx"), "escape \\ud83d is half of a surrogate pair, which is not valid JSON."),
         (SECOND.replace('["dmem"]', '["dmem"'), "valid JSON (expecting ',' delimiter, column 59)."),
         (SECOND[:-1], "the line does not end with the closing brace of its object."),
         ("- add", "the line is not of the form Step N: {…}."),
