@@ -71,12 +71,16 @@ def test_sizes(kernel, kinds, size):
 def test_long_sequences(compiled):
     """4,097 elements are 65 words, the last of them holding one; some symbols keep a mask, some a list."""
     a = list(range(4097))
+    rows = [(a, a), (a[::3], a), (a, a[1:]), (a, []), (a, [*a[1:], 4097])]
+    assert LCS.many(rows) == [4097, 1366, 4096, 0, 4096]
+    assert LEVENSHTEIN.many(rows) == [0, 2731, 1, 4097, 2]
+    assert SUBSEQUENCE.many(rows) == [True, True, True, True, False]
+    assert [len(pairs) for pairs in ANCHORS.many(rows)] == [4097, 1366, 4096, 0, 4096]
+    assert IOU.many(rows) == [1.0, 1366 / 4097, 4096 / 4097, 0.0, 4096 / 4098]
     mixed = random_symbols(300, 3, 1) + list(range(100, 180)) + random_symbols(120, 3, 2) + [500] * 3
     other = list(range(100, 180, 3)) + random_symbols(250, 3, 3) + list(range(150, 190)) + [600] * 9
-    for kernel in PAIRS:
-        assert kernel.many([(a[::3], a), (a, [9, *a[:-1]])]) == [kernel.twin(a[::3], a), kernel.twin(a, [9, *a[:-1]])]
-        kernel(mixed, other)
-        kernel(other, mixed)
+    for kernel in (LCS, LEVENSHTEIN):
+        assert kernel.many([(mixed, other), (other, mixed)]) == [kernel.twin(mixed, other)] * 2
 
 
 def test_carry_through_every_word():
