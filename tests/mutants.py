@@ -73,10 +73,8 @@ TESTS = (
 )
 """The tests of a file, by the first entry that its path begins with; `tests_of` finds those of other files."""
 
-LEFT_OUT = re.compile(
-    r"tests/(browser|environments|on_ray|trainers)/|tests/scoring/test_(scorer_extreme_settings|twin)"
-)
-"""Tests that need another environment, take minutes with kernels as plain Python, or test no code of the product."""
+LEFT_OUT = re.compile(r"tests/(browser|environments|on_ray|trainers)/|tests/scoring/test_scorer_extreme_settings")
+"""Tests that need another environment, or take minutes with kernels as plain Python."""
 
 SLOW_SECONDS = 2.0
 """A test that takes longer on the unchanged code judges no mutants."""

@@ -2,8 +2,9 @@
 
 from math import cos, pi
 
-from .columns import R
-from .writing import Steps, answer, case, step, told
+from .writing import Case, Steps, answer, case, step, told
+
+R = ["harvest", "lyse", "centrifuge", "quantify"]
 
 
 def protocol(actions: str | list[str]) -> Steps:
@@ -69,42 +70,26 @@ GAPS = [
     for n in {m + d, m - d}
     if n > 0
 ]
-SO = " so"
+
+
+def length(name: str, steps: str, filler: str, mean: float, scale: float, **settings: object) -> Case:
+    """Return a case of right steps whose prose has further words."""
+    expected = {"mean_words": mean, "scale": scale}
+    return case(name, told(protocol(steps), filler), expected, protocol(steps), **settings)
+
+
 LENGTHS = [
-    case("30 words", told(protocol("add"), SO * 29), {"mean_words": 30.0, "scale": 1.0}, protocol("add")),
-    case("31 words as printed", told(protocol("add"), SO * 30), {"mean_words": 31.0, "scale": 1 / 31}, protocol("add")),
-    case(
-        "31 words relative",
-        told(protocol("add"), SO * 30),
-        {"mean_words": 31.0, "scale": 30 / 31},
-        protocol("add"),
-        length_penalty="relative",
-    ),
-    case(
-        "31 words switched off",
-        told(protocol("add"), SO * 30),
-        {"mean_words": 31.0, "scale": 1.0},
-        protocol("add"),
-        use_length=False,
-    ),
-    case(
-        "another bar",
-        told(protocol("add"), SO * 3),
-        {"mean_words": 4.0, "scale": 1 / 4},
-        protocol("add"),
-        max_mean_words=3.5,
-    ),
-    case("mean over steps", told(protocol("add mix"), SO), {"mean_words": 2.0, "scale": 1.0}, protocol("add mix")),
-    case(
-        "pieces as str.split cuts them",
-        told(protocol("add"), "\x1ca\x1fb\x85c\xa0d\u2028e\u3000f\u200bg"),
-        {"mean_words": 7.0},
-        protocol("add"),
-    ),
+    length("30 words", "add", " so" * 29, 30.0, 1.0),
+    length("31 words as printed", "add", " so" * 30, 31.0, 1 / 31),
+    length("31 words relative", "add", " so" * 30, 31.0, 30 / 31, length_penalty="relative"),
+    length("31 words switched off", "add", " so" * 30, 31.0, 1.0, use_length=False),
+    length("another bar", "add", " so" * 3, 4.0, 1 / 4, max_mean_words=3.5),
+    length("mean over steps", "add mix", " so", 2.0, 1.0),
+    length("pieces as str.split cuts them", "add", "\x1ca\x1fb\x85c\xa0d\u2028e\u3000f\u200bg", 7.0, 1.0),
 ]
 
 
-def pair(name: str, predicted: dict, wanted: dict, content: float, **settings: object) -> tuple:
+def pair(name: str, predicted: dict, wanted: dict, content: float, **settings: object) -> Case:
     """Return a case of one step against one step: content is Obj + ½ Par."""
     return case(name, told([predicted]), {"reason": "ok", "anchors": 1, "content": content}, [wanted], **settings)
 
@@ -126,20 +111,21 @@ CONTENT = [
     pair("elements against words", step("add", "300|x|g"), step("add", "300 x g"), 1 / 4),
     pair("actions by words", step("ＳＰＩＮ  down"), step("spin down"), 1.5),
 ]
+
+
+def late(name: str, actions: str, content: float, **settings: object) -> Case:
+    """Return a case of one anchor, whose reference has two steps and begins with it."""
+    expected = {"anchors": 1, "content": content}
+    return case(name, told(protocol(actions)), expected, protocol("add wash"), **settings)
+
+
 POSITION = [
-    case(
-        "late by one of two",
-        told(protocol("mix add")),
-        {"anchors": 1, "content": 1.5 * (1 - 0.5**1.5)},
-        protocol("add wash"),
-    ),
-    case("decay", told(protocol("mix add")), {"content": 1.5 * (1 - 0.5**3)}, protocol("add wash"), position_decay=3.0),
-    case("steep decay", told(protocol("a b add")), {"content": 0.0}, protocol("add wash"), position_decay=1e308),
-    case(
-        "position switched off", told(protocol("mix add")), {"content": 1.5}, protocol("add wash"), use_position=False
-    ),
-    case("as late as the reference is long", told(protocol("a b add")), {"content": 0.0}, protocol("add wash")),
-    case("later than the reference is long", told(protocol("a b c add")), {"content": 0.0}, protocol("add wash")),
+    late("late by one of two", "mix add", 1.5 * (1 - 0.5**1.5)),
+    late("decay", "mix add", 1.5 * (1 - 0.5**3), position_decay=3.0),
+    late("steep decay", "a b add", 0.0, position_decay=1e308),
+    late("position switched off", "mix add", 1.5, use_position=False),
+    late("as late as the reference is long", "a b add", 0.0),
+    late("later than the reference is long", "a b c add", 0.0),
 ]
 # one of five steps too many: f = cos(π/6); strict order 1; content 1.5
 LONGER = told(protocol("a b c e f i"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.research.conformance import MAX_PROBLEMS, Vector, run_engine
-from tests.conformance.broken_engines import RULES
+from tests.conformance.broken_engines import BROKEN
 from tests.conftest import ROOT
 
 READ = "import json, os, signal, sys, time\nrows = [json.loads(line) for line in sys.stdin]\n"
@@ -24,6 +24,7 @@ CASES = [
     Vector(f"words/t/{k}", {"id": f"words/t/{k}", "kind": "words", "text": "a"}, {"words": ["a"]}) for k in range(5)
 ]
 
+STOPPED = ["it was stopped after 3 s with 5 answers"]
 FAULTY = {
     "exits at once": ("import sys; sys.exit(3)", 0, ["it exited with code 3 after 0 answers"]),
     "reads nothing": ("print('')", 0, []),
@@ -37,28 +38,21 @@ FAULTY = {
         0,
         ["it was killed by signal 40 after 0 answers"],
     ),
-    "hangs": (f"{READ}{EACH}time.sleep(600)", 5, ["it was stopped after 3 s with 5 answers"]),
-    "hangs with its output closed": (
-        f"{READ}{EACH}os.close(1)\ntime.sleep(600)",
+    "hangs": (f"{READ}{EACH}time.sleep(600)", 5, STOPPED),
+    "hangs with its output closed": (f"{READ}{EACH}os.close(1)\ntime.sleep(600)", 5, STOPPED),
+    "leaves a process": (f"import subprocess\n{READ}{EACH}subprocess.Popen(['sleep', '600'])", 5, STOPPED),
+    "nonsense": (
+        f"{READ}print('ready')\nprint('[1]')\nprint('{{}}')\nprint('[' * 100_000)\n{EACH}",
         5,
-        ["it was stopped after 3 s with 5 answers"],
+        [
+            "line 1 of its output is not JSON",
+            "line 2 of its output is not an object with the id of a row",
+            "line 3 of its output is not an object with the id of a row",
+            "line 4 of its output is not JSON",
+        ],
     ),
-    "leaves a process": (
-        f"import subprocess\n{READ}{EACH}subprocess.Popen(['sleep', '600'])",
-        5,
-        ["it was stopped after 3 s with 5 answers"],
-    ),
-    "nonsense": (f"{READ}print('ready')\nprint('[1]')\nprint('{{}}')\n{EACH}", 5, [
-        "line 1 of its output is not JSON",
-        "line 2 of its output is not an object with the id of a row",
-        "line 3 of its output is not an object with the id of a row",
-    ]),
     "not UTF-8": (f"{READ}sys.stdout.buffer.write(b'\\xff\\n')\n{EACH}", 5, ["line 1 of its output is not JSON"]),
-    "an unknown id": (
-        f"{READ}rows[0]['id'] = 'mine'\n{EACH}",
-        4,
-        ["line 1 of its output has an unknown id: 'mine'"],
-    ),
+    "an unknown id": (f"{READ}rows[0]['id'] = 'mine'\n{EACH}", 4, ["line 1 of its output has an unknown id: 'mine'"]),
     "an id twice": (f"{READ}rows.append(rows[1])\n{EACH}", 5, ["line 6 of its output answers words/t/1 a second time"]),
     "a misser": (f"{READ}del rows[2]\n{EACH}", 4, []),
     "an endless line": (
@@ -67,8 +61,7 @@ FAULTY = {
         [f"line {k:,} of its output is too long" for k in range(1, MAX_PROBLEMS + 1)]
         + [f"it was stopped after {MAX_PROBLEMS} faulty lines"],
     ),
-    "too deep": (f"{READ}print('[' * 100_000)\n{EACH}", 5, ["line 1 of its output is not JSON"]),
-}  # fmt: skip
+}
 
 
 def python(code: str) -> list[str]:
@@ -117,11 +110,11 @@ def test_the_twin_as_an_engine(run: Any) -> None:
     assert found["left_out"] == {}
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", BROKEN)
 def test_an_engine_that_breaks_one_rule(call: Any, name: str) -> None:
     """Nothing else about it is wrong, so that few vectors differ."""
     engine = shlex.join([sys.executable, "-m", "tests.conformance.broken_engines", name])
-    result = call("conformance", "--engine", engine, "--vectors", RULES[name].kind, "--json")
+    result = call("conformance", "--engine", engine, "--vectors", BROKEN[name], "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert found["problems"] == []

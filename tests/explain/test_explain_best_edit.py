@@ -9,7 +9,6 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.compiler import JIT
-from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from tests.cases import told
 from tests.cases.writing import Steps, step
@@ -76,37 +75,29 @@ def damaged(rng: random.Random) -> tuple[Steps, Steps]:
 
 
 def test_no_edit_of_one_step_is_better():
-    worse = []
     for seed in range(CASES):
         rng = random.Random(seed)
         steps, reference = damaged(rng)
         scorer = Scorer(**CONFIGS[seed % len(CONFIGS)])
-        found = explain(scorer, told(steps), {"steps": reference}, 20)
-        edited = [told(one) for one in single_edits(steps, reference)]
-        rewards = scorer.score(edited, [{"steps": reference}]).rewards
-        best = float(rewards.max()) - found.reward
-        gains = [one.gain for one in found.suggestions]
-        single = [one.gain for one in found.suggestions if one.kind not in MANY]
-        if found.exhaustive is False or max(best, 0.0) > max(gains, default=0.0) + 1e-9:
-            worse.append((seed, best, gains))
-        elif single and best > single[0] + 1e-9:
-            worse.append((seed, best, single))
-    assert worse == []
+        explanation = explain(scorer, told(steps), {"steps": reference}, 20)
+        edited = [told(changed) for changed in single_edits(steps, reference)]
+        best = float(scorer.score(edited, [{"steps": reference}]).rewards.max()) - explanation.reward
+        gains = [suggestion.gain for suggestion in explanation.suggestions]
+        single = [suggestion.gain for suggestion in explanation.suggestions if suggestion.kind not in MANY]
+        assert explanation.exhaustive is not False, seed
+        assert max(best, 0.0) <= max(gains, default=0.0) + 1e-9, seed
+        assert not single or best <= single[0] + 1e-9, seed
+
+
+LOADED = "add[pbs], load[tube], load[gel], thaw[rna], mix[dna], run[gel]"
 
 
 @pytest.mark.parametrize(
     ("response", "reference", "kind", "steps", "taken"),
     [
         ("spin[pbs]", "spin[rna], spin[pbs]", "add_step", [], [1]),
-        (
-            "add[pbs], load[tube], load[gel], thaw[rna], mix[dna], run[gel]",
-            "add[pbs], load[gel], thaw[rna], mix[dna], run[gel]",
-            "drop_step",
-            [2],
-            [],
-        ),
+        (LOADED, LOADED.replace("load[tube], ", ""), "drop_step", [2], []),
     ],
-    ids=["the first of two equal actions is missing", "the other of two equal actions is extra"],
 )
 def test_equal_actions(response, reference, kind, steps, taken):
     document = explained(told(steps_of(response)), {"steps": steps_of(reference)}, {}, 5)
@@ -121,17 +112,6 @@ def test_suggestions_do_not_repeat_one_another():
     said = [(one["kind"], tuple(one["reference_steps"] or one["steps"])) for one in found if one["kind"] == "add_step"]
     assert len(said) == len(set(said)) > 0
     assert len({one["response"] for one in found}) == len(found)
-
-
-def test_where_the_budget_ends_it_is_said(monkeypatch):
-    monkeypatch.setattr(suggestions, "MAX_CANDIDATES", 20)
-    steps = [step(f"act{k}", f"object {k}") for k in range(6)]
-    document = explained(told(steps[::-1]), {"steps": steps}, {}, 1)
-    assert (document["tried"], document["exhaustive"]) == (20, False)
-    monkeypatch.setattr(suggestions, "MAX_CANDIDATE_BYTES", 4000)
-    document = explained(told(steps[::-1]), {"steps": steps}, {}, 1)
-    assert document["tried"] < 20
-    assert document["exhaustive"] is False
 
 
 def test_long_thoughts_do_not_use_up_the_budget():

@@ -77,15 +77,12 @@ def test_escapes_of_lone_surrogates_are_not_text(escape):
         assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
 
 
-def test_missing_fields_are_added():
+def test_missing_fields_are_added_and_numbers_become_strings():
     steps = [step("mix"), step("wait", "", "5 min")]
     response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')
-    (found,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
-    assert found["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
-    assert found["reward"] == 1.0
-
-
-def test_numbers_become_strings():
+    (added,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
+    assert added["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
+    assert added["reward"] == 1.0
     line = SECOND.replace('["5 ml", "PBS"]', '[5, "ml", "PBS"]')
     assert repair(GOOD.replace(SECOND, line))["text"].startswith("In step 2, make “parameters” an array of strings;")
 

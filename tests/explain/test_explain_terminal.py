@@ -74,28 +74,17 @@ def test_the_waterfall_adds_up_to_the_reward():
 def test_where_the_budget_ends_it_is_said(monkeypatch):
     monkeypatch.setattr(suggestions, "MAX_CANDIDATES", 20)
     steps = [step(f"act{k}", f"object {k}") for k in range(6)]
-    text = click.unstyle(as_text(explain(Scorer(), told(steps[::-1]), {"steps": steps}, 1), 80))
-    assert "What would change it most  (among the 20 edits tried)\n" in text
+    explanation = explain(Scorer(), told(steps[::-1]), {"steps": steps}, 1)
+    assert "(among the 20 edits tried)\n" in click.unstyle(as_text(explanation, 80))
+    assert (explanation.tried, explanation.exhaustive) == (20, False)
+    monkeypatch.setattr(suggestions, "MAX_CANDIDATE_BYTES", 4000)
+    explanation = explain(Scorer(), told(steps[::-1]), {"steps": steps}, 1)
+    assert explanation.tried < 20
+    assert explanation.exhaustive is False
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.6040, "0.6040"), (1.0, "1.0000"), (0.99998, "0.99998"), (-1.25, "−1.2500"), (0.0, "0.0000"), (-0.0, "0.0000")],
-)
-def test_rewards_have_four_decimals(value, text):
-    assert format_reward(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.4, "+0.4000"),
-        (-0.1219, "−0.1219"),
-        (0.0, "0.0000"),
-        (1e-17, "0.0000"),
-        (-1e-17, "0.0000"),
-        (2e-5, "+0.00002"),
-    ],
-)
-def test_changes_have_a_sign(value, text):
-    assert format_reward_change(value) == text
+def test_rewards_have_four_decimals_and_changes_a_sign():
+    rewards = {0.6040: "0.6040", 1.0: "1.0000", 0.99998: "0.99998", -1.25: "−1.2500", -0.0: "0.0000"}
+    changes = {0.4: "+0.4000", -0.1219: "−0.1219", 0.0: "0.0000", 1e-17: "0.0000", -1e-17: "0.0000", 2e-5: "+0.00002"}
+    assert [format_reward(value) for value in rewards] == [*rewards.values()]
+    assert [format_reward_change(value) for value in changes] == [*changes.values()]

@@ -13,8 +13,9 @@ from tests.fuzz.fuzzing import fuzz
 # isort: split
 from assay import InvalidReference, Scorer
 from assay.kernels.column import column_of
+from assay.research.conformance import read_vectors
 from examples import rollouts
-from tests.cases import ALL, WORDS, answer
+from tests.cases import answer
 from tests.guard_pages import GuardedMemory
 from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one
 from tests.scoring.agreement import assert_sound, differences, record
@@ -75,10 +76,13 @@ def check(data: bytes, memory: GuardedMemory) -> None:
 
 
 def seeds() -> list[bytes]:
-    """Example rollouts, the cases, and their texts as prose."""
+    """Example rollouts, the test vectors, and their texts as prose."""
     pairs = [(rollout["response"], rollout["reference"]) for rollout in rollouts.generate(30, 3, seed=1)]
-    pairs += [(case.response, case.reference if isinstance(case.reference, str) else ONE_STEP) for case in ALL]
-    pairs += [(answer(ONE_STEP, f"Step 1: add pbs 5 min {text}"), ONE_STEP) for _, text, _ in WORDS]
+    for row in (case.row for case in read_vectors(["score", "words"])):
+        if row["kind"] == "words":
+            pairs.append((answer(ONE_STEP, f"Step 1: add pbs 5 min {row['text']}"), ONE_STEP))
+        else:
+            pairs.append((row["response"], row["reference"] if isinstance(row["reference"], str) else ONE_STEP))
     found = [
         bytes([k % len(SCORERS)]) + response.encode(errors="replace") + SEPARATOR + reference.encode()
         for k, (response, reference) in enumerate(pairs)

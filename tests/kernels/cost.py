@@ -10,7 +10,6 @@ rounds.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import unicodedata
 from collections import Counter
@@ -102,18 +101,10 @@ def measure_small(rounds: int, usual: Load) -> Cost:
 def costs(size: int, rounds: int, chosen: Callable[[str], bool] = lambda name: True) -> list[Cost]:
     """Measure the whole catalogue; returns the most expensive first."""
     usual = typical()
-    found = [measure(name, text, size, rounds, usual) for name, text in CATALOGUE.items() if chosen(name)]
+    measured = [measure(name, text, size, rounds, usual) for name, text in CATALOGUE.items() if chosen(name)]
     if chosen("the smallest responses"):
-        found.append(measure_small(rounds, usual))
-    return sorted(found, key=lambda cost: -cost.ratio)
-
-
-def table(found: list[Cost]) -> str:
-    lines = [f"{'text':<45} {'ns/byte':>8} {'x typical':>10} {'x for double':>13}"]
-    for cost in found:
-        mark = "  over the goal" if cost.ratio > GOAL else ""
-        lines.append(f"{cost.name:<45} {cost.ns:>8.2f} {cost.ratio:>10.2f} {cost.growth:>13.2f}{mark}")
-    return "\n".join(lines)
+        measured.append(measure_small(rounds, usual))
+    return sorted(measured, key=lambda cost: -cost.ratio)
 
 
 def main() -> None:
@@ -121,8 +112,11 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=120_000, help="size of a text; its double is measured too")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="part of the names of the texts to measure")
-    given = parser.parse_args()
-    sys.stdout.write(table(costs(given.bytes, given.rounds, lambda name: given.only in name)) + "\n")
+    options = parser.parse_args()
+    print(f"{'text':<45} {'ns/byte':>8} {'x typical':>10} {'x for double':>13}")
+    for cost in costs(options.bytes, options.rounds, lambda name: options.only in name):
+        mark = "  over the goal" if cost.ratio > GOAL else ""
+        print(f"{cost.name:<45} {cost.ns:>8.2f} {cost.ratio:>10.2f} {cost.growth:>13.2f}{mark}")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ class Face:
 def numbered(columns: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[list[int]]], int]:
     """Replace the values of all columns by numbers from 0 (the kernels' symbols); returns also their count."""
     symbols: dict[Any, int] = {}
-    found = [[[symbols.setdefault(value, len(symbols)) for value in row] for row in column] for column in columns]
-    return found, max(1, len(symbols))
+    numbers = [[[symbols.setdefault(value, len(symbols)) for value in row] for row in column] for column in columns]
+    return numbers, max(1, len(symbols))
 
 
 def random_symbols(size: int, kinds: int, seed: int) -> list[int]:
@@ -84,26 +84,17 @@ def two_columns(rows: Sequence[Row], before: int, after: int) -> tuple[list[np.n
     return [*int_column(first, before, after), *int_column(second, after, before)], symbols
 
 
-def many_lcs(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, after)
-    lengths = np.full(len(rows), -1, np.int64)
-    lcs_lengths(lengths, *columns, symbols)
-    return lengths.tolist()
+def by_row(kernel: Callable[..., None], values: type = int, takes_symbols: bool = True) -> Callable[..., list[Any]]:
+    """Return a function that runs a kernel with one value a row, of this type."""
 
+    def many(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[Any]:
+        columns, symbols = two_columns(rows, before, after)
+        out = np.full(len(rows), np.nan if values is float else -1, float if values is float else np.int64)
+        kernel(out, *columns, *([symbols] if takes_symbols else []))
+        assert values is not bool or set(out.tolist()) <= {0, 1}
+        return [values(value) for value in out.tolist()]
 
-def many_levenshteins(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, after)
-    distances = np.full(len(rows), -1, np.int64)
-    levenshtein_distances(distances, *columns, symbols)
-    return distances.tolist()
-
-
-def many_subsequences(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[bool]:
-    columns, _ = two_columns(rows, before, after)
-    found = np.full(len(rows), -1, np.int64)
-    subsequences(found, *columns)
-    assert set(found.tolist()) <= {0, 1}
-    return [value == 1 for value in found.tolist()]
+    return many
 
 
 def many_anchors(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[list[tuple[int, int]]]:
@@ -115,19 +106,12 @@ def many_anchors(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[l
     assert set(partners[: offsets[0]].tolist()) | set(partners[offsets[-1] :].tolist()) <= {-7}, (
         "written outside the rows"
     )
-    found = []
+    anchored = []
     for row, count in enumerate(matched.tolist()):
         pairs = enumerate(partners[offsets[row] : offsets[row + 1]].tolist())
-        found.append([(i, j) for i, j in pairs if j != UNMATCHED])
-        assert count == len(found[-1])
-    return found
-
-
-def many_ious(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[float]:
-    columns, symbols = two_columns(rows, before, after)
-    values = np.full(len(rows), np.nan)
-    ious(values, *columns, symbols)
-    return values.tolist()
+        anchored.append([(i, j) for i, j in pairs if j != UNMATCHED])
+        assert count == len(anchored[-1])
+    return anchored
 
 
 def many_exact_sums(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
@@ -177,11 +161,11 @@ def twin_exact_sum(terms: Sequence[float]) -> str:
     return math.fsum(terms).hex()
 
 
-LCS = Face(twin_lcs, many_lcs, ([], []), ("abcab", "bacb"))
-LEVENSHTEIN = Face(twin_levenshtein, many_levenshteins, ([], []), ("kitten", "sitting"))
-SUBSEQUENCE = Face(either, many_subsequences, ([], []), ("abc", "axb"))
+LCS = Face(twin_lcs, by_row(lcs_lengths), ([], []), ("abcab", "bacb"))
+LEVENSHTEIN = Face(twin_levenshtein, by_row(levenshtein_distances), ([], []), ("kitten", "sitting"))
+SUBSEQUENCE = Face(either, by_row(subsequences, bool, takes_symbols=False), ([], []), ("abc", "axb"))
 ANCHORS = Face(twin_anchors, many_anchors, ([], []), ("abxc", "acbc"))
 OVERLAP = Face(twin_overlap, many_overlaps, ("", ""), ("µabab", "ababX"))
-IOU = Face(twin_iou, many_ious, ([], []), ("aab", "bc"))
+IOU = Face(twin_iou, by_row(ious, float), ([], []), ("aab", "bc"))
 EXACT_SUM = Face(twin_exact_sum, many_exact_sums, ([],), ([0.1] * 10,))
 CANON = Face(twin_canon, many_canons, ("",), ("5 µL e\u0301 – 300 × g",))

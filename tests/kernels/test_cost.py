@@ -37,14 +37,14 @@ def usual() -> Load:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_catalogue(name, usual):
     """The bounds hold in one of some measurements: noise only ever adds."""
-    found = []
+    measured = []
     for attempt in range(TRIES):
         sleep(PAUSE_SECONDS if attempt else 0.0)
         cost = measure(name, CATALOGUE[name], SIZE, 5 + 4 * attempt, usual)
-        found.append(f"{cost.ratio:.1f} x typical, {cost.growth:.2f} x for double")
+        measured.append(f"{cost.ratio:.1f} x typical, {cost.growth:.2f} x for double")
         if cost.ratio <= MAX_RATIO and cost.growth <= LINEAR:
             return
-    pytest.fail("; ".join(found))
+    pytest.fail("; ".join(measured))
 
 
 def test_smallest_responses(usual):

@@ -7,17 +7,20 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from assay import Scorer, ScoringError
 from assay.kernels.compiler import JIT
 from assay.kernels.json_columns import BODY_DEPTH, FIELDS, FIT, FROM_STEPS, MAX_STEPS_BYTES, NO_STEP_GIVEN, NOT_STEPS
 from assay.kernels.warmup import warmup
 from assay.service.http.wire.json_codec import NotJsonError, TooManyError, open_envelope
+from tests.cases import answer
 from tests.kernels.reading import texts_of
-from tests.strategies import examples, json_strings, json_values
+from tests.strategies import examples, json_strings, json_values, protocols, step_objects
 
 MAX_ELEMENTS, MAX_BYTES = 1000, 262_144
 NOT_JSON = object()
@@ -109,28 +112,13 @@ def test_every_byte_inside_a_string(place):
             check(before + bytes([byte, second]) + after)
 
 
-UTF8_EDGES = [
-    *["c280", "dfbf", "c1bf", "c080", "e0a080", "e09fbf", "ed9fbf", "eda080", "edbfbf", "ee8080", "efbfbf"],
-    *[
-        "f0908080",
-        "f08fbfbf",
-        "f48fbfbf",
-        "f4908080",
-        "f5808080",
-        "f8888080",
-        "ff",
-        "fe",
-        "80",
-        "bf",
-        "c2",
-        "e1",
-        "e180",
-    ],
-    *["f1", "f180", "f18080", "c2c2", "e1c280", "efbbbf", "c28080", "e28080", "f0808080", "f7bfbfbf"],
-]
+UTF8_EDGES = """
+    c280 dfbf c1bf c080 e0a080 e09fbf ed9fbf eda080 edbfbf ee8080 efbfbf f0908080 f08fbfbf f48fbfbf f4908080 f5808080
+    f8888080 ff fe 80 bf c2 e1 e180 f1 f180 f18080 c2c2 e1c280 efbbbf c28080 e28080 f0808080 f7bfbfbf
+"""
 
 
-@pytest.mark.parametrize("sequence", UTF8_EDGES)
+@pytest.mark.parametrize("sequence", UTF8_EDGES.split())
 def test_edges_of_utf8(sequence):
     """At every offset of eight, and at the end of the body."""
     raw = bytes.fromhex(sequence)
@@ -153,7 +141,6 @@ def test_every_escaped_unit():
 
 @pytest.mark.parametrize("depth", [1, 2, 1020, 1021, 1022, 1023, 1024, 1025, 20_000])
 def test_depth(depth):
-    opened, closed = b"[" * depth, b"]" * depth
     for around in (
         b"%b",
         b'{"responses": %b}',
@@ -161,14 +148,13 @@ def test_depth(depth):
         b'{"x": %b}',
         b'{"references": [{"steps": [%b]}]}',
     ):
-        body = around % (opened + closed)
+        body = around % (b"[" * depth + b"]" * depth)
         try:
             accepted = by_orjson(body) is not NOT_JSON
         except RecursionError:  # from turning so deep a value into something else
             continue
-        assert (by_kernel(body) is not NOT_JSON) == (
-            accepted and depth + around.count(b"[") + around.count(b"{") <= BODY_DEPTH
-        )
+        depth_of_body = depth + around.count(b"[") + around.count(b"{")
+        assert (by_kernel(body) is not NOT_JSON) == (accepted and depth_of_body <= BODY_DEPTH)
 
 
 def test_names_and_columns():
@@ -234,24 +220,16 @@ documents = st.fixed_dictionaries(
 ).map(lambda fields: "{" + " , ".join(f'"{name}":\t{value}' for name, value in fields.items()) + "}")
 
 
-@given(documents)
-@examples(300)
-def test_documents(document):
-    check(document.encode())
-
-
 @given(documents, st.data())
 @examples(500)
-def test_damaged_documents(document, data):
+def test_documents_whole_and_damaged(document, data):
     body = bytearray(document.encode())
+    check(bytes(body))
     for _ in range(data.draw(st.integers(1, 2))):
         pos = data.draw(st.integers(0, len(body)))
         kind = data.draw(st.sampled_from(["cut", "put", "put", "replace", "head"]))
-        put = data.draw(
-            st.one_of(
-                st.sampled_from([b'"', b"\\", b"{", b"]", b",", b":", b"\x80", b"\xc3", b"0"]), st.binary(max_size=3)
-            )
-        )
+        pieces = st.sampled_from([b'"', b"\\", b"{", b"]", b",", b":", b"\x80", b"\xc3", b"0"])
+        put = data.draw(st.one_of(pieces, st.binary(max_size=3)))
         if kind == "cut":
             del body[pos:]
         elif kind == "head":
@@ -262,10 +240,82 @@ def test_damaged_documents(document, data):
 
 
 @given(st.binary(max_size=60))
-@examples(100)
+@examples(60)
 def test_any_bytes(body):
     check(body)
     check(b'{"responses": ["' + body + b'"]}')
+
+
+# References given as steps
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ('{"steps": []}', "no_steps"),
+        ('{"steps": [1]}', "bad_step_schema"),
+        ('{"steps": [{}, []]}', "bad_step_schema"),
+        ('{"steps": {}}', "bad_step_schema"),
+        ('{"steps": [{}], "steps": "x"}', "bad_step_schema"),
+        ('{"Steps": [{}]}', "bad_step_schema"),
+        ('{"stepz": [{}]}', "bad_step_schema"),
+        ('{"steps": [{}], "more": 1}', "bad_step_schema"),
+        ("{}", "bad_step_schema"),
+        ("7", "wrong_type"),
+        ("[{}]", "wrong_type"),
+        ('{"steps": [{"a": "' + "x" * 400 + '"}, {}]}', "too_long"),
+    ],
+)
+def test_elements_that_are_no_reference(reference, reason):
+    envelope = open_envelope(f'{{"references": ["a", {reference}, "b"]}}'.encode(), MAX_ELEMENTS, 400)
+    assert envelope.invalid_rows == {"references": [(1, reason)]}
+    assert texts_of(envelope.references)[::2] == [b"a", b"b"]
+
+
+def text_of_steps(steps: str) -> str:
+    """Return the text that a reference becomes which is given as these steps."""
+    body = f'{{"references": [{{"steps": [{steps}]}}]}}'.encode()
+    (text,) = texts_of(open_envelope(body, MAX_ELEMENTS, MAX_BYTES).references)
+    return text.decode()
+
+
+def test_a_thousand_steps():
+    """Their numbers have one digit, two, three and four."""
+    numbered = [part for k in range(1, 1002) for part in ("Step", f"{k}:{{}}")]
+    assert text_of_steps(", ".join(["{}"] * 1001)).split() == numbered
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n"])
+def test_line_breaks_within_a_step(line_break):
+    """A step is one line of `<key>` however its JSON is laid out."""
+    step = json.dumps({"action": "add", "objects": ["pbs"], "parameters": []}, indent=2).replace("\n", line_break)
+    lines = text_of_steps(f"{step},{line_break}{step}").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["Step 1", "Step 2"]
+    assert [json.loads(line.partition(":")[2]) for line in lines] == [json.loads(step)] * 2
+
+
+def outcome(score: Any) -> Any:
+    try:
+        return score().rewards.tolist()
+    except ScoringError as error:
+        return [(issue.path, issue.reason) for issue in error.issues]
+
+
+@given(protocols, st.data())
+@examples(150)
+def test_steps(protocol, data):
+    """Steps in a body are read like the same steps in process, whatever the layout of their JSON."""
+    steps = [data.draw(step_objects(step)) for step in protocol]
+    between = data.draw(st.sampled_from([",", " ,\n", "\r\n,\t"]))
+    reference = '{"steps":\n [' + between.join(steps) + "]\r}"
+    response = "\n".join(f"Step {i}: {step}" for i, step in enumerate(steps, 1))
+    body = f'{{"references": [{reference}], "responses": {json.dumps([response, answer(response, response)])}}}'
+    envelope = open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES)
+    assert envelope.invalid_rows == {}
+    scorer = Scorer(min_coverage=0.0, order="lcs")
+    by_columns = outcome(lambda: scorer.score_columns(envelope.responses, envelope.references, np.zeros(2, np.int64)))
+    request = json.loads(body, parse_int=float)  # orjson refuses numbers that no double holds
+    assert by_columns == outcome(lambda: scorer.score(request["responses"], request["references"]))
 
 
 STEP = '{"action": "add", "objects": [], "parameters": []}'

@@ -6,16 +6,12 @@ If one fails, read the file that uses it before raising the upper bound of Numba
 from __future__ import annotations
 
 import inspect
-import re
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
 from numba.core.registry import cpu_target
-
-KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 
 SIGNATURES = {
     # compiler.py
@@ -49,29 +45,13 @@ ATTRIBUTES = {
 LIBRARY = ["_final_module", "_shared_module", "_linking_libraries", "_reload_init", "_finalized"]
 """Attributes of every instance of a code library."""
 
-PLACES = {
-    "kernels/compiler.py": [
-        "numba.core.codegen",
-        "numba.core.compiler_lock",
-        "numba.core.registry",
-        "numba.core.types.functions",
-        "numba.np",
-        "numba.core.caching",
-        "numba.core.compiler",
-        "numba.core.serialize",
-    ],
-    "kernels/memory.py": ["numba.core.imputils"],
-    "kernels/text/strings.py": ["numba._helperlib"],
-}
-"""The only file that imports each private module."""
-
 
 def named(path: str) -> Any:
     module, _, names = path.partition(":")
-    found: Any = import_module(module)
+    value: Any = import_module(module)
     for name in names.split("."):
-        found = getattr(found, name, None)
-    return found
+        value = getattr(value, name, None)
+    return value
 
 
 @pytest.mark.parametrize("path", SIGNATURES)
@@ -99,13 +79,3 @@ def test_options_and_symbols():
     from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
     assert "extract_unicode" in c_helpers
-
-
-def test_each_private_module_is_imported_by_one_file():
-    sources = {path.relative_to(KERNELS.parent).as_posix(): path.read_text("utf-8") for path in KERNELS.rglob("*.py")}
-    found: dict[str, list[str]] = {}
-    for path, source in sources.items():
-        for module in re.findall(r"^ *from (numba\.\S+) import", source, re.MULTILINE):
-            found.setdefault(module, []).append(path)
-    del found["numba.extending"]
-    assert found == {module: [path] for path, modules in PLACES.items() for module in modules}

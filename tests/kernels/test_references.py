@@ -1,78 +1,33 @@
-"""Reading references: verdicts against the twin, alone and in batches, and columns that do not depend on the batch."""
+"""Reading references and responses: verdicts, spans and columns, which do not depend on the batch, against the twin."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.kernels.column import frozen
 from assay.kernels.reading.references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References
-from tests.cases import BAD_REFERENCES, answer
+from assay.kernels.reading.response import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
+from assay.kernels.text.lines import NO_STEP
+from assay.kernels.warmup import warmup
+from tests.cases import answer
 from tests.kernels.reading import Verdict, read_columns, twin_verdict, verdicts_of
-from tests.strategies import doubtful_references, examples, references
+from tests.reference.sections import find_sections
+from tests.reference.steps import ASCII_SPACE, ORC_STEP, lines
+from tests.strategies import doubtful_references, examples, references, responses
 
 GOOD = answer('Step 3: {"action": "spin", "objects": ["5 ml tube"], "parameters": []}', "")
 BAD = "Step 1: {]}"
+STEP = 'Step 9: {"action": "a", "objects": [], "parameters": []}'
 
 
 def as_text(reference: str | dict) -> str:
     if isinstance(reference, str):
         return reference
     return "\n".join(f"Step {i}: {json.dumps(step)}" for i, step in enumerate(reference["steps"], 1))
-
-
-def check(text: str) -> Verdict:
-    """Return the twin's verdict, after comparing the kernel with it alone, in a batch, and in a slice of a column."""
-    expected = twin_verdict(text)
-    empty, good, bad = Verdict("no_steps", None), Verdict("ok", None), Verdict("bad_step_json", 0)
-    assert verdicts_of([text]) == [expected]
-    batch, verdicts = ["", text, GOOD, BAD, text, ""], [empty, expected, good, bad, expected, empty]
-    assert verdicts_of(batch) == verdicts
-    assert verdicts_of(batch, 5, 9) == verdicts
-    return expected
-
-
-@pytest.mark.parametrize(
-    ("reference", "reason"),
-    [
-        (reference, reason)
-        for _, reference, reason in BAD_REFERENCES
-        if isinstance(reference, str) and reason != "too_long"
-    ],
-    ids=[name for name, reference, reason in BAD_REFERENCES if isinstance(reference, str) and reason != "too_long"],
-)
-def test_bad_references(reference, reason):
-    assert check(reference).reason == reason
-
-
-@given(references)
-@examples(60)
-def test_readable(reference):
-    assert check(as_text(reference)).reason == "ok"
-
-
-@given(doubtful_references)
-@examples(300)
-def test_doubtful(text):
-    check(text)
-
-
-def test_bad_line_is_counted_among_lines_that_are_not_blank():
-    step = 'Step 9: {"action": "a", "objects": [], "parameters": []}'
-    assert check(f"\n\r\n \t\n{step}\n\x0b\n{step}\r\rStep 3: {{}}\n") == Verdict("bad_step_schema", 2)
-    assert check(f"{step}\r{step}\r\nSteps") == Verdict("bad_step_line", 2)
-    assert check(f"<think></think><key>{step}</key><orc></orc><note></note>{BAD}") == Verdict("ok", None)
-    assert check(f"<think></think><key>{step}</key><orc></orc>{BAD}") == Verdict("bad_step_line", 0)
-
-
-def test_limit_of_steps():
-    step = 'Step 9: {"action": "a", "objects": [], "parameters": []}'
-    texts = ["\n".join([step] * k) + end for k in range(5) for end in ("", "\n\n \r", "\n\nbad", "\r\n" + BAD)]
-    for limit in (1, 2, 3, 1024):
-        assert verdicts_of(texts, max_steps=limit) == [twin_verdict(text, limit) for text in texts]
 
 
 def part(parsed: References, row: int) -> list[list]:
@@ -86,19 +41,36 @@ def part(parsed: References, row: int) -> list[list]:
         CANON_AT: [parsed.canon],
     }
     start, stop = parsed.ranges[row], parsed.ranges[row + 1]
-    return [column[start[k] : stop[k]].tolist() for k, kept in columns.items() for column in kept]
+    return [column[start[k] : stop[k]].tolist() for k, group in columns.items() for column in group]
 
 
-@given(st.lists(st.one_of(references.map(as_text), doubtful_references), min_size=1, max_size=4))
-@examples(60)
-def test_columns_do_not_depend_on_the_batch(texts):
-    verdicts, together = read_columns(texts)
-    assert together.rows == len(texts)
-    for row, text in enumerate(texts):
+@given(st.lists(st.one_of(references.map(as_text), doubtful_references, doubtful_references), min_size=1, max_size=4))
+@examples(100)
+def test_any_references(texts):
+    """In a batch, in a slice of a column, and alone."""
+    verdicts, together = read_columns(["", *texts, GOOD, BAD], 5, 9)
+    assert verdicts == [Verdict("no_steps", None), *map(twin_verdict, texts), Verdict("ok", None), twin_verdict(BAD)]
+    for row, text in enumerate(texts, 1):
         (verdict,), alone = read_columns([text])
-        assert verdict == verdicts[row] == twin_verdict(text)
+        assert verdict == verdicts[row]
         assert part(together, row) == part(alone, 0)
         assert (together.step_counts[row] == 0) == (verdict.reason != "ok")
+
+
+def test_bad_line_is_counted_among_lines_that_are_not_blank():
+    texts = {
+        f"\n\r\n \t\n{STEP}\n\x0b\n{STEP}\r\rStep 3: {{}}\n": Verdict("bad_step_schema", 2),
+        f"{STEP}\r{STEP}\r\nSteps": Verdict("bad_step_line", 2),
+        f"<think></think><key>{STEP}</key><orc></orc><note></note>{BAD}": Verdict("ok", None),
+        f"<think></think><key>{STEP}</key><orc></orc>{BAD}": Verdict("bad_step_line", 0),
+    }
+    assert verdicts_of(list(texts)) == [*map(twin_verdict, texts)] == [*texts.values()]
+
+
+def test_limit_of_steps():
+    texts = ["\n".join([STEP] * k) + end for k in range(5) for end in ("", "\n\n \r", "\n\nbad", "\r\n" + BAD)]
+    for limit in (1, 2, 3, 1024):
+        assert verdicts_of(texts, max_steps=limit) == [twin_verdict(text, limit) for text in texts]
 
 
 def test_columns_are_read_only_and_trimmed():
@@ -108,3 +80,58 @@ def test_columns_are_read_only_and_trimmed():
     assert parsed.step_counts.tolist() == [1, 0, 1]
     assert parsed.nbytes < 4096
     assert np.all(np.diff(parsed.ranges, axis=0) >= 0)
+
+
+# Spans of sections, lines and steps
+
+
+def spans(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
+    """Return (complete sections, sections, rows of key, rows of orc) of one text, in buffers with other content."""
+    warmup()
+    sections = np.full((4, 2), 77, np.int64)
+    rows = np.full((len(text) // 2 + 2, LINE_COLUMNS), 77, np.int64)
+    counts = np.full(2, 77, np.int64)
+    complete = find_text_spans(sections, rows, counts, frozen(np.frombuffer(text, np.uint8), np.uint8), prefilled)
+    key, orc = counts.tolist()
+    assert (rows[key + orc :] == 77).all()
+    return int(complete), sections.tolist(), rows[:key].tolist(), rows[key : key + orc].tolist()
+
+
+def assert_lines(text: bytes, rows: list[list[int]], block: str) -> None:
+    """Check that the rows are the block's lines, with their numbers, rests and tokens."""
+    expected = lines(block)
+    assert [text[row[START] : row[STOP]].decode() for row in rows] == expected
+    for row, line in zip(rows, expected, strict=True):
+        form = ORC_STEP.fullmatch(line)
+        assert row[NUMBER] == (min(int(form[1]), 1 << 40) if form else NO_STEP)
+        rest = text[row[BODY] : row[STOP]].decode()
+        assert rest.strip(ASCII_SPACE) == (form[2].strip(ASCII_SPACE) if form else line)
+        assert row[TOKENS] == len(rest.split())
+
+
+@given(responses, st.booleans())
+@examples(200)
+def test_spans(response, prefilled):
+    text = response.encode()
+    complete, sections, key, orc = spans(text, prefilled)
+    expected = find_sections("<think>" + response if prefilled else response)
+    assert (complete == 4) == (expected is not None)
+    if expected is None:
+        assert all(section[1] == ABSENT for section in sections[complete:])
+        assert orc == []
+        assert_lines(text, key, response)
+    else:
+        blocks = [text[start:stop].decode() for start, stop in sections]
+        assert blocks[1:3] == [expected.key, expected.orc]
+        assert_lines(text, key, expected.key)
+        assert_lines(text, orc, expected.orc)
+
+
+def test_sections_are_told_as_far_as_they_are_found():
+    text = b"a<think>b</think> <key>c</key>\n<orc>d</orc><note>e</note>f"
+    tags = [[8, 9], [23, 24], [36, 37], [49, 50]]
+    for cut, count in ((58, 4), (57, 4), (56, 3), (48, 2), (35, 1), (22, 0), (7, 0), (0, 0)):
+        complete, sections, _, _ = spans(text[:cut], False)
+        assert (complete, sections[:count]) == (count, tags[:count])
+        assert all(section[1] == ABSENT for section in sections[count:])
+    assert spans(text[8:], True)[1][0] == [0, 1]

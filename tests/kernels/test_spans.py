@@ -79,22 +79,19 @@ def test_every_short_document():
             check("".join(parts).encode())
 
 
-@given(st.lists(st.tuples(st.sampled_from(['"a"', '"\\u0061"', '"µ"', '"b"']) | json_strings, json_values), max_size=5))
+names = st.sampled_from(['"a"', '"\\u0061"', '"µ"', '"b"']) | json_strings
+
+
+@given(
+    st.lists(st.tuples(names, json_values), max_size=5),
+    st.lists(json_values, max_size=10),
+    st.binary(max_size=12) | st.text('{}[],:"a1 \\', max_size=12).map(str.encode),
+)
 @examples(150)
-def test_objects(pairs):
+def test_any_documents(pairs, values, anything):
     check(("{ " + " ,".join(f"{name} :{value}" for name, value in pairs) + "} ").encode())
-
-
-@given(st.lists(json_values, max_size=10))
-@examples(100)
-def test_arrays(values):
     check((" [" + " , ".join(values) + " ]").encode())
-
-
-@given(st.binary(max_size=12) | st.text('{}[],:"a1 \\', max_size=12).map(str.encode))
-@examples(200)
-def test_any_bytes(body):
-    check(body)
+    check(anything)
 
 
 def test_the_last_of_equal_names_wins():

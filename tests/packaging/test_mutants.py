@@ -147,9 +147,9 @@ def judge(copy: Copy) -> Callable[..., tuple[str, str]]:
 
 def test_what_becomes_of_a_mutant(judge):
     assert judge("if i < n and a[i] == b[j]:", "!=", vectors=True)[0] == "vectors"
-    outcome, noticed_by = judge("if i < n and a[i] == b[j]:", "!=", "tests/kernels/test_subsequence.py")
+    outcome, noticed_by = judge("if i < n and a[i] == b[j]:", "!=", "tests/kernels/test_sequences.py")
     assert outcome == "tests"
-    assert noticed_by.startswith("tests/kernels/test_subsequence.py::")
+    assert noticed_by.startswith("tests/kernels/test_sequences.py::")
     assert judge("if i < n and a[i] == b[j]:", "!=") == ("survived", "")
 
 

@@ -174,12 +174,3 @@ def test_every_face_gives_the_same_rewards_or_the_same_issues(random):
 
 def with_no_group(found: list[Any]) -> list[Any]:
     return [("include", "no_group"), *found]
-
-
-def test_batches_of_every_kind_are_drawn():
-    """Enough of them are valid, refused, and can be streams."""
-    batches = [some_batch(Random(seed)) for seed in range(300)]
-    outcomes = [in_process(batch) for batch in batches]
-    refused = [type(found[0]) is tuple for found in map(list, outcomes) if found]
-    assert sum(map(is_text, batches)) > 50
-    assert 60 < sum(refused) < 240

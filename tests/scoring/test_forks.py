@@ -8,37 +8,68 @@ import pytest
 
 from tests.own_process import printed
 
-FORKING = """
-import os, sys
+BATCH = """
+import os, signal, sys, threading, time
 from examples import rollouts
 from assay import Scorer
 from tests.scoring.agreement import bits
 
-threads, many = int(sys.argv[1]), int(sys.argv[2])
-given = list(rollouts.generate(many, 4, seed=11))
-responses = [one["response"] for one in given]
-references = list(dict.fromkeys(one["reference"] for one in given))
-index = [references.index(one["reference"]) for one in given]
+threads, prompts = int(sys.argv[1]), int(sys.argv[2])
+batch = rollouts.as_request(list(rollouts.generate(prompts, 4, seed=11)))
 scorer = Scorer(threads=threads)
+expected = bits(scorer.score(**batch))
 
-def wrong(rounds):
-    return sum(bits(scorer.score(responses, references, index)) != expected for _ in range(rounds))
+def is_wrong(rounds=1):
+    return sum(bits(scorer.score(**batch)) != expected for _ in range(rounds))
 
-expected = bits(scorer.score(responses, references, index))
-children = []
-for _ in range(3):
+def forked(rounds):
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         code = 1
         try:
-            code = 2 if wrong(40) else 0
+            code = 2 if is_wrong(rounds) else 0
         finally:
             os._exit(code)
-    children.append(child)
-found = wrong(40)
-codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-print(found, codes, wrong(1))
+    return child
+
+def code_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
+
+FORKING = (
+    BATCH
+    + """
+children = [forked(40) for _ in range(3)]
+wrong = is_wrong(40)
+print(wrong, [code_of(child) for child in children], is_wrong())
+"""
+)
+
+SCORING_THREADS = (
+    BATCH
+    + """
+halt = threading.Event()
+wrong = []
+
+def work():
+    while not halt.is_set():
+        if is_wrong():
+            wrong.append("parent")
+
+workers = [threading.Thread(target=work) for _ in range(3)]
+for worker in workers:
+    worker.start()
+codes = []
+for _ in range(10):
+    time.sleep(0.01)
+    codes.append(code_of(forked(1)))
+halt.set()
+for worker in workers:
+    worker.join()
+print(set(codes), wrong)
+"""
+)
 
 HELD_LOCKS = """
 import os, signal, threading
@@ -48,8 +79,8 @@ from tests.cases import answer
 from tests.cases.writing import KEY
 
 def rewards():
-    found = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards
-    return set(found.tolist()), any(one.name.startswith("assay-slice") for one in threading.enumerate())
+    values = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards.tolist()
+    return set(values), any(thread.name.startswith("assay-slice") for thread in threading.enumerate())
 
 expected = rewards()
 warmup._lock.acquire()
@@ -64,47 +95,6 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
-SCORING_THREADS = """
-import os, signal, threading, time
-from examples import rollouts
-from assay import Scorer
-from tests.scoring.agreement import bits
-
-given = list(rollouts.generate(100, 4, seed=11))
-responses = [one["response"] for one in given]
-references = list(dict.fromkeys(one["reference"] for one in given))
-index = [references.index(one["reference"]) for one in given]
-scorer = Scorer(threads=2)
-expected = bits(scorer.score(responses, references, index))
-halt = threading.Event()
-wrong = []
-
-def work():
-    while not halt.is_set():
-        if bits(scorer.score(responses, references, index)) != expected:
-            wrong.append("parent")
-
-threads = [threading.Thread(target=work) for _ in range(3)]
-for thread in threads:
-    thread.start()
-codes = []
-for _ in range(10):
-    time.sleep(0.01)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        code = 1
-        try:
-            code = 0 if bits(scorer.score(responses, references, index)) == expected else 2
-        finally:
-            os._exit(code)
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-halt.set()
-for thread in threads:
-    thread.join()
-print(set(codes), wrong)
-"""
-
 pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 
@@ -115,7 +105,7 @@ def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
 
 def test_forks_while_other_threads_score(compiled):
     """Three threads of the parent are anywhere in the scorer, with its helper threads, in the moment of each fork."""
-    assert printed(SCORING_THREADS) == "{0} []\n"
+    assert printed(SCORING_THREADS, 2, 100) == "{0} []\n"
 
 
 def test_a_child_does_not_wait_for_threads_of_its_parent(compiled):

@@ -22,10 +22,10 @@ RESPONSES = [told(STEPS), told(STEPS[:3]), told(STEPS[::-1]), "", told(STEPS[1:]
 
 def check(rewards: list[float], groups: list[int], ddof: int) -> list[float]:
     """Return the kernel's advantages, after comparing them with the twin's."""
-    found = group_advantages(np.array(rewards, float), np.array(groups, np.int64), ddof)
-    assert found.dtype == np.float64
-    assert found.tolist() == twin(rewards, groups, ddof)
-    return found.tolist()
+    advantages = group_advantages(np.array(rewards, float), np.array(groups, np.int64), ddof)
+    assert advantages.dtype == np.float64
+    assert advantages.tolist() == twin(rewards, groups, ddof)
+    return advantages.tolist()
 
 
 @pytest.mark.parametrize("ddof", [0, 1])
@@ -41,40 +41,34 @@ def test_of_scores(index, ddof):
         assert (members**2).sum() in (pytest.approx(len(members) - ddof), 0)
 
 
-def test_by_hand():
-    assert check([1.0, 0.0], [0, 0], 1) == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5)])
-    assert check([1.0, 0.0], [5, 5], 0) == pytest.approx([1, -1])
-    assert check([0.0, 1.0, 2.0], [3, 3, 3], 1) == pytest.approx([-1, 0, 1])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_by_hand(ddof):
+    half = math.sqrt(1 / (1 + ddof))
+    assert check([1.0, 0.0], [5, 5], ddof) == pytest.approx([half, -half])
     assert check([0.0, 1.0, 2.0, 9.0], [3, 3, 3, 1], 1) == pytest.approx([-1, 0, 1, 0])
-
-
-@pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3, -1.25, 1e-308, 5e-324, 7.0])
-def test_equal_rewards_and_groups_of_one(reward, ddof):
-    found = check([reward] * 7 + [0.5], [4] * 7 + [2], ddof)
-    assert [value.hex() for value in found] == [(0.0).hex()] * 8, "not even -0.0"
-
-
-@pytest.mark.parametrize("ddof", [0, 1])
-def test_rewards_that_differ_by_rounding_alone_are_equal(ddof):
-    """The last bit of two equal sums would become a full advantage."""
+    for reward in (0.0, 1.0, 0.1, 1 / 3, -1.25, 1e-308, 5e-324, 7.0):
+        zeros = check([reward] * 7 + [0.5], [4] * 7 + [2], ddof)
+        assert [value.hex() for value in zeros] == [(0.0).hex()] * 8, "not even -0.0"
+    # Rewards that differ by rounding alone are equal: the last bit of two sums would become a full advantage.
     assert check([0.8755555555555554, 0.8755555555555556], [0, 0], ddof) == [0.0, 0.0]
     assert check([0.0, 1e-9, 5e-10, 1.0, 0.0], [0, 0, 0, 1, 1], ddof)[:3] == [0.0, 0.0, 0.0]
-    assert check([0.0, 1.1e-9], [0, 0], ddof) == pytest.approx(np.array([-1, 1]) / math.sqrt(1 + ddof))
+    assert check([0.0, 1.1e-9], [0, 0], ddof) == pytest.approx([-half, half])
 
 
 def test_references_with_one_response_each():
-    """That is a mistake: one reference for each row, and no index."""
-    for responses, index in ((RESPONSES[:1], [2]), (RESPONSES[:3], [0, 1, 2]), (RESPONSES[:3], None)):
-        scores = Scorer().score(responses, REFERENCES[:3] if index is None else REFERENCES, index)
+    """That is a mistake: one reference for each row, and no index. Named groups of one are none: a partial batch."""
+    for responses, references, index in (
+        (RESPONSES[:1], REFERENCES, [2]),
+        (RESPONSES[:3], REFERENCES, [0, 1, 2]),
+        (RESPONSES[:3], REFERENCES, None),
+        (RESPONSES[:2], [REFERENCES[0]] * 3, [0, 2]),  # two references of equal text are two groups
+    ):
+        scores = Scorer().score(responses, references, index)
         with pytest.raises(InvalidRequest) as caught:
             scores.advantages()
-        assert [(o.path, o.reason) for o in caught.value.issues] == [("include", "no_group")]
+        assert [(issue.path, issue.reason) for issue in caught.value.issues] == [("include", "no_group")]
         assert scores.rewards.shape == (len(responses),), "the rewards are there all the same"
-
-
-def test_named_groups_of_one_have_advantage_zero():
-    """A last partial batch is no mistake."""
+    assert Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [2, 2]).advantages().any()
     assert group_advantages(np.array([1.0, 0.0, 0.5]), np.array([2, 0, 1]), 1).tolist() == [0.0] * 3
     assert Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2], [7, "7", "b"]).advantages().tolist() == [0.0] * 3
 
@@ -110,14 +104,6 @@ def test_groups_may_be_any_sequence(groups):
 def test_an_empty_batch_has_no_advantages(groups):
     assert group_advantages(np.zeros(0), np.zeros(0, np.int64), 1).shape == (0,)
     assert Scorer().score([], [], groups=groups).advantages().shape == (0,)
-
-
-def test_a_group_needs_responses_not_references():
-    """Two references of equal text are two groups; a reference without responses is not a group."""
-    scores = Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [0, 2])
-    with pytest.raises(InvalidRequest):
-        scores.advantages()
-    assert Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [2, 2]).advantages().any()
 
 
 rewards_and_groups = st.lists(

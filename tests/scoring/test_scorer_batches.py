@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -48,17 +47,6 @@ def test_singles(request_body, whole):
     references = request_body["references"]
     for row in range(0, len(responses), 7):
         assert bits(scorer.score([responses[row]], [references[index[row]]])) == [whole[row]]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_permuted(request_body, whole, seed):
-    dice = random.Random(seed)
-    rows = dice.sample(range(len(whole)), len(whole))
-    renamed = dice.sample(range(PROMPTS), PROMPTS)
-    references = [request_body["references"][k] for k in renamed]
-    responses = [request_body["responses"][row] for row in rows]
-    index = [renamed.index(request_body["reference_index"][row]) for row in rows]
-    assert bits(Scorer().score(responses, references, index)) == [whole[row] for row in rows]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -148,6 +136,6 @@ def test_equal_references_are_one(request_body, whole):
     rows = [row for row, k in enumerate(request_body["reference_index"]) if k < 3]
     answers = [request_body["references"][request_body["reference_index"][row]] for row in rows]
     responses = [request_body["responses"][row] for row in rows]
-    assert bits(Scorer().score(responses, answers)) == [whole[row] for row in rows]
     keys = [answer.split("<key>")[-1].split("</key>")[0] for answer in answers]
-    assert bits(Scorer().score(responses, keys)) == [whole[row] for row in rows]
+    for references in (answers, keys):
+        assert bits(Scorer().score(responses, references)) == [whole[row] for row in rows]

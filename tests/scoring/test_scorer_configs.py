@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores, ScoringError
 from assay.kernels.compiler import JIT
-from assay.service.settings import ScoreSettings
+from assay.research.conformance import read_vectors
 from examples import rollouts
-from tests.cases import ALL, answer, told
+from tests.cases import answer, told
 from tests.cases.writing import step
 from tests.scoring.agreement import assert_sound, bits
 from tests.scoring.test_scorer_settings import OTHER
@@ -96,11 +96,13 @@ def test_groups():
     assert other.advantages().tobytes() == Scorer(advantage_ddof=0).score(**request).advantages().tobytes()
 
 
-def test_hostile_texts_under_the_settings_of_every_case():
-    """Every case in one batch, under the settings of every case, and under those of a scorer with other settings."""
-    cases = [case for case in ALL if "max_steps" not in case.settings][:: 1 if JIT else 25]
-    configs = list({repr(case.settings): case.settings for case in cases}.values())
-    columns = [case.response for case in cases], [case.reference for case in cases]
+def test_vectors_under_each_others_settings():
+    """Also under those of a scorer with other settings."""
+    groups = ("score/sections", "score/lines", "score/gates", "score/content", "score/total")
+    cases = [case for case in read_vectors(["score"]) if case.group in groups and "max_steps" not in case.row["config"]]
+    cases = cases[:: 1 if JIT else 25]
+    configs = list({repr(case.row["config"]): case.row["config"] for case in cases}.values())
+    columns = [case.row["response"] for case in cases], [case.row["reference"] for case in cases]
     for scorer in (Scorer(), Scorer(order="lcs", reward_scale="raw")):
         for config, scores in zip(configs, scorer.score_configs(configs, *columns), strict=True):
             assert_same(scores, scorer.with_overrides(config).score(*columns))
@@ -142,22 +144,15 @@ def test_every_invalid_setting_is_named():
         ("configs[4]", "must be an object"),
         ("configs[5].max_steps", "must be at most 100, the server's own limit"),
     ]
+    for no_list in ([], {}, {"order": "lcs"}, "lcs", None, iter([{}])):
+        assert [path for path, _ in issues(InvalidSetting, no_list, ["x"], [SHORT])] == ["configs"]
 
 
-@pytest.mark.parametrize(
-    "configs",
-    [[], {}, {"order": "lcs"}, "lcs", None, iter([{}])],
-    ids=["empty", "object", "settings", "text", "null", "iterator"],
-)
-def test_no_list_of_configurations(configs):
-    assert [path for path, _ in issues(InvalidSetting, configs, ["x"], [SHORT])] == ["configs"]
-
-
-def test_references_that_some_configurations_refuse_are_named_with_those():
+def test_what_is_wrong_with_texts_is_named_once():
+    """With the configurations that refuse a reference, if others do not."""
     references = [LONG, "Step 1: add", SHORT, {"steps": []}]
     configs = [{}, {"max_steps": 2}, {"order": "lcs", "max_steps": 2}, {"max_steps": 3}]
-    index = [0, 1, 2, 3]
-    assert issues(InvalidReference, configs, ["x"] * 4, references, index) == [
+    assert issues(InvalidReference, configs, ["x"] * 4, references, [0, 1, 2, 3]) == [
         ("references[0]", "it has more than 2 steps (configs[1], configs[2])"),
         ("references[1]", "line 1 is not of the form 'Step N: {...}'"),
         ("references[3]", "a reference must have at least one step"),
@@ -165,17 +160,8 @@ def test_references_that_some_configurations_refuse_are_named_with_those():
     assert issues(InvalidReference, [{"max_steps": 2}], ["x"], [LONG]) == [
         ("references[0]", "it has more than 2 steps")
     ]
-
-
-def test_invalid_requests_are_refused_as_by_score():
     assert issues(InvalidRequest, [{}], ["x", 5], [SHORT]) == [("responses[1]", "must be a string")]
-    path = [("reference_index[0]", "it is not an index of one of the 1 references")]
-    assert issues(InvalidRequest, [{}], ["x"], [SHORT], [1]) == path
-
-
-def test_no_responses():
-    empty = Scorer().score_configs([{}, {"order": "lcs"}], [], [])
-    assert [len(scores) for scores in empty] == [0, 0]
+    assert [path for path, _ in issues(InvalidRequest, [{}], ["x"], [SHORT], [1])] == ["reference_index[0]"]
 
 
 def test_a_scorer_keeps_its_own_settings():
@@ -184,6 +170,7 @@ def test_a_scorer_keeps_its_own_settings():
     own, opened = scorer.score_configs([{}, {"think_prefilled": False}], [prefilled], [SHORT])
     assert own.reasons.tolist() == ["ok"]
     assert opened.reasons.tolist() == ["think_not_opened"]
+    assert [len(scores) for scores in scorer.score_configs([{}, {"order": "lcs"}], [], [])] == [0, 0]
 
 
 @pytest.mark.skipif(not JIT, reason="the kernels are not compiled")
@@ -198,9 +185,3 @@ def test_eight_configurations_cost_less_than_four_runs():
         return thread_time() - before
 
     assert min(cost(*TABLE_21) for _ in range(7)) < 3 * min(cost({}) for _ in range(7))
-
-
-def test_every_setting_is_varied_here():
-    """`max_steps` is, by the strategy of settings and where references are refused."""
-    varied = {name for config in [*OTHERS, *TABLE_21] for name in config}
-    assert varied == set(ScoreSettings.model_fields) - {"max_steps"}

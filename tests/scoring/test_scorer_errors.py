@@ -30,24 +30,16 @@ def issues(error: type[ScoringError], *request: Any, **settings: Any) -> list[tu
 
 
 def test_every_bad_response_is_named():
-    given = ["fine", None, 5, b"bytes", "fine", ["list"], {}]
-    named = [(f"responses[{k}]", "wrong_type") for k in (1, 2, 3, 5, 6)]
-    assert issues(InvalidRequest, given, [GOOD]) == named
-    assert issues(InvalidRequest, tuple(given), [GOOD]) == named
+    responses = ["fine", None, 5, b"bytes", "fine", ["list"], {}]
+    expected = [(f"responses[{k}]", "wrong_type") for k in (1, 2, 3, 5, 6)]
+    assert issues(InvalidRequest, responses, [GOOD]) == expected
+    assert issues(InvalidRequest, tuple(responses), [GOOD]) == expected
 
 
-@pytest.mark.parametrize(
-    "given", ["text", b"text", None, 7, {"a": 1}, iter(["a"])], ids=lambda value: type(value).__name__
-)
-def test_responses_that_are_no_list(given):
-    assert issues(InvalidRequest, given, [GOOD]) == [("responses", "wrong_type")]
-
-
-@pytest.mark.parametrize(
-    "given", ["text", b"text", None, 7, GOOD, iter([GOOD])], ids=lambda value: type(value).__name__
-)
-def test_references_that_are_no_list(given):
-    assert issues(InvalidReference, ["x"], given) == [("references", "wrong_type")]
+@pytest.mark.parametrize("columns", ["text", b"text", None, 7, {"a": 1}, GOOD, iter(["a"])], ids=repr)
+def test_columns_that_are_no_list(columns):
+    assert issues(InvalidRequest, columns, [GOOD]) == [("responses", "wrong_type")]
+    assert issues(InvalidReference, ["x"], columns) == [("references", "wrong_type")]
 
 
 MISFITS = [
@@ -84,13 +76,10 @@ TEXTS = [
 def test_every_bad_reference_is_named():
     """Malformed objects and invalid texts together, valid ones between them, in the request's order."""
     bad = [pair for pairs in zip(MISFITS, TEXTS * 4, strict=False) for pair in pairs]
-    given, named = [], []
-    for reference, reason in bad:
-        given += [GOOD, reference, KEY]
-        named.append((f"references[{len(given) - 2}]", reason))
-    found = issues(InvalidReference, ["x"], given, [0])
-    assert set(found) == set(named)
-    assert found == named, "in the request's order"
+    references = [other for reference, _ in bad for other in (GOOD, reference, KEY)]
+    expected = [(f"references[{3 * k + 1}]", reason) for k, (_, reason) in enumerate(bad)]
+    assert issues(InvalidReference, ["x"], references, [0]) == expected
+    assert issues(InvalidReference, [], references, []) == expected
 
 
 @pytest.mark.parametrize(
@@ -131,38 +120,16 @@ def test_wrong_fields_are_named_in_a_bounded_number_of_references():
 @pytest.mark.parametrize(("reference", "reason"), MISFITS + TEXTS, ids=lambda value: repr(value)[:50])
 def test_bad_reference_alone(reference, reason):
     assert issues(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
-    assert issues(InvalidReference, [], [reference]) == [("references[0]", reason)]
 
 
-def test_a_bad_reference_without_responses():
-    assert issues(InvalidReference, ["x"], [GOOD, "prose"], [0]) == [("references[1]", "bad_step_line")]
-    assert issues(InvalidReference, [], ["prose", GOOD, ""], []) == [
-        ("references[0]", "bad_step_line"),
-        ("references[2]", "no_steps"),
-    ]
-
-
-def test_no_text_is_quoted():
+def test_messages_are_short_and_quote_no_text():
     secret = "hunter2"
     bad = [secret, {"steps": [secret]}, {secret: 1}, f"Step 1: {{{secret}}}", f'Step 1: {{"{secret}": 1}}']
     with pytest.raises(InvalidReference) as caught:
-        Scorer().score(["x"], bad, [0])
-    assert len(caught.value.issues) == 5
-    assert secret not in str(caught.value)
-    assert secret not in repr(caught.value)
-
-
-def test_many_offenders():
-    with pytest.raises(InvalidReference) as caught:
-        Scorer().score(["x"], ["prose"] * 250, [0])
+        Scorer().score(["x"], bad * 50, [0])
     assert len(caught.value.issues) == 250
+    assert secret not in str(caught.value) + repr(caught.value)
     assert str(caught.value).endswith("; and 240 more")
-
-
-def test_bad_lines_are_named_by_number():
-    with pytest.raises(InvalidReference) as caught:
-        Scorer().score(["x"], [f"{KEY}\n\n{KEY}\nStep", f"{KEY}\nStep 2: {{", f"{KEY}\nStep 2: {{,}}"], [0])
-    assert ["line 3" in o.detail or "line 2" in o.detail for o in caught.value.issues] == [True] * 3
 
 
 def test_index_out_of_range():
@@ -186,44 +153,28 @@ def test_index_of_wrong_type():
 
 
 def test_lengths_that_do_not_fit():
-    assert issues(InvalidRequest, ["x"] * 3, [GOOD] * 2) == [("reference_index", "missing")]
-    assert issues(InvalidRequest, ["x"] * 3, []) == [("reference_index", "missing")]
-    assert issues(InvalidRequest, [], [GOOD] * 2) == [("reference_index", "missing")]
+    for responses, references in ((["x"] * 3, [GOOD] * 2), (["x"] * 3, []), ([], [GOOD] * 2)):
+        assert issues(InvalidRequest, responses, references) == [("reference_index", "missing")]
     for index in ([], [0], [0] * 4, np.zeros(2, np.int64)):
         assert issues(InvalidRequest, ["x"] * 3, [GOOD], index) == [("reference_index", "wrong_length")]
 
 
 @pytest.mark.parametrize("kind", [list, tuple, deque, np.array, lambda index: np.array(index, np.uint8), np.int32])
 def test_index_of_any_integers(kind):
-    index = [1, 0, 1, 1]
-    scores = Scorer().score(
-        ["x", answer(), answer(), ""], [{"steps": [ONE_STEP[0] | {"action": "spin"}]}, GOOD], kind(index)
-    )
-    assert (
-        scores.rewards.tolist()
-        == Scorer()
-        .score(
-            ["x", answer(), answer(), ""],
-            ["Step 1: " + '{"action": "spin", "objects": ["pbs"], "parameters": ["5 min"]}', KEY],
-            index,
-        )
-        .rewards.tolist()
-    )
-    assert scores.reference_index.tolist() == index
+    references = [{"steps": [ONE_STEP[0] | {"action": "spin"}]}, GOOD]
+    scores = Scorer().score(["x", answer(), answer(), answer()], references, kind([1, 0, 1, 1]))
+    assert scores.components["anchors"].tolist() == [0, 0, 1, 1]
+    assert scores.reference_index.tolist() == [1, 0, 1, 1]
 
 
-def test_default_index():
-    def index(responses: int, references: int) -> np.ndarray:
-        batch = Batch(responses=["x"] * responses, references=[GOOD] * references)
-        batch.check()
-        assert batch.reference_index is not None
-        return batch.reference_index
-
-    assert index(3, 1).tolist() == [0, 0, 0]
-    assert index(3, 3).tolist() == [0, 1, 2]
-    assert index(0, 1).tolist() == []
-    assert index(0, 0).tolist() == []
-    assert index(1, 1).dtype == np.int64
+@pytest.mark.parametrize(
+    ("responses", "references", "index"), [(3, 1, [0, 0, 0]), (3, 3, [0, 1, 2]), (0, 1, []), (0, 0, [])]
+)
+def test_default_index(responses, references, index):
+    batch = Batch(responses=["x"] * responses, references=[GOOD] * references)
+    batch.check()
+    assert batch.reference_index.tolist() == index
+    assert batch.reference_index.dtype == np.int64
 
 
 @pytest.mark.parametrize("references", [[], [GOOD], [KEY]])
@@ -238,5 +189,4 @@ def test_empty_batch(references):
 def test_mappings_and_sequences_of_any_kind():
     step = MappingProxyType({**ONE_STEP[0], "objects": ("pbs",), "parameters": ["5 min"]})
     reference = MappingProxyType({"steps": (step,)})
-    scores = Scorer().score((answer(),), deque([reference]))
-    assert scores.rewards.tolist() == [1.0]
+    assert Scorer().score((answer(),), deque([reference])).rewards.tolist() == [1.0]

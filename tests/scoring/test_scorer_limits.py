@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from assay import InvalidReference, Scorer
@@ -18,8 +20,8 @@ MIB = 1 << 20
 
 
 def reason(response: str, **settings) -> str:
-    (found,) = assert_agree([response], [GOOD], [0], settings).reasons
-    return str(found)
+    (code,) = assert_agree([response], [GOOD], [0], settings).reasons
+    return str(code)
 
 
 @pytest.mark.parametrize("text", [answer(), answer(think="µ" * 40), "é" * 7, "x", "\ud800" * 5])
@@ -28,14 +30,6 @@ def test_bytes_of_a_response(text):
     assert reason(text, max_response_bytes=size) != "too_long"
     if size > 1:
         assert reason(text, max_response_bytes=size - 1) == "too_long"
-
-
-def test_default_bytes_of_a_response():
-    room = 262_144 - len(answer(think=""))
-    assert reason(answer(think="x" * room)) == "ok"
-    assert reason(answer(think="x" * (room + 1))) == "too_long"
-    assert reason(answer(think="x" * 4 * MIB)) == "too_long"
-    assert reason("x" * MIB) == "too_long"
 
 
 def test_a_higher_limit():
@@ -59,28 +53,26 @@ def numbered(count: int, line: str) -> str:
 @pytest.mark.parametrize("limit", [1, 2, 3, 63, 64, 65, 1024])
 def test_steps_of_a_response(limit):
     orc = "Step 1: add PBS 5 min"
-    for extra, expected in ((0, "ok"), (1, "too_long")):
-        lines = limit + extra
+    for lines, expected in ((limit, "ok"), (limit + 1, "too_long")):
         assert reason(answer(numbered(lines, KEY), numbered(lines, orc)), max_steps=limit) == expected
     assert reason(answer(KEY, numbered(limit + 1, "Step 1:")), max_steps=limit) == "too_long"
-    assert reason(answer(KEY, numbered(limit, "Step 1:")), max_steps=limit) in ("step_count", "low_coverage")
     assert reason(answer("x\n" * (limit + 1)), max_steps=limit) == "too_long"
     assert reason(answer("x\n\n \r" * limit), max_steps=limit) == "bad_step_line"
     assert reason(answer(KEY, f"{orc}\n" + "go on\n" * (limit + 1)), max_steps=limit) == "ok"
 
 
+def issues(references: list[Any], **settings: int) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidReference) as caught:
+        Scorer(**settings).score([answer()], references, [0])
+    return [(issue.path, issue.reason) for issue in caught.value.issues]
+
+
 def test_bytes_of_a_reference():
-    room = 262_144 - len(KEY)
-    padded = KEY.replace("pbs", "pbs" + " " * room)
-    assert len(padded) == 262_144
+    padded = KEY.replace("pbs", "pbs" + " " * (262_144 - len(KEY)))
     assert Scorer().score([answer()], [padded]).rewards.tolist() == [1.0]
     for one_over in (padded + " ", padded.replace("pbs", "pbs "), padded[:-3] + "µ" + padded[-3:]):
-        assert len(one_over.encode()) > 262_144
-        with pytest.raises(InvalidReference) as caught:
-            Scorer().score([answer()], [KEY, one_over, KEY], [0])
-        assert [(o.path, o.reason) for o in caught.value.issues] == [("references[1]", "too_long")]
-    wide = answer(KEY, think="µ" * 130_000)
-    assert Scorer().score([answer()], [wide]).rewards.tolist() == [1.0]
+        assert issues([KEY, one_over, KEY]) == [("references[1]", "too_long")]
+    assert Scorer().score([answer()], [answer(KEY, think="µ" * 130_000)]).rewards.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 1024])
@@ -91,12 +83,4 @@ def test_steps_of_a_reference(limit):
         lambda count: {"steps": ONE_STEP * count},
     ):
         assert Scorer(max_steps=limit).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
-        with pytest.raises(InvalidReference) as caught:
-            Scorer(max_steps=limit).score([answer()], [form(1), form(limit + 1)], [0])
-        assert [(o.path, o.reason) for o in caught.value.issues] == [("references[1]", "too_long")]
-
-
-def test_a_large_batch_of_nothing():
-    scores = Scorer().score([""] * 65_536, [GOOD])
-    assert set(scores.reasons.tolist()) == {"missing_sections"}
-    assert not scores.rewards.any()
+        assert issues([form(1), form(limit + 1)], max_steps=limit) == [("references[1]", "too_long")]

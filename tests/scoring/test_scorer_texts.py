@@ -33,22 +33,10 @@ def test_lone_surrogates_become_replacement_characters(lone):
     ):
         scores = assert_agree([place(lone), place(replaced)], [GOOD], [0, 0], {})
         assert bits(scores)[0] == bits(scores)[1]
-
-
-@pytest.mark.parametrize("lone", LONE, ids=ascii)
-def test_lone_surrogates_in_references(lone):
-    replaced = "\ufffd" * len(lone)
     response = answer(key=KEY.replace("pbs", f"pbs {replaced} a"), orc="Step 1: add pbs a 5 min")
     steps = [ONE_STEP[0] | {"objects": [f"pbs {lone} a"], "action": f"add{lone}", "parameters": ["5 min", lone]}]
     for reference in ({"steps": steps}, "Step 1: " + json.dumps(steps[0], ensure_ascii=False)):
-        assert_agree([response], [reference], [0], {})
-        assert Scorer().score([response], [reference]).components["content"].tolist() == [1.5]
-
-
-def test_an_escape_of_a_lone_surrogate_is_not_json():
-    """A text holds the six letters of the escape, not the character."""
-    assert_agree([answer(KEY.replace("pbs", "\\ud800"))], [GOOD], [0], {})
-    assert Scorer().score([answer(KEY.replace("pbs", "\\ud800"))], [GOOD]).reasons.tolist() == ["bad_step_json"]
+        assert assert_agree([response], [reference], [0], {}).components["content"].tolist() == [1.5]
 
 
 @given(surrogate_texts, surrogate_texts, st.lists(surrogate_texts, max_size=3))
@@ -59,14 +47,9 @@ def test_surrogates_anywhere(action, prose, objects):
     assert_agree([response, told([step]), prose], [{"steps": [step]}], [0, 0, 0], {"min_coverage": 0.0})
 
 
-class Text(str):
-    """A subclass, as NumPy's and others' are."""
-
-
-@pytest.mark.parametrize("kind", [Text, np.str_])
-def test_subclasses_of_str(kind):
-    step = {"action": kind("add"), "objects": [kind("pbs")], "parameters": [kind("5 min\ud800")]}
-    scores = Scorer().score([kind(answer()), kind("\ud800")], [{"steps": [step]}, kind(KEY)], [0, 1])
+def test_subclasses_of_str():
+    step = {"action": np.str_("add"), "objects": [np.str_("pbs")], "parameters": [np.str_("5 min\ud800")]}
+    scores = Scorer().score([np.str_(answer()), np.str_("\ud800")], [{"steps": [step]}, np.str_(KEY)], [0, 1])
     assert scores.rewards.tolist() == [1.0, 0.0]
 
 

@@ -131,26 +131,15 @@ def test_scores_are_the_same_as_with_references_read_first(batch, threads):
     index = np.array(batch["reference_index"], np.int64)
     columns = text_column(batch["responses"]), reference_column(batch["references"])
     assert bits(scorer.score_columns(*columns, index)) == expected
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_references_without_responses_and_with_many(batch, seed):
-    dice = random.Random(seed)
+    # Some references without responses, some with many, and a lone surrogate
+    dice = random.Random(threads)
     rows = sorted(dice.choices(range(len(batch["responses"])), k=len(batch["responses"])))
-    chosen = {
-        "responses": [batch["responses"][row] for row in rows],
-        "references": batch["references"],
-        "reference_index": [batch["reference_index"][row] for row in rows],
-    }
-    assert bits(Scorer().score(**chosen)) == read_first(Scorer(), chosen)
-
-
-def test_lone_surrogates(batch):
-    responses = list(batch["responses"])
-    responses[5] += " \ud800 tail"
-    replaced = [text.replace("\ud800", "\ufffd") for text in responses]
-    found = bits(Scorer().score(**batch | {"responses": responses}))
-    assert found == read_first(Scorer(), batch | {"responses": replaced})
+    responses = [batch["responses"][row] for row in rows]
+    index = [batch["reference_index"][row] for row in rows]
+    replaced = {"responses": [*responses[:-1], responses[-1] + " \ufffd tail"], "references": batch["references"]}
+    surrogates = [*responses[:-1], responses[-1] + " \ud800 tail"]
+    expected = read_first(scorer, replaced | {"reference_index": index})
+    assert bits(scorer.score(surrogates, batch["references"], index)) == expected
 
 
 # Errors
@@ -191,10 +180,10 @@ def test_what_is_wrong_with_references_and_responses_is_named_together(batch):
 @given(texts=st.lists(st.text(max_size=40), max_size=30))
 def test_a_passing_column_is_the_column(texts):
     expected = text_column(texts)
-    found = borrowed_column(texts)
-    assert found.data.tobytes() == expected.data.tobytes()
-    assert found.offsets.tolist() == expected.offsets.tolist()
-    assert not found.data.flags.writeable
+    passing = borrowed_column(texts)
+    assert passing.data.tobytes() == expected.data.tobytes()
+    assert passing.offsets.tolist() == expected.offsets.tolist()
+    assert not passing.data.flags.writeable
 
 
 class Lazy(list):
@@ -208,7 +197,7 @@ class Lazy(list):
 
 
 @pytest.mark.parametrize("prompts", [1, PROMPTS])
-def test_a_list_that_creates_its_texts_on_access(batch, prompts):
+def test_lists_that_create_their_texts_or_are_emptied_meanwhile(batch, prompts, monkeypatch):
     """Kernels read strings in place, so something must keep them alive."""
     rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
     responses = [batch["responses"][k] for k in rows]
@@ -216,23 +205,16 @@ def test_a_list_that_creates_its_texts_on_access(batch, prompts):
     scorer = Scorer(threads=2)
     plain = scorer.score([f"{text} " for text in responses], [f"{text} " for text in references], index)
     assert bits(scorer.score(Lazy(responses), Lazy(references), index)) == bits(plain)
-
-
-@pytest.mark.parametrize("prompts", [1, PROMPTS])
-def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
-    rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
-    responses = [batch["responses"][k] for k in rows]
-    references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
-    expected = bits(Scorer().score(responses, references, index))
+    expected = bits(scorer.score(responses, references, index))
     check = Batch.check
 
-    def meanwhile(given):
+    def meanwhile(checked):
         responses.clear()
         references.clear()
-        check(given)
+        check(checked)
 
     monkeypatch.setattr(Batch, "check", meanwhile)
-    assert bits(Scorer().score(responses, references, index)) == expected
+    assert bits(scorer.score(responses, references, index)) == expected
 
 
 def test_what_was_read_before_leaves_no_trace(batch):
@@ -244,8 +226,7 @@ def test_what_was_read_before_leaves_no_trace(batch):
         "reference_index": batch["reference_index"][:4],
     }
     first = bits(scorer.score(**few))
-    reader = ReferenceReader(PROMPTS, 1024, 1 << 20)
-    room = reader.read(reference_column(batch["references"]), 0)
+    room = ReferenceReader(PROMPTS, 1024, 1 << 20).read(reference_column(batch["references"]), 0)
     for column in room[1:]:
         column[: min(len(column), 1 << 14)] = 0x7F
     assert bits(scorer.score(**few)) == first

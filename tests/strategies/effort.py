@@ -1,6 +1,6 @@
-"""The number of examples of a property test: a share of the active profile's.
+"""The number of examples of a property test, by the active profile: each test names that of a thorough run.
 
-pytest                                   the suite, a few thousand examples in all
+pytest                                   half of it
 pytest --hypothesis-profile=nightly      thirty times as many
 pytest --hypothesis-profile=quick        a tenth; also with NUMBA_DISABLE_JIT=1, as the kernels then run as plain Python
 """
@@ -16,5 +16,5 @@ USUAL = 100
 
 
 def examples(count: int) -> Callable[[Any], Any]:
-    """Give a property test `count` examples in the suite, and proportionally many in other profiles."""
+    """Give a property test `count` examples in a thorough run, and a share of them in each profile."""
     return settings(max_examples=max(1, count * settings.default.max_examples // USUAL))

@@ -1,10 +1,9 @@
-"""Python strings encoded from their memory, against `str.encode`."""
+"""Python strings encoded from their memory, and UTF-8 validation of columns, against Python's own codecs."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -15,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import TextColumn
+from assay.kernels.compiler import JIT
 from assay.kernels.text import strings as python_strings
-from assay.kernels.text.strings import ROOM, encode_strings, find_strings
+from assay.kernels.text.strings import ROOM, encode_strings, find_strings, is_valid_column
 from assay.kernels.warmup import warmup
 from assay.service.scoring import text_columns
+from tests.kernels.reading import texts_of
 from tests.strategies import examples
 
 warmup()
@@ -47,7 +48,7 @@ def expected(text: str) -> bytes:
 
 
 @given(st.lists(st.one_of(st.text(), *(st.text(alphabet, max_size=200) for alphabet in ALPHABETS)), max_size=9))
-@examples(500)
+@examples(200)
 def test_texts(texts):
     assert written(texts) == list(map(expected, texts))
 
@@ -55,13 +56,9 @@ def test_texts(texts):
 @pytest.mark.parametrize("odd", ["", "é", "–", "😀", "\ud800", "\x7f", "\x80"])
 @pytest.mark.parametrize("widest", ["", "é", "–", "😀"])
 def test_one_odd_character_anywhere(odd, widest):
-    """Around every boundary of the vectors for ASCII, in strings of every width."""
+    """Around every boundary of the vectors for ASCII, in strings of every width and of other classes."""
     texts = ["a" * before + odd + "b" * after + widest for before in range(66) for after in (0, 1, 14, 15, 31, 63, 64)]
-    assert written(texts) == list(map(expected, texts))
-
-
-def test_strings_of_other_classes():
-    texts = [kind("a" * 70 + wide) for kind in (Text, np.str_) for wide in ("", "é", "–", "😀")]
+    texts += [kind(texts[-1]) for kind in (Text, np.str_)]
     assert written(texts) == list(map(expected, texts))
 
 
@@ -84,11 +81,11 @@ def test_strings_that_cannot_be_read_in_place_are_encoded_by_python(monkeypatch,
     python_strings.can_read_strings.cache_clear()
     try:
         assert not python_strings.can_read_strings()
-        assert "strings are encoded by str.encode, which is slower" in caplog.text
+        assert "strings are encoded by str.encode" in caplog.text
         monkeypatch.setattr(text_columns, "find_strings", None)
         texts = ["", "a", "é–😀", "\ud800", "b" * 100]
-        assert [bytes(row) for row in rows_in(text_columns.owned_column(texts))] == list(map(expected, texts))
-        assert [bytes(row) for row in rows_in(text_columns.borrowed_column(texts))] == list(map(expected, texts))
+        for column_of in (text_columns.owned_column, text_columns.borrowed_column):
+            assert texts_of(column_of(texts)) == list(map(expected, texts))
     finally:
         python_strings.can_read_strings.cache_clear()
 
@@ -98,5 +95,72 @@ def test_this_python_passes_the_check():
     assert python_strings.can_read_strings() == python_strings.is_safe_build()
 
 
-def rows_in(column: TextColumn) -> Iterator[np.ndarray]:
-    return (column.data[start:stop] for start, stop in pairwise(column.offsets))
+# Validation
+
+EDGES = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
+EDGES += [0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+"""Bytes on either side of every boundary of RFC 3629."""
+
+
+def assert_agree(*rows: bytes) -> None:
+    """Compare `is_valid_column` of the rows, with other text before and after them, with Python's decoder."""
+    data = np.frombuffer(b"~" * 7 + b"".join(rows) + b"~" * 9, np.uint8)
+    column = TextColumn.of(data, 7 + np.cumsum([0, *map(len, rows)]))
+    assert bool(is_valid_column(*column)) == all(map(is_text, rows)), rows
+
+
+def is_text(row: bytes) -> bool:
+    try:
+        row.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_every_pair_and_triple_of_edges():
+    """At the start of a block, across its end, and where less than a block is left."""
+    for before in (0, 61, 62, 63, 64, 130) if JIT else (62,):
+        for first in EDGES:
+            for second in EDGES:
+                for rest in (b"", b"\x80", b"\x80\x80", b"\xbfA", b"\x80\x80\x80", b"\x80" * 2 + b"a" * 70):
+                    assert_agree(b"a" * before + bytes([first, second]) + rest)
+
+
+wide = st.text("aé€😀", min_size=30, max_size=90).map(str.encode)
+rows = st.one_of(wide, st.text(max_size=90).map(str.encode), st.lists(st.sampled_from(EDGES), max_size=12).map(bytes))
+
+
+@given(st.lists(st.one_of(rows, st.binary(max_size=8)), min_size=1, max_size=5), wide, st.data())
+@examples(300)
+def test_rows_and_one_spoiled_byte(rows, row, data):
+    assert_agree(*rows)
+    spoiled = bytearray(row)
+    spoiled[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.sampled_from(EDGES))
+    assert_agree(bytes(spoiled))
+
+
+def test_a_character_of_two_rows_belongs_to_neither():
+    for row in ("é", "€", "😀", "a" * 63 + "😀" + "b" * 70):
+        encoded = row.encode()
+        for cut in range(1, len(encoded)):
+            assert_agree(encoded[:cut], encoded[cut:])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "valid"),
+    [
+        ([0, 3, 6], True),
+        ([6, 6, 6], True),
+        ([2, 2, 2], True),
+        ([0, 3, 7], False),
+        ([0, 2**62, 6], False),
+        ([0, 5, 1], False),
+        ([-1, 3, 6], False),
+        ([-3, -2, -1], False),
+        ([7, 7, 7], False),
+        ([-(2**63), 2**63 - 1, 6], False),
+    ],
+)
+def test_rows_lie_inside_their_buffer(offsets, valid):
+    column = TextColumn.of(np.frombuffer(b"abcdef", np.uint8), np.array(offsets, np.int64))
+    assert is_valid_column(*column) == valid

@@ -1,0 +1,142 @@
+"""Kernels of sequences and sets: each row alone, in batches and in slices, against the textbook twins."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels.faces import ANCHORS, EXACT_SUM, IOU, LCS, LEVENSHTEIN, SUBSEQUENCE, random_symbols
+from tests.strategies import examples, sequences
+
+PAIRS = (LCS, LEVENSHTEIN, SUBSEQUENCE, ANCHORS, IOU)
+R = ["harvest", "lyse", "centrifuge", "quantify"]
+ABC, ABCD = "abc", "abcd"
+CASES = [
+    (LCS, ["harvest", "lyse", "quantify"], R, 3),  # the shapes of the paper's C.2
+    (LCS, ["harvest", "centrifuge", "lyse", "quantify"], R, 3),
+    (LCS, ["lyse", "harvest", "quantify", "centrifuge"], R, 2),
+    (LCS, [], R, 0),
+    (LCS, ["a"] * 64, ["a"] * 65, 64),
+    (LCS, ["a", "b"] * 64, ["b", "a"] * 64, 127),
+    (LCS, ["a"] * 63 + ["b"], ["b"] + ["a"] * 63, 63),
+    (LCS, range(200), range(199, -1, -1), 1),
+    (LCS, range(130), range(0, 130, 3), 44),
+    (LEVENSHTEIN, "", ABC, 3),
+    (LEVENSHTEIN, ABC, "", 3),
+    (LEVENSHTEIN, "kitten", "sitting", 3),
+    (LEVENSHTEIN, ABC, "xyz", 3),
+    (LEVENSHTEIN, "ab", "ba", 2),
+    (LEVENSHTEIN, "abcdef", "bcdefa", 2),
+    (LEVENSHTEIN, "aaaa", "a", 3),
+    (SUBSEQUENCE, ["harvest", "lyse", "quantify"], R, True),
+    (SUBSEQUENCE, ["harvest", "centrifuge", "lyse", "quantify"], R, False),
+    (SUBSEQUENCE, ["lyse", "lyse"], R, False),
+    (SUBSEQUENCE, ["lyse"], [], True),
+    (SUBSEQUENCE, ["a"] * 64, ["a"] * 65, True),
+    (ANCHORS, ["harvest", "centrifuge", "lyse", "stain", "quantify"], R, [(0, 0), (1, 2), (4, 3)]),  # its C.3
+    (ANCHORS, ["quantify", *R], R, [(0, 3)]),
+    (ANCHORS, "aaa", "aba", [(0, 0), (1, 2)]),
+    (ANCHORS, "sa", "aa", [(1, 0)]),
+    (ANCHORS, "", R, []),
+    (ANCHORS, "s", R, []),
+    (IOU, "", "", 1.0),
+    (IOU, "a", "", 0.0),
+    (IOU, "ab", "bc", 1 / 3),
+    (IOU, ABC, ABCD, 0.75),
+    (IOU, "a", "b", 0.0),
+]
+
+
+@pytest.mark.parametrize(("kernel", "a", "b", "expected"), CASES)
+def test_cases(kernel, a, b, expected):
+    assert kernel(a, b) == expected
+
+
+# One machine word holds 64 elements; two sequences beyond that go word by word, where symbols that occur more often
+# than there are words keep a mask and the others a list.
+SIZES = [0, 1, 2, 63, 64, 65, 127, 128, 129, 193]
+by_kernel = pytest.mark.parametrize("kernel", PAIRS, ids=["lcs", "levenshtein", "subsequence", "anchors", "iou"])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kinds", [1, 2, 5, 40, 1000])
+@by_kernel
+def test_sizes(kernel, kinds, size):
+    first = random_symbols(size, kinds, 1)
+    rows = [(first, random_symbols(other, kinds, 2)) for other in SIZES]
+    assert kernel.many(rows) == [kernel.twin(*row) for row in rows]
+
+
+def test_long_sequences(compiled):
+    """4,097 elements are 65 words, the last of them holding one; some symbols keep a mask, some a list."""
+    a = list(range(4097))
+    rows = [(a, a), (a[::3], a), (a, a[1:]), (a, []), (a, [*a[1:], 4097])]
+    assert LCS.many(rows) == [4097, 1366, 4096, 0, 4096]
+    assert LEVENSHTEIN.many(rows) == [0, 2731, 1, 4097, 2]
+    assert SUBSEQUENCE.many(rows) == [True, True, True, True, False]
+    assert [len(pairs) for pairs in ANCHORS.many(rows)] == [4097, 1366, 4096, 0, 4096]
+    assert IOU.many(rows) == [1.0, 1366 / 4097, 4096 / 4097, 0.0, 4096 / 4098]
+    mixed = random_symbols(300, 3, 1) + list(range(100, 180)) + random_symbols(120, 3, 2) + [500] * 3
+    other = list(range(100, 180, 3)) + random_symbols(250, 3, 3) + list(range(150, 190)) + [600] * 9
+    for kernel in (LCS, LEVENSHTEIN):
+        assert kernel.many([(mixed, other), (other, mixed)]) == [kernel.twin(mixed, other)] * 2
+
+
+def test_carry_through_every_word():
+    """Equal symbols everywhere make the addition carry from the first word into the last."""
+    rows = {}
+    for n in (64, 65, 128, 129, 640):
+        rows["a" * n, "a" * (n + 1)] = (n, 1)
+        rows["a" * (n - 1) + "b", "b" + "a" * (n - 1)] = (n - 1, 2)
+        rows[tuple(range(n)), tuple(range(1, n + 1))] = (n - 1, 2)
+    assert list(zip(LCS.many([*rows]), LEVENSHTEIN.many([*rows]), strict=True)) == [*rows.values()]
+
+
+@by_kernel
+@given(st.sampled_from([2, 3, 4, 12, 40]).flatmap(lambda kinds: st.tuples(*[sequences(kinds=kinds)] * 2)), st.data())
+@examples(60)
+def test_any_sequences(kernel, pair, data):
+    a, b = pair
+    kernel(a, b)
+    part = [value for value in a if data.draw(st.booleans())]
+    rows = [(b, a), (part, a), (a, part), (a, a)]
+    assert kernel.many(rows) == [kernel.twin(*row) for row in rows]
+
+
+def test_sets_of_rows_do_not_meet():
+    """Every row reuses the scratch memory of the one before, also for the same ids on the other side."""
+    rows = [([0, 1], [1, 2]), ([1, 2], [0]), ([0], [0]), ([2], [0, 1]), ([], [1]), ([1], [])] * 50
+    assert IOU.many(rows) == [IOU.twin(*row) for row in rows]
+
+
+TINY, HALF, ULP = 5e-324, 2.0**-53, 2.0**-52
+SUMS = {
+    "nothing": [],
+    "zeros": [-0.0, -0.0],
+    "a tie to even": [1.0, HALF],
+    "a tie to odd": [1.0 + ULP, HALF],
+    "more than a tie": [1.0, HALF, TINY],
+    "less than a tie": [1.0 + ULP, HALF, -TINY],
+    "no tie, and smaller parts": [1.0, HALF / 2, TINY],
+    "cancels": [1e16, 1.0, -1e16, TINY, -1.0, -TINY],
+    "cancels but for the smallest": [1e300, 1.0, TINY, -1e300, -1.0],
+    "many partials": [2.0**-k for k in range(0, 1000, 7)],
+    "many terms": [(k * 2654435761 % 1000) / 7 - 70 for k in range(5_000)],
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_exact_sums(name):
+    EXACT_SUM(SUMS[name])
+    EXACT_SUM([-term for term in SUMS[name]])
+
+
+terms = st.sampled_from([1.0, -1.0, HALF, -HALF, ULP, 0.1, 1.5, 4 / 3, 0.0, -0.0, TINY]) | st.floats(-1e300, 1e300)
+
+
+@given(st.lists(terms | st.floats(0, 1.5), max_size=30), st.randoms(use_true_random=False))
+@examples(150)
+def test_sums_in_any_order(row, shuffle):
+    """Bit for bit those of `math.fsum`."""
+    assert EXACT_SUM(row) == EXACT_SUM(shuffle.sample(row, len(row)))
