@@ -19,6 +19,7 @@ kernels; they are compiled for no others, and by these rules:
   of a kernel links the code of all its helpers, direct and indirect.
 - **Operators are resolved once.** Numba tries every implementation of an operator, NumPy's universal functions among
   them, at each place where it occurs. Here, the first answer for the same types is kept.
+- **A literal argument is compiled as its type.** Numba compiles a function once for `f(0)` and once for `f(n)`.
 - **No index is tested for its sign.** In Numba, as in Python, `a[-1]` is the last element, so every access by a signed
   index tests whether it is negative, which no kernel needs. A kernel must not use negative indices;
   NUMBA_BOUNDSCHECK=1 finds those that do.
@@ -53,7 +54,7 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
-from numba.core.types.functions import BaseFunction
+from numba.core.types.functions import BaseFunction, Dispatcher
 from numba.np import arrayobj
 
 log = logging.getLogger("assay")
@@ -321,15 +322,25 @@ WRAPPER = "_ZN7cpython"
 """Prefix of the function by which Python calls a kernel; helpers have none."""
 
 
+class HandedOverError(BaseException):
+    """A child process finishes this kernel. (Numba catches subclasses of Exception.)"""
+
+
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a kernel, complete and optimised, or of a helper, without its callees."""
 
     is_helper = False
+    forks = False
+    """Whether to print the name of each function, and to leave each kernel to a child process."""
     _shared_module: Any
 
     def finalize(self) -> None:
         """Emit the machine code of a kernel; keep the code of a helper for its callers."""
+        if self.forks:
+            print(self.name, flush=True)
         if any(function.name.startswith(WRAPPER) for function in self._final_module.functions):
+            if self.forks and os.fork():
+                raise HandedOverError
             self._linking_libraries = [LinkedCode(library) for library in callees_of(self)]
             super().finalize()
         else:
@@ -409,6 +420,15 @@ def remembering(get_call_type: Callable[..., Any]) -> Callable[..., Any]:
     return remembered
 
 
+def without_literals(get_call_type: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `Dispatcher.get_call_type` that passes `types.int64` for the literal 0."""
+
+    def plain(function: Any, context: Any, args: Any, kws: Any) -> Any:
+        return get_call_type(function, context, tuple(map(types.unliteral, args)), kws)
+
+    return plain
+
+
 def setting_known(set_env: Callable[..., None]) -> Callable[..., None]:
     """Return `JITCPUCodegen.set_env` that ignores functions without machine code: only exceptions use environments."""
 
@@ -431,12 +451,18 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
-def kernel_rules() -> Iterator[None]:
-    """Compile by the rules of this module inside this context."""
+def kernel_rules(forks: bool = False) -> Iterator[None]:
+    """Compile by the rules of this module inside this context.
+
+    With `forks`, a child process optimises each kernel and writes it to the cache, while this process infers the types
+    of the next: compiling a kernel raises HandedOverError here, and returns in the child.
+    """
     with global_compiler_lock, ExitStack() as rules:
+        rules.enter_context(replaced(KernelLibrary, "forks", forks))
         _ = cpu_target.target_context  # its own libraries are compiled by Numba's rules
         rules.enter_context(replaced(JITCPUCodegen, "_library_class", KernelLibrary))
         rules.enter_context(replaced(JITCPUCodegen, "set_env", setting_known(JITCPUCodegen.set_env)))
         rules.enter_context(replaced(BaseFunction, "get_call_type", remembering(BaseFunction.get_call_type)))
+        rules.enter_context(replaced(Dispatcher, "get_call_type", without_literals(Dispatcher.get_call_type)))
         rules.enter_context(replaced(arrayobj, "fix_integer_index", unchecked_index))
         yield

@@ -1,16 +1,26 @@
-"""Compiles every kernel once, before the first request, or loads it from the cache."""
+"""Compiles every kernel once, before the first request, or loads it from the cache.
+
+Other processes compile into the cache, on two cores; this one loads the result, and remains responsive and small.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 import numba
 import numpy as np
 
 from .column import TextColumn, column_of, frozen
-from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, kernel_rules
+from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
 from .json_columns import element_spans, member_spans, read_envelope
 from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
@@ -24,11 +34,18 @@ from .text.strings import can_read_strings, encode_strings, find_strings, is_val
 from .text.unicode import tables
 from .text.words import canonical_texts
 
+log = logging.getLogger("assay")
+
 ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
 """Rules of the types that the kernels are compiled for; the values do not matter."""
 
+SHARING = 4
+"""The number of kernels, at the start of `_entries`, that share most of their helpers."""
+
 _lock = threading.Lock()
 _report: WarmupReport | None = None
+_compiled_elsewhere: set[str] = set()
+"""Names of the functions that `fill_cache` has compiled for this process."""
 
 
 class WarmupReport(NamedTuple):
@@ -60,6 +77,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (read_references, (codes, ints, room, *column, 0, constant, workspace)),
         (score_slice, (*by_configuration, 0, 0, *column, *against, configurations, constant, workspace)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
+        (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (element_spans, (spans, column.data, 0, 0, codes)),
@@ -67,7 +85,6 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
-        (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_request, (envelope, column.data, 0, 0)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
         (find_text_spans, (spans, spans, ints, column.data, False)),
@@ -79,6 +96,43 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     ]
 
 
+def _compile(entries: Sequence[tuple[Any, tuple[Any, ...]]]) -> None:
+    for function, arguments in entries:
+        function.compile(tuple(numba.typeof(argument) for argument in arguments))
+
+
+def fill_cache_elsewhere(cache: Path) -> None:
+    """Run `fill_cache` in another process if the cache is incomplete and writable. If that fails, compile here."""
+    if len([*cache.glob("*.kernel")]) >= len(KERNELS) or not os.access(cache, os.W_OK):
+        return
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import fill_cache; fill_cache()"
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    try:
+        with subprocess.Popen([sys.executable, "-c", code], text=True, **streams) as process:
+            _compiled_elsewhere.update(map(str.strip, process.stdout))
+    except OSError as error:
+        log.warning("the kernels are compiled in this process: %s", error)
+
+
+def fill_cache() -> None:
+    """Compile all kernels into the cache, in forks of this process, and print the names of their functions.
+
+    The process must have no other threads. Printing fails once nobody reads, which ends all forks.
+    """
+    entries = _entries()
+    half = entries[SHARING:] if os.fork() else entries[:SHARING]
+    process = os.getpid()
+    with kernel_rules(forks=True):
+        for entry in half:
+            with suppress(HandedOverError):
+                _compile([entry])
+            if os.getpid() != process:
+                os._exit(0)
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def warmup() -> WarmupReport:
     """Compile all kernels and forbid any further compilation, once per process; later calls return the first report."""
     global _report
@@ -87,19 +141,22 @@ def warmup() -> WarmupReport:
     with _lock:
         if _report is None:
             started = time.perf_counter()
-            entries = _entries()
-            with kernel_rules():
-                for function, arguments in entries if JIT else ():
-                    function.compile(tuple(numba.typeof(argument) for argument in arguments))
+            if JIT:
+                if CACHE is not None:
+                    fill_cache_elsewhere(Path(CACHE))
+                with kernel_rules():
+                    _compile(_entries())
+                for function in KERNELS:
                     function.disable_compile()
             can_read_strings()
-            _report = WarmupReport(time.perf_counter() - started, len(entries) if JIT else 0, CACHE)
+            _report = WarmupReport(time.perf_counter() - started, compiled_signatures(), CACHE)
         return _report
 
 
 def progress() -> tuple[int, int]:
     """Return how many of all functions are compiled; few ever are if the kernels come from the cache."""
-    return sum(bool(function.signatures) for function in FUNCTIONS) if JIT else 0, len(FUNCTIONS)
+    here = sum(bool(function.signatures) for function in FUNCTIONS) if JIT else 0
+    return min(max(here, len(_compiled_elsewhere)), len(FUNCTIONS)), len(FUNCTIONS)
 
 
 def compiled_signatures() -> int:

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.types.functions import BaseFunction
+from numba.core.types.functions import BaseFunction, Dispatcher
 from numba.np import arrayobj
 
 from assay.kernels.compiler import FUNCTIONS, HELPER_OPTIONS, KERNELS, KernelLibrary, kernel_rules
@@ -36,6 +36,7 @@ def replaced() -> list[object]:
         JITCPUCodegen._library_class,
         JITCPUCodegen.set_env,
         BaseFunction.get_call_type,
+        Dispatcher.get_call_type,
         arrayobj.fix_integer_index,
     ]
 
@@ -64,6 +65,14 @@ def test_a_helper_has_no_machine_code_and_works_in_kernels_and_elsewhere():
     usual = numba.njit(signature)(lambda x: middle(x) - inner(x))
     assert type(library_of(usual)) is JITCodeLibrary
     assert (kernel(5), usual(5)) == (46, 1)
+
+
+def test_a_literal_argument_is_compiled_as_its_type():
+    inner = numba.njit(**HELPER_OPTIONS)(lambda x: x + np.int64(1))
+    with kernel_rules():
+        kernel = numba.njit(numba.types.int64(numba.types.int64))(lambda x: inner(x) + inner(0))
+    assert inner.signatures == [(numba.types.int64,)]
+    assert kernel(5) == 7
 
 
 def test_other_code_is_compiled_by_the_rules_of_numba():

@@ -24,6 +24,7 @@ SIGNATURES = {
     "numba.core.codegen:JITCPUCodegen.set_env": "(self, env_name, env)",
     "numba.core.codegen:JitEngine.is_symbol_defined": "(self, name)",
     "numba.core.types.functions:BaseFunction.get_call_type": "(self, context, args, kws)",
+    "numba.core.types.functions:Dispatcher.get_call_type": "(self, context, args, kws)",
     "numba.np.arrayobj:fix_integer_index": "(context, builder, idxty, idx, size)",
     "numba.core.caching:NullCache.load_overload": "(self, sig, target_context)",
     "numba.core.caching:NullCache.save_overload": "(self, sig, cres)",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from assay.kernels.warmup import warmup
+from assay.kernels.warmup import fill_cache_elsewhere, warmup
 from tests.cases import answer
 from tests.cases.writing import KEY
 
@@ -24,13 +24,15 @@ pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.slow]
 
 START = f"""
 import json, sys, time
-from assay.kernels.warmup import compiled_signatures, warmup
+from assay.kernels.compiler import FUNCTIONS
+from assay.kernels.warmup import compiled_signatures, progress, warmup
 report = warmup()
+here = sum(bool(function.signatures) for function in FUNCTIONS)
 from assay import Scorer
 response = {answer(KEY, "Step 1: Add the PBS for 5 minutes and " + "so on " * 15)!r}
 scores = Scorer(length_penalty="relative", reward_scale="raw").score([response], [{KEY!r}])
 before = compiled_signatures()
-json.dump([report.seconds, report.cache, before, scores.rewards.tolist()], sys.stdout)
+json.dump([report.seconds, progress(), report.cache, before, here, scores.rewards.tolist()], sys.stdout)
 """
 CANON = """
 import json, sys
@@ -107,19 +109,37 @@ def first_start(installation) -> Any:
 
 
 def test_a_first_start_fills_the_cache(installation, first_start):
-    _, cache, signatures, rewards = first_start
+    _, (compiled, functions), cache, signatures, here, rewards = first_start
     assert Path(cache).parent == installation.cache
-    assert signatures == warmup().signatures
+    assert signatures == here == warmup().signatures, "another process compiled the kernels"
+    assert compiled == functions
     assert len(installation.files()) == signatures
     assert rewards == pytest.approx([2.5 * 30 / 37])
 
 
 def test_a_second_start_compiles_nothing(installation, first_start):
     files = installation.files()
-    seconds, *same = outcome(installation.start())
-    assert same == first_start[1:]
+    seconds, (compiled, _), *same = outcome(installation.start())
+    assert same == first_start[2:]
+    assert compiled == warmup().signatures
     assert installation.files() == files
     assert seconds < first_start[0] / 5
+
+
+def test_an_interpreter_that_cannot_be_started(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    fill_cache_elsewhere(tmp_path)
+    assert "the kernels are compiled in this process" in caplog.text
+
+
+def test_compilation_ends_when_nobody_reads(tmp_path):
+    installation = Installation(tmp_path)
+    process = installation.start("from assay.kernels.warmup import fill_cache; fill_cache()", **QUICKLY)
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert "BrokenPipeError" in process.stderr.read(), "both processes have ended"
+    process.wait()
+    assert len(installation.files()) < warmup().signatures
 
 
 def test_without_any_cache_folder(tmp_path):
