@@ -25,9 +25,9 @@ from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
 from .transport.addresses import Address
-from .transport.asynchronous import AsyncTransport
-from .transport.http11 import HttpExchange, Transport, TransportFault, request_head
-from .transport.sync import SyncTransport, completed
+from .transport.http11 import HttpExchange, TransportFault, request_head
+from .transport.transports import AsyncTransport, Transport
+from .transport.waiting import Blocking, completed
 
 Reference = str | bool | Mapping[str, Any]
 """Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
@@ -58,8 +58,7 @@ class BaseClient:
 
     def _after_fork(self) -> None:
         """Reset a forked child: connections, locks and the lease on a local service are the parent's."""
-        self._transport.pool.abandon()
-        _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
+        self._transport.abandon()
         self._start()
 
     async def _sleep(self, seconds: float) -> None:
@@ -178,7 +177,7 @@ class BaseClient:
             self._local = local
 
     def _close(self) -> None:
-        self._transport.pool.close()
+        self._transport.close()
         with self._local_lock:
             if self._local is not None:
                 self._local.release()
@@ -226,8 +225,6 @@ def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
 
 
 _all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
-_inherited: list[object] = []
-"""Transports of the parent, which a forked child keeps."""
 
 
 def _reset_after_fork() -> None:
@@ -258,11 +255,9 @@ class Client(BaseClient):
         If an address is not a string, or if arguments contradict each other.
     """
 
-    _transport: SyncTransport
-
     def _start(self) -> None:
         super()._start()
-        self._transport = SyncTransport(self.settings.connect_timeout)
+        self._transport = Transport(self.settings.connect_timeout, Blocking())
         self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
     def score(
@@ -389,8 +384,6 @@ class AsyncClient(BaseClient):
     settings, **arguments
         As for `Client`, as are the errors.
     """
-
-    _transport: AsyncTransport
 
     def _start(self) -> None:
         super()._start()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
 from .tasks import SCORE
-from .transport.sync import completed
+from .transport.waiting import completed
 
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 

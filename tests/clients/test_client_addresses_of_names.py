@@ -19,11 +19,10 @@ from assay_client.transport.addresses import Address, address_of
 from assay_client.transport.connecting import (
     ATTEMPT_DELAY,
     connected_socket,
-    connected_socket_async,
     resolved,
-    resolved_async,
     targets_of,
 )
+from assay_client.transport.waiting import Blocking, OnLoop, completed
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
@@ -114,8 +113,10 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
     names[NAME] = [silent, where_of(faults)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        targets = resolved(ADDRESS, 20)
-        for sock in (connected_socket(targets, 20), asyncio.run(connected_socket_async(targets, 20))):
+        end = time.monotonic() + 20
+        targets = completed(resolved(ADDRESS, 20, Blocking()))
+        sockets = [connected_socket(targets, end, waiting) for waiting in (Blocking(), OnLoop())]
+        for sock in (completed(sockets[0]), asyncio.run(sockets[1])):
             with sock:
                 assert sock.getpeername() == where_of(faults)
 
@@ -137,7 +138,8 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     address = address_of(url.format(port=where_of(faults)[1]))
 
     async def connected(address: Address) -> socket.socket:
-        return await connected_socket_async(await resolved_async(address, 20), 20)
+        waiting = OnLoop()
+        return await connected_socket(await resolved(address, 20, waiting), time.monotonic() + 20, waiting)
 
     async def cancelled_after(steps: int, seconds: float) -> None:
         call = asyncio.ensure_future(connected(address))

@@ -88,8 +88,8 @@ def check():
     client.close()
     return rewards == [0.002] * 3
 
-locks = [client._coalescer._lock, client._local_lock, client._transport.pool._lock, asynchronous._transport._lock]
-locks += [asynchronous._transport.pool._lock, local._shared_lock, resolving._lock, lookup._lock]
+locks = [client._coalescer._lock, client._local_lock, client._transport._lock, asynchronous._transport._lock]
+locks += [asynchronous._transport._permits_lock, local._shared_lock, resolving._lock, lookup.future._condition]
 
 def hold():
     with ExitStack() as holding:
@@ -121,7 +121,7 @@ wrong = []
 
 def work():
     while not halt.is_set():
-        client._transport.pool.close()  # so that names are resolved and connections opened all the time
+        client._transport.close()  # so that names are resolved and connections opened all the time
         rewards = client.score_one("x" * 7, "r").reward, *client.score(["x" * 5], ["r"]).rewards
         if rewards != (0.007, 0.005): wrong.append(rewards)
 

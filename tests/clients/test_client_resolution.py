@@ -101,7 +101,7 @@ def test_the_last_addresses_serve_while_the_name_server_hangs_or_fails(
     assert client.score(["abc"], ["r"]).rewards == [0.003]
     dns.answering.clear()
     for _ in range(3):
-        client.client._transport.pool.close()
+        client.client._transport.close()
         call = seconds_of(lambda: client.score(["abc"], ["r"]))
         assert call < resolving.STALE_SECONDS + MARGIN
     assert call < resolving.STALE_SECONDS / 2, "only the first call of an outage waits"
@@ -109,7 +109,7 @@ def test_the_last_addresses_serve_while_the_name_server_hangs_or_fails(
     dns.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
     dns.answering.set()
     for _ in range(3):
-        client.client._transport.pool.close()
+        client.client._transport.close()
         assert client.score(["abc"], ["r"]).rewards == [0.003]
     assert len(faults.requests) == 7
 
@@ -119,7 +119,7 @@ def test_the_share_of_a_short_timeout_that_a_resolution_may_take(
 ) -> None:
     client = face(base_url=dns.resolve_to(faults), timeout=20, window=0)
     client.score(["abc"], ["r"])
-    client.client._transport.pool.close()
+    client.client._transport.close()
     dns.answering.clear()
     assert client.score(["abc"], ["r"], timeout=2.0).rewards == [0.003]
 
@@ -129,7 +129,7 @@ def test_a_service_that_moves_is_followed(face: Any, dns: NameServer, faults: Fa
     client.score(["abc"], ["r"])
     with FaultServer() as moved:
         dns.resolve_to(moved)
-        client.client._transport.pool.close()
+        client.client._transport.close()
         client.score(["abc"], ["r"])
         assert len(moved.requests) == 1
 
@@ -198,7 +198,7 @@ def test_a_cancelled_call_leaves_nothing_behind(dns: NameServer, faults: FaultSe
             call.cancel()
         await asyncio.wait(calls)
         (lookup,) = resolving._lookups.values()
-        assert not lookup._waiting
+        assert lookup.future.running()
         await client.close()
 
     asyncio.run(run())
@@ -229,7 +229,7 @@ def test_no_thread_can_be_started(
         with pytest.raises(Unavailable, match=r"its name could not be resolved \(can't start new thread"):
             client.score(["abc"], ["r"])
     client.score(["abc"], ["r"], timeout=20)
-    client.client._transport.pool.close()
+    client.client._transport.close()
     monkeypatch.setattr(threading.Thread, "start", fail)
     assert client.score(["abc"], ["r"], timeout=20).rewards == [0.003]
 

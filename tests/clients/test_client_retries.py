@@ -16,7 +16,7 @@ from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
 from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import TransportFault
-from assay_client.transport.sync import completed
+from assay_client.transport.waiting import completed
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
 
 QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}

@@ -40,7 +40,7 @@ from assay_client.client import BaseClient
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means
-from assay_client.transport.sync import completed
+from assay_client.transport.waiting import completed
 
 __all__ = [
     "async_score_reward",
