@@ -163,7 +163,7 @@ def outcomes(waiting: Waiting, server: FaultServer, n: int) -> list[Any]:
                 found.append(await client.exchange(request))
             except TransportFault as fault:
                 found += [] if fault.stale else [fault]
-        client.pool.close()
+        client.close()
         return found
 
     with server:
