@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +12,6 @@ import pytest
 
 from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, held, reward_of, status
-from tests.http.samples import REWARDS
-from tests.own_process import printed_by
-from tests.servers import LiveServer
 
 
 def together(n: int) -> dict[str, Any]:
@@ -107,12 +103,6 @@ def test_any_other_error_fails_the_whole_batch(face: Any, faults: FaultServer) -
     assert len(faults.requests) == 1
 
 
-def test_transient_faults_are_retried(face: Any, faults: FaultServer) -> None:
-    faults.script = [status(503)] * 2
-    found = face(base_url=faults.url, **together(5)).together(calls(5))
-    assert [score.reward for score in found] == rewards(5)
-
-
 def test_a_caller_with_less_time_does_not_shorten_that_of_others(faults: FaultServer) -> None:
     released = threading.Event()
     faults.otherwise = held(released)
@@ -196,34 +186,3 @@ def test_an_interrupted_leader_does_not_leave_the_others_waiting(
     for thread in threads:
         thread.join(10)
     assert sorted(outcome.__name__ for outcome in outcomes) == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
-
-
-def requests_served(server: LiveServer) -> float:
-    with server.client() as http:
-        lines = http.get("/metrics").text.splitlines()
-    return sum(
-        float(line.rpartition(" ")[2])
-        for line in lines
-        if line.startswith("assay_request_duration_seconds_count") and "/v1/score" in line
-    )
-
-
-def single_calls(url: str, count: int, *window: str) -> float:
-    """Return the seconds per call of `count` concurrent single calls in a separate process; check their rewards."""
-    command = "tests.clients.single_calls", url, count, *window
-    found = json.loads(printed_by(*command))
-    assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
-    return found["seconds"] / count
-
-
-def test_thousands_of_single_calls_share_few_requests_and_are_faster(server: LiveServer) -> None:
-    n, alone = 5120, 640
-    uncoalesced = coalesced = float("inf")
-    for _ in range(5):  # the best of each, measured alternately: the machine may be busy
-        uncoalesced = min(uncoalesced, single_calls(server.url, alone, "0"))
-        before = requests_served(server)
-        coalesced = min(coalesced, single_calls(server.url, n))
-        assert n / 512 <= requests_served(server) - before <= 1 + 40
-        if uncoalesced >= 3 * coalesced:
-            return
-    raise AssertionError(f"{1e6 * uncoalesced:.0f} µs a call alone, {1e6 * coalesced:.0f} µs coalesced")

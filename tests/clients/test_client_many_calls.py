@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -92,23 +91,3 @@ def test_of_many_threads(echoing: FaultServer) -> None:
         check(list(threads.map(lambda k: client.score_one(str(k), f"r{k % 7}"), range(CALLS))), echoing)
         assert not client._coalescer._open
     assert echoing.connections <= THREADS / 2
-
-
-def test_of_a_thread_each(echoing: FaultServer) -> None:
-    """Two thousand threads that begin together."""
-    n = 2000
-    barrier = threading.Barrier(n)
-    rewards = [-1.0] * n
-    with Client(base_url=echoing.url, timeout=60, window=0.05) as client:
-
-        def call(k: int) -> None:
-            barrier.wait(60)
-            rewards[k] = client.score_one(str(k), "r").reward
-
-        threads = [threading.Thread(target=call, args=(k,)) for k in range(n)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert rewards == list(map(float, range(n)))
-    assert n / MAX_BATCH <= len(echoing.requests) <= n / 8

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from assay import Scorer
 from assay_client import COMPONENTS, InvalidReference, InvalidSetting, Scores
-from assay_client.adapters import for_trl, for_verl
 from assay_client.tasks import OWN_COMPONENTS
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED
 from tests.servers import LiveServer
@@ -86,16 +84,6 @@ def test_one_task(face: Any, server: LiveServer) -> None:
     assert other.reasons == list(alone(ORD, repeated, RECORD).reasons) == ["ok"]
 
 
-def test_groups(face: Any, server: LiveServer) -> None:
-    """Two prompts with one reference are two groups; a group without spread has no advantages."""
-    client = face(base_url=server.url)
-    texts = [PERFECT, "nothing", SWAPPED, SWAPPED]
-    by_reference = client.score(texts, [REFERENCE], include=["advantages"]).advantages
-    by_group = client.score(texts, [REFERENCE] * 4, groups=["p", "p", "q", "q"], include=["advantages"]).advantages
-    assert by_group == pytest.approx([0.5**0.5, -(0.5**0.5), 0, 0])
-    assert by_reference != by_group
-
-
 def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: LiveServer) -> None:
     references = [*REFERENCES[:5], {"wrong_steps": ["a"]}, *REFERENCES[6:]]
     with pytest.raises(InvalidReference, match=r"record 5: references\[5\]: \w+ \(bioprobench\.ord: ") as caught:
@@ -111,28 +99,6 @@ def test_an_invalid_option_of_a_task(face: Any, server: LiveServer) -> None:
         config = {"no_such": 1} if task == ORD else {ORD: {"no_such": 1}}
         with pytest.raises(InvalidSetting, match="no_such: unknown_setting"):
             client.score(["x", "x"], [RECORD], task=task, config=config)
-
-
-def test_the_adapters_give_these_rewards(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [float(alone(*row).rewards[0]) for row in ROWS]
-    columns = {"reference": REFERENCES, "task": TASKS}
-    assert for_trl.score_reward(["p"] * len(ROWS), RESPONSES, **columns) == expected
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", ",".join(sorted(set(TASKS))))
-
-    async def step() -> Any:
-        calls = zip(TASKS, RESPONSES, REFERENCES, strict=True)
-        return await asyncio.gather(*(for_verl.compute_score(*call) for call in calls))
-
-    assert [result["score"] for result in asyncio.run(step())] == expected
-    batch = for_verl.compute_score_batch(TASKS, RESPONSES, REFERENCES, None)
-    assert [result["score"] for result in batch] == expected
-
-
-def test_rewards_are_counted_under_the_name_of_the_run(face: Any, server: LiveServer) -> None:
-    face(base_url=server.url, run="grpo seed 3").score(RESPONSES, REFERENCES, task=TASKS)
-    with server.client() as http:
-        lines = [line for line in http.get("/metrics").text.splitlines() if 'run="grpo seed 3"' in line]
-    assert any(line.startswith("assay_") for line in lines)
 
 
 def test_a_part_of_a_request_has_the_scores_and_the_identity_of_the_whole(face: Any, server: LiveServer) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -57,24 +55,6 @@ def test_nothing_but_the_standard_library_is_needed() -> None:
     allowed = sys.stdlib_module_names | OPTIONAL | {"assay_client"}
     roots = {name_of(path): {name.split(".")[0] for name in imports_of(path)} for path in MODULES}
     assert {name: found - allowed for name, found in roots.items() if found - allowed} == {}
-
-
-def test_no_import_cycle() -> None:
-    graph = {name_of(path): {name for name in imports_of(path) if name in NAMES} for path in MODULES}
-    assert "assay_client.transport.sync" in graph["assay_client.client"]
-    TopologicalSorter(graph).prepare()  # raises CycleError
-
-
-def test_public_names_are_sorted_and_exist() -> None:
-    wrong = {}
-    for path in MODULES:
-        module = importlib.import_module(name_of(path))
-        public = list(getattr(module, "__all__", []))
-        absent = [word for word in public if not hasattr(module, word)]
-        order = sorted(set(public), key=lambda word: (not word.isupper(), not word[:1].isupper(), word))
-        if absent or public != order:
-            wrong[name_of(path)] = absent or "not sorted"
-    assert not wrong
 
 
 def test_the_version_is_the_same_in_both_places() -> None:
@@ -127,8 +107,11 @@ def first_number(result: object) -> object:
     return result
 
 
-@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("place", ["in the clone", "beside the package", "installed"])
+PLACES = [(path, "beside the package") for path in ADAPTERS]
+PLACES += [(ADAPTERS[0], place) for place in ("in the clone", "installed")]
+
+
+@pytest.mark.parametrize(("path", "place"), PLACES, ids=lambda value: getattr(value, "stem", value))
 def test_adapters_loaded_by_their_path(path: Path, place: str, faults: FaultServer, tmp_path: Path) -> None:
     environ = {"ASSAY_URL": faults.url, "PATH": os.environ["PATH"]}
     if place == "beside the package":

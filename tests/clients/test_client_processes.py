@@ -17,19 +17,9 @@ import pytest
 
 from assay_client import AsyncClient, Client, Unavailable
 from tests.clients.fault_server import FaultServer, late, reward_of
-from tests.own_process import environment
+from tests.own_process import environment, printed
 
 LENGTHS = range(1, 13)
-
-
-def script(body: str, url: str) -> str:
-    """Return the output of a separate process with warnings as errors and `url` in its environment."""
-    environ = environment(ASSAY_URL=url)
-    command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", body]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    return done.stdout
 
 
 def test_one_client_in_many_threads(faults: FaultServer) -> None:
@@ -115,49 +105,10 @@ def test_connections_end_with_the_client(faults: FaultServer) -> None:
     gc.collect()  # an unclosed socket would be a ResourceWarning, which is an error here
 
 
-FORKING = """
-import os, threading, time
-from assay_client import Client
-client = Client()
-assert client.score(["x"], ["r"]).rewards == [0.001]
-halt = threading.Event()
-def work():
-    while not halt.is_set():
-        assert client.score_one("x" * 7, "r").reward == 0.007
-threads = [threading.Thread(target=work) for _ in range(4)]
-for thread in threads: thread.start()
-children = []
-for k in range(1, 7):
-    time.sleep(0.02)
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            for _ in range(20):
-                assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
-                assert client.score_one("x" * k, "r").reward == k / 1000
-            code = 0
-        finally:
-            os._exit(code)
-    children.append(child)
-codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-halt.set()
-for thread in threads: thread.join()
-assert client.score(["xx"], ["r"]).rewards == [0.002]
-client.close()
-print(codes)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_forked_child_opens_new_connections(faults: FaultServer) -> None:
-    assert script(FORKING, faults.url) == "[0, 0, 0, 0, 0, 0]\n"
-
-
 ASYNC_FORKING = """
-import asyncio, os
+import asyncio, os, sys
 from assay_client import AsyncClient
-client = AsyncClient()
+client = AsyncClient(sys.argv[1])
 async def step(k): return (await client.score_one("x" * k, "r")).reward
 async def main():
     assert await step(1) == 0.001
@@ -177,7 +128,7 @@ print(asyncio.run(main()))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_child_forked_inside_an_event_loop(faults: FaultServer) -> None:
-    assert script(ASYNC_FORKING, faults.url) == "0\n"
+    assert printed(ASYNC_FORKING, faults.url) == "0\n"
 
 
 POOLING = """

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay_client import InvalidReference, InvalidRequest, InvalidSetting
+from assay_client import InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
 from assay_client.adapters.metrics import METRICS
 from assay_client.verl_components import step_means
@@ -136,17 +136,6 @@ def test_without_verl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("verl")
-def test_errors_have_the_positions_of_the_whole_batch(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
-    sources, infos = ["gsm8k", "thoth", "gsm8k", "thoth"], [{"index": k} for k in range(4)]
-    with pytest.raises(InvalidReference, match=r"record 3: references\[3\]: bad_step_json"):
-        for_verl.compute_score_batch(sources, ["x"] * 4, ["4", "r", "4", "BROKEN"], infos)
-    with pytest.raises(InvalidRequest, match=r"record 3: responses\[3\]: wrong_type"):
-        for_verl.compute_score_batch(sources, ["x", "x", "x", None], ["4", "r", "4", "r"], infos)
-
-
-@pytest.mark.usefixtures("verl")
 def test_a_batch_of_other_tasks_sends_nothing(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
@@ -155,12 +144,11 @@ def test_a_batch_of_other_tasks_sends_nothing(faults: FaultServer, monkeypatch: 
     assert not faults.requests
 
 
-@WAYS
 @pytest.mark.usefixtures("at", "verl")
-def test_components_are_means_over_samples_of_assay(way: Way, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_components_are_means_over_samples_of_assay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,thoth")
     dump = tmp_path / "7.jsonl"
-    dump.write_text("".join(json.dumps(row) + "\n" for row in way()), encoding="utf-8")
+    dump.write_text("".join(json.dumps(row) + "\n" for row in as_batch()), encoding="utf-8")
     means = step_means(dump)
     assert (means["step"], means["samples"]) == (7, 2)
     assert means["score"] == pytest.approx((SCORES[0] + SCORES[2]) / 2)

@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,12 +47,7 @@ def requests_served(server: LiveServer) -> Callable[[], int]:
     def count() -> int:
         with server.client() as http:
             lines = http.get("/metrics").text.splitlines()
-        found: list[Any] = [line.rpartition(" ")[2] for line in lines if "request_duration_seconds_count" in line]
-        routes = [line for line in lines if "request_duration_seconds_count" in line]
-        return sum(
-            int(float(value))
-            for value, line in zip(found, routes, strict=True)
-            if "/v1/score" in line or "/compat/" in line
-        )
+        counted = [line for line in lines if "request_duration_seconds_count" in line]
+        return sum(int(float(line.split()[-1])) for line in counted if "/v1/score" in line or "/compat/" in line)
 
     return count

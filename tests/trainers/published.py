@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["RECORDS", "TASKS", "WRONG", "Prepared", "prepare", "prepared_in", "read"]
-
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
 HELD_OUT = "held_out.jsonl"
