@@ -72,6 +72,7 @@ class BaseClient:
         responses: Sequence[str],
         references: Sequence[Reference],
         reference_index: Sequence[int] | None = None,
+        *,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
@@ -79,6 +80,7 @@ class BaseClient:
         groups: Sequence[str | int] | None = None,
         task: str | Sequence[str] | None = None,
     ) -> Scores:
+        """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
         task = SCORE if task is None else task
         merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
         request = score_request(responses, references, reference_index, merged, include, records, groups, task)
@@ -107,8 +109,9 @@ class BaseClient:
         return replies.scores
 
     async def _request(
-        self, route: str, body: Mapping[str, Any] | bytes | None = None, timeout: float | None = None
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
+        """Return the reply of any other route. See `Client.request`."""
         method, sent = ("GET", b"") if body is None else ("POST", body if isinstance(body, bytes) else dumps(body))
         return read_document(await self._reply(method, route, await self._deadline(timeout), sent))
 
@@ -311,9 +314,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        return completed(
-            self._score(responses, references, reference_index, config, include, timeout, records, groups, task)
-        )
+        given: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **given))
 
     def score_one(
         self,
@@ -352,7 +354,7 @@ class Client(BaseClient):
         body: an object, or JSON that holds one, to be sent by POST; without it, the request is a GET. Deadline, retries
         and errors are as for `score`; also raises BadReply if the reply is not a JSON object.
         """
-        return completed(self._request(route, body, timeout))
+        return completed(self._request(route, body, timeout=timeout))
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
@@ -390,23 +392,8 @@ class AsyncClient(BaseClient):
         self._transport = AsyncTransport(self.settings.connect_timeout, self.settings.max_connections)
         self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
-    async def score(
-        self,
-        responses: Sequence[str],
-        references: Sequence[Reference],
-        reference_index: Sequence[int] | None = None,
-        *,
-        config: Mapping[str, Any] | None = None,
-        include: Iterable[str] = ("components",),
-        timeout: float | None = None,
-        records: Sequence[object] | None = None,
-        groups: Sequence[str | int] | None = None,
-        task: str | Sequence[str] | None = None,
-    ) -> Scores:
-        """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
-        return await self._score(
-            responses, references, reference_index, config, include, timeout, records, groups, task
-        )
+    score = BaseClient._score
+    request = BaseClient._request
 
     async def score_one(
         self,
@@ -428,12 +415,6 @@ class AsyncClient(BaseClient):
         else:
             await self._settle_batch([entry], key)
         return await future
-
-    async def request(
-        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any]:
-        """Return the reply of any other route. See `Client.request`."""
-        return await self._request(route, body, timeout)
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""

@@ -16,8 +16,6 @@ from .results import Score, Scores
 from .tasks import SCORE
 from .transport.waiting import completed
 
-__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
-
 BatchKey = tuple[str, "float | None", bool]
 """Properties shared by the calls of a batch: settings of the reward, timeout, and whether they name their task."""
 

@@ -33,8 +33,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LocalService", "shared_local_service"]
-
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 EXCLUDED = {
     *("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_ROWS"),
