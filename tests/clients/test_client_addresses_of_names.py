@@ -125,7 +125,7 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
 def test_a_call_that_is_cancelled_leaves_no_socket(
     names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    """Cancel at once, at each of the first steps of the loop, and after the thread has connected."""
+    """Cancel at once, at each of the first steps of the loop, and once it is connected."""
     names[NAME] = [silent, where_of(faults)]
     opened: list[socket.socket] = []
 

@@ -78,12 +78,6 @@ def test_more_bad_references_than_an_error_lists(face: Any, faults: FaultServer)
     assert [len(request.document["responses"]) for request in faults.requests] == [131, 31, 1]
 
 
-def test_a_wrong_type_fails_its_own_caller_only(face: Any, faults: FaultServer) -> None:
-    found = face(base_url=faults.url, **together(2)).together([("x", "r"), ("y", None), (None, "r"), ("zz", "r")])
-    assert [getattr(outcome, "reward", None) for outcome in found] == [0.001, None, None, 0.002]
-    assert len(faults.requests) == 1
-
-
 def test_a_batch_that_is_too_large_is_halved(face: Any, faults: FaultServer) -> None:
     def at_most_three(connection: Any, request: Any) -> bool:
         return (answer if len(request.document["responses"]) <= 3 else status(413))(connection, request)

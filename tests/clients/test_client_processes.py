@@ -29,8 +29,9 @@ def test_one_client_in_many_threads(faults: FaultServer) -> None:
     assert faults.connections <= 16
 
 
-@pytest.mark.parametrize("window", [0, 0.002])
-def test_a_new_event_loop_for_every_step(faults: FaultServer, window: float) -> None:
+@pytest.mark.parametrize(("window", "loops"), [(0, "asyncio"), (0.002, "asyncio"), (0, "uvloop")])
+def test_a_new_event_loop_for_every_step(faults: FaultServer, window: float, loops: str) -> None:
+    run = pytest.importorskip(loops).run
     client = AsyncClient(base_url=faults.url, window=window)
 
     async def step() -> list[float]:
@@ -39,21 +40,7 @@ def test_a_new_event_loop_for_every_step(faults: FaultServer, window: float) -> 
         return [score.reward for score in scores]
 
     for _ in range(5):
-        assert asyncio.run(step()) == [reward_of("x" * k) for k in LENGTHS]
-    assert faults.connections <= len(LENGTHS)
-    asyncio.run(client.close())
-
-
-def test_uvloop(faults: FaultServer) -> None:
-    uvloop = pytest.importorskip("uvloop")
-    client = AsyncClient(base_url=faults.url, window=0)
-
-    async def step() -> list[float]:
-        scores = await asyncio.gather(*(client.score_one("x" * k, "r") for k in LENGTHS))
-        return [score.reward for score in scores]
-
-    for _ in range(3):
-        assert uvloop.run(step()) == [reward_of("x" * k) for k in LENGTHS]
+        assert run(step()) == [reward_of("x" * k) for k in LENGTHS]
     assert faults.connections <= len(LENGTHS)
     asyncio.run(client.close())
 

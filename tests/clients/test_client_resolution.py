@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from assay_client import AsyncClient, Unavailable
-from assay_client.adapters import for_trl
 from assay_client.transport import connecting as resolving
 from tests.clients.fault_server import FaultServer
 from tests.own_process import printed
@@ -175,18 +174,6 @@ def test_a_thousand_calls_wait_for_one_resolution(dns: NameServer, faults: Fault
     assert dns.asked == 1
 
 
-def test_threads_wait_for_one_resolution(dns: NameServer, faults: FaultServer) -> None:
-    from tests.clients.client_faces import SyncFace
-
-    client = SyncFace(base_url=dns.resolve_to(faults), timeout=20, connect_timeout=20, window=0)
-    dns.answering.clear()
-    threading.Timer(0.5, dns.answering.set).start()
-    found = client.together([("abc", "r")] * 50)
-    assert [score.reward for score in found] == [0.003] * 50
-    assert dns.asked <= 2  # the second for calls that came after the first answer
-    client.close()
-
-
 def test_a_cancelled_call_leaves_nothing_behind(dns: NameServer, faults: FaultServer) -> None:
     dns.answering.clear()
 
@@ -232,15 +219,6 @@ def test_no_thread_can_be_started(
     client.client._transport.close()
     monkeypatch.setattr(threading.Thread, "start", fail)
     assert client.score(["abc"], ["r"], timeout=20).rewards == [0.003]
-
-
-def test_a_trainer_gets_the_error(dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", dns.resolve_to(faults))
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.4")
-    dns.answering.clear()
-    with pytest.raises(Unavailable, match="could not be resolved in time"):
-        for_trl.score_reward(["p"], ["abc"], reference=["r"])
-    assert for_trl.score_reward(["p"], ["abc"], reference=["r"], none_if_failed=True) == [None]
 
 
 HANGING = """

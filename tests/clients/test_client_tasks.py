@@ -63,6 +63,7 @@ def test_groups(face: Any, faults: FaultServer) -> None:
 INVALID: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an unknown task": ({"task": "bioprobench.odr"}, ["task"]),
     "unknown tasks in a list": ({"task": ["score", "x", None]}, ["task[1]", "task[2]"]),
+    "the record of a task": ({"task": ["score", "x", "score"], "records": ["x", "y", "z"]}, ["task[1]"]),
     "tasks of another length": ({"task": ["score"]}, ["task"]),
     "a task that is neither": ({"task": 5}, ["task"]),
     "groups of other types": ({"groups": [1, 2.5, True]}, ["groups[1]", "groups[2]"]),
@@ -80,12 +81,9 @@ def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: A
     with pytest.raises(InvalidRequest) as caught:
         face(base_url=faults.url).score(["a", "b", "c"], **{"references": ["r"] * 3, **given})
     assert [issue.path for issue in caught.value.issues] == paths
+    records = given.get("records")
+    assert [issue.record for issue in caught.value.issues] == ([None] * len(paths) if records is None else ["y"])
     assert not faults.requests
-
-
-def test_errors_name_the_record_of_a_task(face: Any, faults: FaultServer) -> None:
-    with pytest.raises(InvalidRequest, match=r"record y: task\[1\]: unknown_task"):
-        face(base_url=faults.url).score(["a", "b"], ["r", "r"], task=["score", "x"], records=["x", "y"])
 
 
 def test_single_calls_of_several_tasks_share_a_request(face: Any, faults: FaultServer) -> None:
@@ -134,18 +132,6 @@ def together(client: Any, calls: list[tuple[str, Any, str | None]]) -> list[Any]
     return client.together(
         [(response, reference) for response, reference, _ in calls], tasks=[task for *_, task in calls]
     )
-
-
-def test_a_run_is_a_header(face: Any, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    face(base_url=faults.url).score(["a"], ["r"])
-    face(base_url=faults.url, run="grpo, seed 1").score(["a"], ["r"])
-    monkeypatch.setenv("ASSAY_CLIENT_RUN", "of the environment")
-    face(base_url=faults.url).score_one("a", "r")
-    assert [request.headers.get("x-assay-run") for request in faults.requests] == [
-        None,
-        "grpo, seed 1",
-        "of the environment",
-    ]
 
 
 @pytest.mark.parametrize("name", ["", " a", "a\n", "é", "x" * 101])
