@@ -153,7 +153,7 @@ def test_openrlhf(at: str, cut: int) -> None:
         assert found["rewards"] == found["scores"]
         assert found["extra_logs"].keys() == set(METRICS)
     with pytest.raises(InvalidReference):
-        for_openrlhf.reward_func(queries[:1], prompts[:1], [None])
+        for_openrlhf.reward_func(queries[:1], [PROMPT], [None])
 
 
 def easyr1(texts: list[Any], references: list[Any], **kwargs: Any) -> Any:

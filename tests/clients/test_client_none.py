@@ -44,14 +44,6 @@ def tolerant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
 
 
-@pytest.fixture
-def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    """Point the environment to a scripted service."""
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "20")
-    return faults
-
-
 def rewards(function: Function, completions: list[Any], **columns: Any) -> list[Any]:
     result = function(prompts=["p"] * len(completions), completions=completions, completion_ids=[], **columns)
     return asyncio.run(result) if inspect.iscoroutine(result) else result

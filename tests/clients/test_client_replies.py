@@ -94,13 +94,6 @@ def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, fa
         face(base_url=faults.url, timeout=0.3).score(["a"], ["r"])
 
 
-@pytest.mark.parametrize("reply", ["null reward", "NaN", "not JSON"])
-def test_an_invalid_reply_fails_single_calls_too(face: Any, faults: FaultServer, reply: str) -> None:
-    faults.otherwise = INVALID_REPLIES[reply]
-    found = face(base_url=faults.url).together([("a", "r"), ("bb", "r")])
-    assert [type(error) for error in found] == [BadReply, BadReply]
-
-
 def test_chunks_interim_responses_and_trailers(face: Any, faults: FaultServer) -> None:
     faults.otherwise = chunked
     client = face(base_url=faults.url)

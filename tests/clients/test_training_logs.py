@@ -22,6 +22,7 @@ from assay_client.tasks import COMPONENTS, TASK_COMPONENTS
 from tests.clients.fault_server import FaultServer
 
 ORD = "bioprobench.ord"
+pytestmark = pytest.mark.usefixtures("service")
 
 
 class Logger:
@@ -98,12 +99,6 @@ def scalars(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(training_logs, "tensorboard_writer", writer)
     return written
-
-
-@pytest.fixture(autouse=True)
-def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    return faults
 
 
 def rows_of(*rows: tuple[float, str, str]) -> Any:
