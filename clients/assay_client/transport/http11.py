@@ -87,26 +87,25 @@ class Connection:
         return reply, keep_alive and not self._received and not self._unsent and not self._is_broken
 
     def _send(self) -> None:
-        """Send a piece of the request, as far as the socket takes it now."""
-        piece = self._unsent.popleft()
+        """Send what is left of the request, as far as the socket takes it now."""
         try:
-            sent = self.sock.send(piece)
+            while self._unsent:
+                sent = self.sock.send(self._unsent[0])
+                piece = self._unsent.popleft()
+                if sent < len(piece):
+                    self._unsent.appendleft(memoryview(piece)[sent:])
         except BLOCKED:
-            sent = 0
+            pass
         except OSError:  # a service that rejects a request may have replied before it has read all of it
             self._is_broken = True
             self._unsent.clear()
-            return
-        if sent < len(piece):
-            self._unsent.appendleft(memoryview(piece)[sent:] if sent else piece)
 
     async def _receive(self) -> bytes:
         """Return the next bytes, empty at the end of the stream; meanwhile, send what is left of the request."""
         while True:
             if not isinstance(self.sock, ssl.SSLSocket) or not self.sock.pending():
                 await self._waiting.until(self.sock, READ | WRITE if self._unsent else READ, self._end)
-            if self._unsent:
-                self._send()
+            self._send()
             try:
                 return self.sock.recv(RECEIVED_BYTES)
             except BLOCKED:
