@@ -116,11 +116,6 @@ def test_errors_name_references_by_the_callers_positions(face: Any, server: Live
     assert caught.value.request_id
 
 
-def test_errors_name_the_record_of_a_single_call(face: Any, server: LiveServer) -> None:
-    with pytest.raises(InvalidReference, match=r"record 17: reference: bad_step_line"):
-        face(base_url=server.url).score_one(PERFECT, "Step 1: nothing", record=17)
-
-
 @pytest.mark.parametrize(
     ("responses", "references", "paths"),
     [
