@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,12 @@ def test_nothing_but_the_standard_library_is_needed() -> None:
     allowed = sys.stdlib_module_names | OPTIONAL | {"assay_client"}
     roots = {name_of(path): {name.split(".")[0] for name in imports_of(path)} for path in MODULES}
     assert {name: found - allowed for name, found in roots.items() if found - allowed} == {}
+
+
+def test_no_import_cycle() -> None:
+    graph = {name_of(path): {name for name in imports_of(path) if name in NAMES} for path in MODULES}
+    assert "assay_client.transport.waiting" in graph["assay_client.client"]
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_the_version_is_the_same_in_both_places() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
+    from tests.trainers.published import Prepared
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("WANDB_MODE", "disabled")
@@ -38,6 +39,14 @@ def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
     """Name the service in the environment."""
     monkeypatch.setenv("ASSAY_URL", server.url)
     return server.url
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Return published records, and what `assay prepare` makes of them."""
+    from tests.trainers.published import prepared_in
+
+    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture

@@ -139,7 +139,8 @@ class Prepared(NamedTuple):
     def rows_for(self, trainer: str, *flags: str) -> Path:
         """Return the folder with the rows of a trainer."""
         split = flags or ("--hold-out", str(self.folder / HELD_OUT))
-        return prepare(self.sources, self.folder / "".join([trainer, *flags]), trainer, *split)
+        folder = self.folder / "".join([trainer, *flags])
+        return folder if folder.exists() else prepare(self.sources, folder, trainer, *split)
 
 
 def prepared_in(folder: Path) -> Prepared:

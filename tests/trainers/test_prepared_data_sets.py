@@ -21,7 +21,7 @@ from model import new_model, new_tokenizer
 
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
 from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
-from tests.trainers.published import Prepared, prepare, prepared_in, read
+from tests.trainers.published import Prepared, prepare, read
 
 TEXTS = ["Wash the cells. Count them.", "Thaw the enzyme on ice."]
 TEMPLATE = (
@@ -29,11 +29,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}[assistant]\n{% endif %}"
 )
 SUPERVISED = ("--stage", "supervised", "--test", "0")
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture(scope="module")

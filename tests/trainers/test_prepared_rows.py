@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from assay_client.adapters import for_verl
 from assay_client.tasks import REWARD_TASKS
 from tests.by_path import loaded
-from tests.trainers.published import TASKS, WRONG, Prepared, prepared_in
+from tests.trainers.published import TASKS, WRONG, Prepared
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 ADAPTERS = EXAMPLES.parents[1] / "clients" / "assay_client" / "adapters"
@@ -26,11 +26,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}[assistant]\n{% endif %}"
 )
 """Without the system messages, so that prompts are short for a small model."""
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture(scope="module")
