@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 import time
 from typing import Any
 
 import pytest
 
-from assay_client import BadReply, Unavailable
+from assay_client import BadReply, TooLarge, Unavailable
 from assay_client.adapters.metrics import batch_means, metrics_of
 from assay_client.transport import http11
 from assay_client.transport.addresses import address_of
@@ -234,19 +235,55 @@ def test_a_body_beyond_the_limit_is_a_fault(waiting: Any, monkeypatch: pytest.Mo
     ] * 3
 
 
-def test_the_deadline_holds_while_bytes_trickle(face: Any, faults: FaultServer) -> None:
-    """Each byte arrives well within the timeout, the whole reply does not."""
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "trickle": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x", 0.05),
+    "interim": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000, 0),
+    "chunks": (CHUNKED, b"1\r\nx\r\n" * 1000, 0),
+    "trailers": (CHUNKED + b"0\r\n", b"A: b\r\n" * 1000, 0),
+}
 
-    def trickle(connection: Any, request: Any) -> bool:
-        reply = http(200, b"x" * 1000)
+
+@pytest.mark.attack
+@pytest.mark.parametrize(("head", "piece", "pause"), ENDLESS.values(), ids=ENDLESS)
+def test_the_deadline_holds_while_bytes_trickle_or_flood(
+    face: Any, faults: FaultServer, head: bytes, piece: bytes, pause: float
+) -> None:
+    """Each piece arrives well within the timeout, the whole reply does not."""
+
+    def endless(connection: Any, request: Any) -> bool:
         with contextlib.suppress(OSError):
-            for k in range(len(reply)):
-                connection.sendall(reply[k : k + 1])
-                time.sleep(0.05)
+            connection.sendall(head)
+            while True:
+                connection.sendall(piece)
+                time.sleep(pause)
         return False
 
-    faults.otherwise = trickle
+    faults.otherwise = endless
     started = time.monotonic()
     with pytest.raises(Unavailable, match="no reply in time"):
         face(base_url=faults.url, timeout=0.6).score(["abc"], ["r"])
     assert 0.5 < time.monotonic() - started < 15
+
+
+class HastyServer(FaultServer):
+    """Replies to the first bytes of a request and reads no more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(http(413, b"{}"))
+        self.released.wait(30)
+        connection.close()
+
+
+@pytest.mark.attack
+def test_a_reply_before_the_request_is_read(face: Any) -> None:
+    """A service that rejects a large body need not read it: its reply counts, and not the time until the deadline."""
+    with HastyServer() as hasty:
+        with pytest.raises(TooLarge):
+            face(base_url=hasty.url, timeout=20).score(["x" * 1_000_000] * 20, ["r"])
+        hasty.released.set()
