@@ -35,6 +35,7 @@ Function = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _nothing_logged_yet(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(for_trl, "log", for_trl.Log())
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "20")
     monkeypatch.setattr(retries, "_warned_at", float("inf"))  # the client's own warnings of retries are another test's
     caplog.set_level(logging.WARNING, "assay_client")
 
