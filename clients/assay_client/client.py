@@ -25,9 +25,9 @@ from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
 from .transport.addresses import Address
-from .transport.asynchronous import AsyncTransport
-from .transport.http11 import HttpExchange, Transport, TransportFault, request_head
-from .transport.sync import SyncTransport, completed
+from .transport.http11 import HttpExchange, TransportFault, request_head
+from .transport.transports import AsyncTransport, Transport
+from .transport.waiting import Blocking, completed
 
 Reference = str | bool | Mapping[str, Any]
 """Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
@@ -58,8 +58,7 @@ class BaseClient:
 
     def _after_fork(self) -> None:
         """Reset a forked child: connections, locks and the lease on a local service are the parent's."""
-        self._transport.pool.abandon()
-        _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
+        self._transport.abandon()
         self._start()
 
     async def _sleep(self, seconds: float) -> None:
@@ -73,6 +72,7 @@ class BaseClient:
         responses: Sequence[str],
         references: Sequence[Reference],
         reference_index: Sequence[int] | None = None,
+        *,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
@@ -80,6 +80,7 @@ class BaseClient:
         groups: Sequence[str | int] | None = None,
         task: str | Sequence[str] | None = None,
     ) -> Scores:
+        """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
         task = SCORE if task is None else task
         merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
         request = score_request(responses, references, reference_index, merged, include, records, groups, task)
@@ -108,8 +109,9 @@ class BaseClient:
         return replies.scores
 
     async def _request(
-        self, route: str, body: Mapping[str, Any] | bytes | None = None, timeout: float | None = None
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
+        """Return the reply of any other route. See `Client.request`."""
         method, sent = ("GET", b"") if body is None else ("POST", body if isinstance(body, bytes) else dumps(body))
         return read_document(await self._reply(method, route, await self._deadline(timeout), sent))
 
@@ -178,7 +180,7 @@ class BaseClient:
             self._local = local
 
     def _close(self) -> None:
-        self._transport.pool.close()
+        self._transport.close()
         with self._local_lock:
             if self._local is not None:
                 self._local.release()
@@ -226,8 +228,6 @@ def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
 
 
 _all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
-_inherited: list[object] = []
-"""Transports of the parent, which a forked child keeps."""
 
 
 def _reset_after_fork() -> None:
@@ -258,11 +258,9 @@ class Client(BaseClient):
         If an address is not a string, or if arguments contradict each other.
     """
 
-    _transport: SyncTransport
-
     def _start(self) -> None:
         super()._start()
-        self._transport = SyncTransport(self.settings.connect_timeout)
+        self._transport = Transport(self.settings.connect_timeout, Blocking())
         self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
     def score(
@@ -316,9 +314,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        return completed(
-            self._score(responses, references, reference_index, config, include, timeout, records, groups, task)
-        )
+        given: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **given))
 
     def score_one(
         self,
@@ -357,7 +354,7 @@ class Client(BaseClient):
         body: an object, or JSON that holds one, to be sent by POST; without it, the request is a GET. Deadline, retries
         and errors are as for `score`; also raises BadReply if the reply is not a JSON object.
         """
-        return completed(self._request(route, body, timeout))
+        return completed(self._request(route, body, timeout=timeout))
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
@@ -390,30 +387,13 @@ class AsyncClient(BaseClient):
         As for `Client`, as are the errors.
     """
 
-    _transport: AsyncTransport
-
     def _start(self) -> None:
         super()._start()
         self._transport = AsyncTransport(self.settings.connect_timeout, self.settings.max_connections)
         self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
-    async def score(
-        self,
-        responses: Sequence[str],
-        references: Sequence[Reference],
-        reference_index: Sequence[int] | None = None,
-        *,
-        config: Mapping[str, Any] | None = None,
-        include: Iterable[str] = ("components",),
-        timeout: float | None = None,
-        records: Sequence[object] | None = None,
-        groups: Sequence[str | int] | None = None,
-        task: str | Sequence[str] | None = None,
-    ) -> Scores:
-        """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
-        return await self._score(
-            responses, references, reference_index, config, include, timeout, records, groups, task
-        )
+    score = BaseClient._score
+    request = BaseClient._request
 
     async def score_one(
         self,
@@ -435,12 +415,6 @@ class AsyncClient(BaseClient):
         else:
             await self._settle_batch([entry], key)
         return await future
-
-    async def request(
-        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any]:
-        """Return the reply of any other route. See `Client.request`."""
-        return await self._request(route, body, timeout)
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""

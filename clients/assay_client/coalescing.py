@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
 from .tasks import SCORE
-from .transport.sync import completed
-
-__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
+from .transport.waiting import completed
 
 BatchKey = tuple[str, "float | None", bool]
 """Properties shared by the calls of a batch: settings of the reward, timeout, and whether they name their task."""

@@ -25,14 +25,13 @@ from .errors import LocalServiceError
 from .settings import ClientSettings
 from .transport.addresses import Address, unix_address
 from .transport.http11 import HttpExchange, TransportFault, request_head
-from .transport.sync import SyncTransport, completed
+from .transport.transports import Transport
+from .transport.waiting import Blocking, completed
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-__all__ = ["LocalService", "shared_local_service"]
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 EXCLUDED = {
@@ -115,7 +114,8 @@ class LocalService:
     def _status(self, end: float) -> str:
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
-            reply = completed(SyncTransport(1.0).exchange(HttpExchange(self.address, head, b"", STATUS_SECONDS, end)))
+            exchange = HttpExchange(self.address, head, b"", STATUS_SECONDS, end)
+            reply = completed(Transport(1.0, Blocking()).exchange(exchange))
         except TransportFault as fault:
             return fault.detail
         return f"HTTP {reply.status}"

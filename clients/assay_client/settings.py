@@ -19,8 +19,6 @@ from .errors import InvalidSetting, Issue, invalid, invalid_setting
 from .tasks import REWARD_TASKS, SCORE
 from .transport.addresses import Address, address_of
 
-__all__ = ["DEFAULT_URL", "MAX_RUN", "MIXED", "VARIABLES", "ClientSettings"]
-
 DEFAULT_URL = "http://127.0.0.1:8000"
 MODES = ("remote", "local")
 MAX_RUN = 100

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "COMPONENTS",
-    "OUT_OF_TIME",
-    "OWN_COMPONENTS",
-    "REASONS",
-    "REWARD_TASKS",
-    "SCORE",
-    "TASK_COMPONENTS",
-    "TASK_REASONS",
-    "components_of",
-    "has_passed",
-]
-
 SCORE = "score"
 
 COMPONENTS = (

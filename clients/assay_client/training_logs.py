@@ -17,8 +17,6 @@ from typing import Any
 from .errors import invalid_setting
 from .tasks import REWARD_TASKS
 
-__all__ = ["chosen_means", "log_means", "run_name", "tensorboard_writer"]
-
 logger = logging.getLogger("assay_client")
 
 BATCH = "score/batch"

@@ -21,8 +21,6 @@ from typing import Any
 from .adapters.metrics import MEANINGFUL, sample_means, spread_means
 from .training_logs import tensorboard_writer
 
-__all__ = ["main", "step_means"]
-
 SPREAD = ("score_group_std", "score_groups_without_spread")
 COLUMNS = ("step", "samples", "score", *MEANINGFUL, *SPREAD)
 SETTLE_SECONDS = 2.0

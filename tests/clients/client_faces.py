@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client, Score, Scores
+from assay_client import AsyncClient, Client
 
 
 class SyncFace:
@@ -18,14 +17,8 @@ class SyncFace:
     def __init__(self, **settings: Any) -> None:
         self.client = Client(**settings)
 
-    def score(self, *arguments: Any, **options: Any) -> Scores:
-        return self.client.score(*arguments, **options)
-
-    def score_one(self, *arguments: Any, **options: Any) -> Score:
-        return self.client.score_one(*arguments, **options)
-
-    def request(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        return self.client.request(*arguments, **options)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
 
     def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
         """Return the result or the error of each call of `score_one`, with a task each if given."""
@@ -39,9 +32,6 @@ class SyncFace:
         with ThreadPoolExecutor(len(calls)) as threads:
             return list(threads.map(call, calls, tasks or [None] * len(calls)))
 
-    def close(self) -> None:
-        self.client.close()
-
 
 class AsyncFace:
     """`AsyncClient`; each call runs in a separate event loop."""
@@ -49,14 +39,9 @@ class AsyncFace:
     def __init__(self, **settings: Any) -> None:
         self.client = AsyncClient(**settings)
 
-    def score(self, *arguments: Any, **options: Any) -> Scores:
-        return asyncio.run(self.client.score(*arguments, **options))
-
-    def score_one(self, *arguments: Any, **options: Any) -> Score:
-        return asyncio.run(self.client.score_one(*arguments, **options))
-
-    def request(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        return asyncio.run(self.client.request(*arguments, **options))
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.client, name)
+        return lambda *arguments, **options: asyncio.run(method(*arguments, **options))
 
     def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
         async def run() -> list[Any]:
@@ -65,12 +50,6 @@ class AsyncFace:
             return await asyncio.gather(*waiting, return_exceptions=True)
 
         return asyncio.run(run())
-
-    def close(self) -> None:
-        asyncio.run(self.client.close())
-
-
-Face = Callable[..., Any]
 
 
 @pytest.fixture(params=[SyncFace, AsyncFace], ids=["sync", "async"])

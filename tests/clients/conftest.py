@@ -34,6 +34,13 @@ def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
+def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
+    """Name a server in the environment that does what the test says."""
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    return faults
+
+
+@pytest.fixture
 def down(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
     """Name a service that is never ready in the environment."""
     monkeypatch.setenv("ASSAY_URL", faults.url)

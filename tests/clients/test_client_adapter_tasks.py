@@ -1,17 +1,20 @@
-"""Rows of several tasks in each adapter: what is sent, and the same numbers for every row."""
+"""Rows of several tasks in each adapter, and components as reward functions of their own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import pickle
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from assay_client import InvalidRequest, InvalidSetting
+from assay_client import InvalidReference, InvalidRequest, InvalidSetting, Unavailable
 from assay_client.adapters import (
     for_areal,
     for_ms_swift,
@@ -22,30 +25,29 @@ from assay_client.adapters import (
     for_verl,
     for_verl_sync,
 )
+from assay_client.adapters.common import PASSED, REWARD, REWARD_COMPONENTS, ComponentScores, SharedBatches
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS
+from assay_client.tasks import OWN_COMPONENTS
 from assay_client.verl_components import step_means
+from tests.cases.mixed import OPTIONS, ROWS
 from tests.clients.adapter_samples import check_numbers
-from tests.clients.fault_server import FaultServer
+from tests.clients.fault_server import FaultServer, answer, status
 
 ORD, PQA = "bioprobench.ord", "bioprobench.pqa"
 RECORD = json.dumps({"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]})
 TEXTS = ["x", "xx", "xxx", "xxxx"]
-REFERENCES = ["r", RECORD, "yes", "r"]
+MIXED_REFERENCES = ["r", RECORD, "yes", "r"]
 TASKS = ["score", ORD, PQA, None]
 SENT = ["score", ORD, PQA, "score"]
 REWARDS = [0.001, 0.002, 0.003, 0.004]
 N = range(4)
 
 
-@pytest.fixture(autouse=True)
-def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    return faults
-
-
 def verl(one: Callable[..., Any]) -> list[dict[str, float]]:
     """Return the results of rows whose data source is their task, or one that stands for it."""
-    return [one(source, TEXTS[k], REFERENCES[k]) for k, source in enumerate(["scirecipe", ORD, "pqa", "scirecipe"])]
+    return [
+        one(source, TEXTS[k], MIXED_REFERENCES[k]) for k, source in enumerate(["scirecipe", ORD, "pqa", "scirecipe"])
+    ]
 
 
 def verl_loop() -> list[dict[str, float]]:
@@ -57,13 +59,13 @@ def verl_loop() -> list[dict[str, float]]:
 
 def verl_batch() -> list[dict[str, float]]:
     sources = ["scirecipe", ORD, "pqa", "scirecipe"]
-    return for_verl.compute_score_batch(sources, TEXTS, REFERENCES, None)
+    return for_verl.compute_score_batch(sources, TEXTS, MIXED_REFERENCES, None)
 
 
 def skyrl() -> list[dict[str, float]]:
     found = []
     for k in N:
-        environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": REFERENCES[k]}, "task": TASKS[k]})
+        environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": MIXED_REFERENCES[k]}, "task": TASKS[k]})
         before = environment.get_metrics().keys()
         reward = environment.step(TEXTS[k])["reward"]
         assert environment.get_metrics().keys() == before
@@ -74,10 +76,10 @@ def skyrl() -> list[dict[str, float]]:
 def openrlhf() -> list[dict[str, float]]:
     """Labels that are records with their task, or name it beside their reference; as text and as objects."""
     labels = [
-        json.dumps({"task": TASKS[0], "reference": REFERENCES[0]}),
+        json.dumps({"task": TASKS[0], "reference": MIXED_REFERENCES[0]}),
         json.dumps({"task": ORD, **json.loads(RECORD)}),
-        {"task": PQA, "reference": REFERENCES[2], "wrong_steps": None},
-        {"task": None, "reference": REFERENCES[3]},
+        {"task": PQA, "reference": MIXED_REFERENCES[2], "wrong_steps": None},
+        {"task": None, "reference": MIXED_REFERENCES[3]},
     ]
     batches = [for_openrlhf.reward_func(TEXTS, [""] * 4, labels)]
     batches += [for_openrlhf.reward_func([TEXTS[k]], [""], [labels[k]]) for k in N]
@@ -92,7 +94,12 @@ def openrlhf() -> list[dict[str, float]]:
 
 def slime() -> list[dict[str, float]]:
     """Two tasks in the metadata and two in the label."""
-    labels = [REFERENCES[0], RECORD, json.dumps({"task": PQA, "reference": "yes"}), {"task": None, "reference": "r"}]
+    labels = [
+        MIXED_REFERENCES[0],
+        RECORD,
+        json.dumps({"task": PQA, "reference": "yes"}),
+        {"task": None, "reference": "r"},
+    ]
     metadata = [{"task": "score"}, {"task": ORD}, {}, None]
     group = [SimpleNamespace(response=TEXTS[k], label=labels[k], metadata=metadata[k], index=k) for k in N]
     return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key="score"), group))
@@ -130,15 +137,19 @@ def check_what_was_sent(service: FaultServer) -> None:
         for response, task, k in zip(document["responses"], document["task"], index, strict=True):
             reference = document["references"][k]
             sent[response] = task, json.dumps(reference) if isinstance(reference, dict) else reference
-    assert sent == {text: (task, reference) for text, task, reference in zip(TEXTS, SENT, REFERENCES, strict=True)}
+    assert sent == {
+        text: (task, reference) for text, task, reference in zip(TEXTS, SENT, MIXED_REFERENCES, strict=True)
+    }
 
 
-COLUMNS = {"reference": REFERENCES, "task": TASKS}
+COLUMNS = {"reference": MIXED_REFERENCES, "task": TASKS}
 WITHOUT_METRICS: dict[str, Callable[[], list[Any]]] = {
     "TRL": lambda: for_trl.score_reward(["p"] * 4, TEXTS, **COLUMNS),
     "TRL, async": lambda: asyncio.run(for_trl.async_score_reward(["p"] * 4, TEXTS, **COLUMNS)),
     "ms-swift": lambda: for_ms_swift.AssayReward()(TEXTS, **COLUMNS),
-    "AReaL": lambda: [for_areal.reward_fn("p", TEXTS[k], [], [], reference=REFERENCES[k], task=TASKS[k]) for k in N],
+    "AReaL": lambda: [
+        for_areal.reward_fn("p", TEXTS[k], [], [], reference=MIXED_REFERENCES[k], task=TASKS[k]) for k in N
+    ],
 }
 
 
@@ -148,6 +159,7 @@ def test_rewards_of_several_tasks(call: Any, service: FaultServer) -> None:
     check_what_was_sent(service)
 
 
+@pytest.mark.usefixtures("service")
 def test_the_log_of_trl_with_several_tasks() -> None:
     logged: dict[str, float] = {}
     for_trl.score_reward(["p"] * 4, TEXTS, log_metric=logged.__setitem__, **COLUMNS)
@@ -241,6 +253,7 @@ def test_settings_of_several_tasks_in_verl(service: FaultServer, monkeypatch: py
     assert service.requests[-1].document["config"] == request.document["config"]
 
 
+@pytest.mark.usefixtures("service")
 def test_components_per_step_of_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
     rows = [{"input": f"p{k // 2}", "gts": "r", **row} for k, row in enumerate(verl_batch())]
@@ -258,3 +271,138 @@ def test_components_per_step_of_several_tasks(tmp_path: Path, monkeypatch: pytes
     assert (means["score"], means["score_passed"]) == (0.0025, 1)
     assert means["score_group_std"] == pytest.approx(0.001 / 2**0.5)
     assert means["score_groups_without_spread"] == 0
+
+
+NAMES = (REWARD, PASSED, *REWARD_COMPONENTS)
+
+
+def trl_component(name: str, texts: list[str], **columns: Any) -> list[float | None]:
+    function = getattr(for_trl, f"score_{name}")
+    return function(prompts=["p"] * len(texts), completions=texts, **columns)  # type: ignore[no-any-return]
+
+
+def ms_swift_component(name: str, texts: list[str], **columns: Any) -> list[float | None]:
+    reward = for_ms_swift.orms["assay" if name == REWARD else f"assay_{name}"]()  # type: ignore[attr-defined]
+    return reward(texts, **columns)  # type: ignore[no-any-return]
+
+
+TRAINERS = pytest.mark.parametrize("call", [trl_component, ms_swift_component])
+
+
+def test_names() -> None:
+    """TRL has the names of verl's samples; the functions can be pickled, and configurations can name them."""
+    for name in NAMES:
+        function = getattr(for_trl, f"score_{name}")
+        assert function.__name__ == f"score_{name}"
+        assert pickle.loads(pickle.dumps(function)) is function
+    assert {f"score_{name}" for name in (PASSED, *REWARD_COMPONENTS)} <= set(MIXED_METRICS)
+    classes = [reward.__name__ for name, reward in for_ms_swift.orms.items() if name.startswith("assay")]  # type: ignore[attr-defined]
+    assert len(classes) == len(set(classes)) == len(NAMES), "the trainer logs them by these names"
+    assert "AssayKendallTau" in classes
+
+
+@TRAINERS
+def test_each_row_has_the_components_of_its_task(
+    call: Callable[..., Any], at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    texts, references = [row.response for row in ROWS], [row.reference_text for row in ROWS]
+    columns = {"reference": references, "task": [row.task for row in ROWS]}
+    found = {name: call(name, texts, **columns) for name in NAMES}
+    assert found[REWARD] == pytest.approx([row.reward for row in ROWS])
+    assert found[PASSED] == [row.passed for row in ROWS]
+    for name in REWARD_COMPONENTS:
+        assert [value is not None for value in found[name]] == [name in OWN_COMPONENTS[row.task] for row in ROWS], name
+    assert {name for name in REWARD_COMPONENTS if any(found[name])} == set(REWARD_COMPONENTS), "else nothing was shown"
+
+
+@TRAINERS
+def test_all_functions_share_one_request(call: Callable[..., Any], service: FaultServer) -> None:
+    for step in range(3):
+        texts = ["x" * (step + k) for k in range(1, 9)]
+        rewards = [call(name, texts, reference=["r"] * 8) for name in NAMES]
+        assert len(service.requests) == step + 1
+        assert rewards[0] == [pytest.approx((step + k) / 1000) for k in range(1, 9)]
+    call(REWARD, texts, reference=["r"] * 8)
+    assert len(service.requests) == 4, "an equal batch is scored again"
+    call("format", texts, reference=["other"] * 8)
+    assert len(service.requests) == 5, "a batch with other references is another one"
+
+
+def test_functions_in_threads_share_one_request_for_each_batch(service: FaultServer) -> None:
+    """As in TRL's asynchronous trainer, which scores several groups at once."""
+    batches = [[f"{k}" * (n + 1) for n in range(4)] for k in range(8)]
+    with ThreadPoolExecutor(16) as threads:
+        calls = [threads.submit(trl_component, name, texts, reference=["r"] * 4) for texts in batches for name in NAMES]
+    assert [call.result() for call in calls[:: len(NAMES)]] == [[0.001, 0.002, 0.003, 0.004]] * 8
+    assert len(service.requests) == len(batches)
+
+
+def test_the_means_of_a_batch_are_logged_once(service: FaultServer) -> None:
+    logged: list[str] = []
+    for name in NAMES:
+        trl_component(name, ["x", "xx"], reference=["r"] * 2, log_metric=lambda metric, mean: logged.append(metric))
+    assert "score/format" in logged
+    assert len(logged) == len(set(logged))
+
+
+def test_a_row_without_a_score_has_none_of_any_function(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that answers again between two functions would give the second one half of a sum."""
+    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
+    service.otherwise = status(503)
+    assert trl_component("format", ["x", "xx"], reference=["r"] * 2) == [None] * 2
+    service.otherwise = answer
+    assert trl_component("content", ["x", "xx"], reference=["r"] * 2) == [None] * 2
+    assert trl_component("reward", ["x", "xx"], reference=["r"] * 2) == [None] * 2
+    assert None not in trl_component("format", ["x", "xx"], reference=["r"] * 2), "the next batch has its rewards"
+    assert trl_component("format", ["x", "xx"], reference=[None, "r"])[0] is None
+
+
+@TRAINERS
+def test_an_error_is_never_a_reward(call: Callable[..., Any], down: FaultServer) -> None:
+    for name in ("format", "order", "format"):
+        with pytest.raises(Unavailable):
+            call(name, ["x"], reference=["r"])
+
+
+@TRAINERS
+def test_a_reference_of_no_use_names_its_record(call: Callable[..., Any], at: str) -> None:
+    for name in ("format", "order"):
+        with pytest.raises(InvalidReference, match="record 8"):
+            call(name, ["x", "y"], reference=["Step 1: nothing"] * 2, id=[8, 8])
+
+
+def test_waiting_functions_get_the_error_of_the_first() -> None:
+    batches, begun, outcomes = SharedBatches(), threading.Event(), []
+
+    def fail() -> ComponentScores:
+        begun.set()
+        while len(batches._batches[0].names) < 2:
+            pass
+        raise KeyboardInterrupt
+
+    def first() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            batches.outcome("a", "key", fail)
+        outcomes.append("ended")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait()
+    with pytest.raises(Unavailable, match="KeyboardInterrupt"):
+        batches.outcome("b", "key", fail)
+    thread.join()
+    assert outcomes == ["ended"]
+    assert not batches._batches, "the next function asks the service again"
+
+
+def test_batches_are_forgotten_once_every_function_has_asked() -> None:
+    batches, outcome = SharedBatches(), ComponentScores(0, [], None)
+    for key in range(200):
+        for name in ("a", "b"):
+            batches.outcome(name, key, lambda: outcome)
+    assert len(batches._batches) == 1
+    for key in range(200):
+        batches.outcome("c", -key - 1, lambda: outcome)
+    assert len(batches._batches) <= 64

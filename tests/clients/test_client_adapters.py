@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
+import re
 from collections.abc import Callable
 from statistics import stdev
 from typing import Any, NamedTuple
 
+import httpx
 import numpy as np
 import pytest
 
-from assay.service.http.endpoints.trainers.dialects import NUMBERS, REASON_NUMBERS, reason_numbers
+from assay.service.http.endpoints.trainers.dialects import REASON_NUMBERS, reason_numbers
 from assay_client import (
     COMPONENTS,
     REASONS,
+    Client,
     InvalidReference,
     InvalidRequest,
+    InvalidSetting,
     Score,
     Unavailable,
 )
 from assay_client.adapters import (
     for_areal,
+    for_easyr1,
     for_ms_swift,
     for_openrlhf,
     for_skyrl,
@@ -35,9 +39,8 @@ from assay_client.adapters.common import completion_text, reference_of
 from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, metrics_of
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer, answer
-from tests.http.samples import REFERENCE, STEPS, SWAPPED_REWARD
-
-EOS = "<|im_end|>\n"
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED_REWARD
+from tests.http.trainers.trainer_bytes import EOS, PROMPT, ROLLOUTS
 
 
 class Log(NamedTuple):
@@ -77,16 +80,6 @@ def test_trl(function: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trl(function, [], reference=[]) == []
 
 
-@TRL
-def test_trl_sends_one_request_for_the_whole_batch(
-    function: Any, faults: FaultServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    trl(function, ["x"] * 64, reference=["r"] * 64)
-    assert len(faults.requests) == 1
-    assert faults.requests[0].document["references"] == ["r"]
-
-
 def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidReference, match=r"looked for reference.*among log_extra|looked for reference"):
         trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3)
@@ -94,18 +87,6 @@ def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3, reference=["?"] * 3) == pytest.approx(EXPECTED)
     with pytest.raises(InvalidRequest, match="2 for 3 responses"):
         trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 2)
-
-
-@pytest.mark.usefixtures("at")
-def test_ms_swift() -> None:
-    reward = for_ms_swift.orms["assay"](args=object())  # type: ignore[attr-defined]
-    assert reward(TEXTS, solution=[REFERENCE] * 3, trainer_state=None) == pytest.approx(EXPECTED)
-
-
-def test_ms_swift_gets_no_none(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
-    with pytest.raises(Unavailable):
-        for_ms_swift.AssayReward()(TEXTS, solution=["r"] * 3)
 
 
 class Sample:
@@ -135,12 +116,6 @@ def test_slime() -> None:
         asyncio.run(for_slime.custom_rm(plain, [*group, Sample("x", None, 4)]))
 
 
-@pytest.mark.usefixtures("at")
-def test_areal() -> None:
-    row = {"prompt": "p", "prompt_ids": [1], "completion_ids": [2], "answer": REFERENCE, "query_id": "7"}
-    assert [for_areal.reward_fn(completions=text + EOS, **row) for text in TEXTS] == pytest.approx(EXPECTED)
-
-
 def test_areal_raises_before_the_timeout_of_its_trainer(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable):
         for_areal.reward_fn("p", "x", [1], [2], answer="r")
@@ -165,26 +140,42 @@ def test_skyrl() -> None:
         for_skyrl.AssayEnv({}, {"reward_spec": {}})
 
 
-SYSTEM = "<|im_start|>system\nAnswer as <think>a</think><key>b</key><orc>c</orc><note>d</note>.<|im_end|>\n"
+@pytest.mark.parametrize("cut", [0, 1, 150], ids=["whole prompt", "a character less", "half the prompt"])
+def test_openrlhf(at: str, cut: int) -> None:
+    """The file and the service's route give the same numbers, for single samples and for a batch."""
+    references = [reference for _, reference in ROLLOUTS]
+    queries = [PROMPT[cut:] + response + EOS for response, _ in ROLLOUTS]
+    for rows in (*(slice(k, k + 1) for k in range(len(ROLLOUTS))), slice(None), slice(0)):
+        prompts = [PROMPT] * len(queries[rows])
+        found = for_openrlhf.reward_func(queries=queries[rows], prompts=prompts, labels=references[rows])
+        body = {"query": queries[rows], "prompts": prompts, "labels": references[rows]}
+        assert httpx.post(f"{at}/compat/openrlhf", json=body, trust_env=False).json() == found
+        assert found["rewards"] == found["scores"]
+        assert found["extra_logs"].keys() == set(METRICS)
+    with pytest.raises(InvalidReference):
+        for_openrlhf.reward_func(queries[:1], [PROMPT], [None])
+
+
+def easyr1(texts: list[Any], references: list[Any], **kwargs: Any) -> Any:
+    pairs = zip(texts, references, strict=True)
+    return for_easyr1.compute_score([{"response": text, "ground_truth": truth} for text, truth in pairs], **kwargs)
 
 
 @pytest.mark.usefixtures("at")
-@pytest.mark.parametrize("cut", [0, 30], ids=["whole prompt", "prompt cut on the left"])
-def test_openrlhf(cut: int) -> None:
-    prompts = [SYSTEM] * 3
-    queries = [(prompt + text + EOS)[cut:] for prompt, text in zip(prompts, TEXTS, strict=True)]
-    found = for_openrlhf.reward_func(queries=queries, prompts=prompts, labels=[REFERENCE] * 3)
-    assert found["rewards"] == found["scores"] == pytest.approx(EXPECTED)
-    assert found["extra_logs"].keys() == set(METRICS)
-    assert all(len(column) == 3 and all(map(math.isfinite, column)) for column in found["extra_logs"].values())
-    one = for_openrlhf.reward_func(queries[1:2], prompts[1:2], [REFERENCE])
-    assert one["rewards"] == pytest.approx([SWAPPED_REWARD])
-    assert one["extra_logs"].keys() == set(METRICS)
-    empty = for_openrlhf.reward_func([], [], [])
-    assert empty["rewards"] == []
-    assert set(empty["extra_logs"]) == set(METRICS)
-    with pytest.raises(InvalidReference):
-        for_openrlhf.reward_func(queries[:1], prompts[:1], [None])
+def test_easyr1() -> None:
+    found = easyr1(TEXTS, [REFERENCE] * 3)
+    assert [score["overall"] for score in found] == pytest.approx(EXPECTED)
+    for score in found:
+        check_numbers(score, {"overall", *METRICS})
+    assert for_easyr1.compute_score({"response": TEXTS[1], "ground_truth": REFERENCE}) == found[1]
+    assert easyr1([], []) == []
+    assert easyr1(TEXTS[1:2], [REFERENCE], config={"order": "lcs"})[0]["overall"] > found[1]["overall"]
+    with pytest.raises(InvalidSetting, match="ordre"):
+        easyr1(TEXTS[1:2], [REFERENCE], config={"ordre": "lcs"})
+    with pytest.raises(InvalidReference, match=r"references\[1\]"):
+        easyr1(TEXTS, [REFERENCE, None, REFERENCE])
+    with pytest.raises(InvalidRequest, match=r"responses\[0\]"):
+        easyr1([None], [REFERENCE])
 
 
 @pytest.mark.parametrize(
@@ -218,18 +209,59 @@ FAILING: dict[str, Callable[[], Any]] = {
     "slime": lambda: asyncio.run(for_slime.custom_rm(SlimeArguments(), [Sample("x", "r")])),
     "SkyRL": lambda: for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).step("x"),
     "OpenRLHF": lambda: for_openrlhf.reward_func(["px"], ["p"], ["r"]),
+    "EasyR1": lambda: for_easyr1.compute_score({"response": "x", "ground_truth": "r"}),
+    "ms-swift": lambda: for_ms_swift.AssayReward()(["x"], solution=["r"]),
 }
 
 
 @pytest.mark.usefixtures("down")
 @pytest.mark.parametrize("call", FAILING.values(), ids=FAILING)
-def test_a_final_failure_is_an_exception(call: Callable[[], Any]) -> None:
+def test_a_final_failure_is_an_exception(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the trainer would take None, and counts it as 0."""
+    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
     with pytest.raises(Unavailable, match="HTTP 503"):
         call()
 
 
+IDS = ["r1", "r2", "r3", "r4", "r5"]
+REFERENCES = [REFERENCE, "Step 1: nothing", PERFECT, "", "Step 1: {'action': 'add'}"]
+BROKEN = {"r2": "bad_step_line", "r4": "no_steps", "r5": "bad_step_json"}
+INFOS = np.array([{"index": name} for name in IDS], object)
+WITH_RECORDS: dict[str, tuple[Callable[[], Any], dict[Any, str]]] = {
+    "TRL": (lambda: for_trl.score_reward(["p"] * 5, [PERFECT] * 5, reference=REFERENCES, id=IDS), BROKEN),
+    "TRL, async": (
+        lambda: trl(for_trl.async_score_reward, [PERFECT] * 5, reference=REFERENCES, index=np.array(IDS)),
+        BROKEN,
+    ),
+    "ms-swift": (lambda: for_ms_swift.AssayReward()([PERFECT] * 5, solution=REFERENCES, id=IDS), BROKEN),
+    "verl, batch": (lambda: for_verl.compute_score_batch(["d"] * 5, [PERFECT] * 5, REFERENCES, INFOS), BROKEN),
+    "verl": (lambda: asyncio.run(for_verl.compute_score("d", PERFECT, "", {"index": 17})), {17: "no_steps"}),
+    "AReaL": (lambda: for_areal.reward_fn("p", PERFECT, [1], [2], answer="", query_id=17), {17: "no_steps"}),
+    "SkyRL": (
+        lambda: for_skyrl.AssayEnv(
+            {}, {"reward_spec": {"ground_truth": ""}, "extra_info": {"index": np.int64(17)}}
+        ).step(PERFECT),
+        {17: "no_steps"},
+    ),
+}
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(("call", "broken"), WITH_RECORDS.values(), ids=WITH_RECORDS)
+def test_the_error_names_the_records_of_invalid_references(call: Callable[[], Any], broken: dict[Any, str]) -> None:
+    with pytest.raises(InvalidReference, match="`assay check` lists every such reference") as caught:
+        call()
+    assert {issue.record: issue.reason for issue in caught.value.issues} == broken
+    for name, reason in broken.items():
+        assert re.search(rf"record {name}: reference(s\[\d\])?: {reason}", str(caught.value))
+
+
+def test_references_that_are_no_list_have_no_hint_about_the_data_set(down: FaultServer) -> None:
+    with pytest.raises(InvalidReference, match=r"^references: wrong_type \(a list is needed\)$"):
+        Client(down.url).score([PERFECT], REFERENCE)
+
+
 def test_metrics_are_those_of_the_routes_for_trainers() -> None:
-    assert METRICS == NUMBERS
     components = dict.fromkeys(COMPONENTS, 0.5)
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))

@@ -1,9 +1,10 @@
-"""Concurrent single calls share requests, and each gets its own result or error."""
+"""Concurrent single calls share requests, and each gets its own result or error, also ten thousand at once."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
-from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, held, reward_of, status
-from tests.http.samples import REWARDS
-from tests.own_process import printed_by
-from tests.servers import LiveServer
+from assay_client import AsyncClient, Client, InvalidReference, Score, ServiceError, TooLarge, Unavailable
+from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, held, http, reward_of, scores, status
+from tests.own_process import printed
 
 
 def together(n: int) -> dict[str, Any]:
@@ -82,12 +81,6 @@ def test_more_bad_references_than_an_error_lists(face: Any, faults: FaultServer)
     assert [len(request.document["responses"]) for request in faults.requests] == [131, 31, 1]
 
 
-def test_a_wrong_type_fails_its_own_caller_only(face: Any, faults: FaultServer) -> None:
-    found = face(base_url=faults.url, **together(2)).together([("x", "r"), ("y", None), (None, "r"), ("zz", "r")])
-    assert [getattr(outcome, "reward", None) for outcome in found] == [0.001, None, None, 0.002]
-    assert len(faults.requests) == 1
-
-
 def test_a_batch_that_is_too_large_is_halved(face: Any, faults: FaultServer) -> None:
     def at_most_three(connection: Any, request: Any) -> bool:
         return (answer if len(request.document["responses"]) <= 3 else status(413))(connection, request)
@@ -105,12 +98,6 @@ def test_any_other_error_fails_the_whole_batch(face: Any, faults: FaultServer) -
     assert [type(outcome) for outcome in found] == [ServiceError] * 5
     assert len({id(outcome) for outcome in found}) == 5
     assert len(faults.requests) == 1
-
-
-def test_transient_faults_are_retried(face: Any, faults: FaultServer) -> None:
-    faults.script = [status(503)] * 2
-    found = face(base_url=faults.url, **together(5)).together(calls(5))
-    assert [score.reward for score in found] == rewards(5)
 
 
 def test_a_caller_with_less_time_does_not_shorten_that_of_others(faults: FaultServer) -> None:
@@ -198,32 +185,81 @@ def test_an_interrupted_leader_does_not_leave_the_others_waiting(
     assert sorted(outcome.__name__ for outcome in outcomes) == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
 
 
-def requests_served(server: LiveServer) -> float:
-    with server.client() as http:
-        lines = http.get("/metrics").text.splitlines()
-    return sum(
-        float(line.rpartition(" ")[2])
-        for line in lines
-        if line.startswith("assay_request_duration_seconds_count") and "/v1/score" in line
-    )
+CALLS = 10_000
+MAX_BATCH = 512
+THREADS = 256
+MAX_PEAK = 10_000
+"""Bytes of memory per call that waits, with its task and its result."""
+MAX_GROWTH = 10_000_000
+"""Bytes by which three more rounds of calls may grow the process; each round needs more than this."""
 
 
-def single_calls(url: str, count: int, *window: str) -> float:
-    """Return the seconds per call of `count` concurrent single calls in a separate process; check their rewards."""
-    command = "tests.clients.single_calls", url, count, *window
-    found = json.loads(printed_by(*command))
-    assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
-    return found["seconds"] / count
+def echo(connection: Any, request: Any) -> bool:
+    """Give each response the number that it contains as its reward."""
+    asked = request.document
+    reply = scores(asked) | {"rewards": [float(response) for response in asked["responses"]]}
+    connection.sendall(http(200, json.dumps(reply).encode(), {"X-Request-ID": request.headers["x-request-id"]}))
+    return True
 
 
-def test_thousands_of_single_calls_share_few_requests_and_are_faster(server: LiveServer) -> None:
-    n, alone = 5120, 640
-    uncoalesced = coalesced = float("inf")
-    for _ in range(5):  # the best of each, measured alternately: the machine may be busy
-        uncoalesced = min(uncoalesced, single_calls(server.url, alone, "0"))
-        before = requests_served(server)
-        coalesced = min(coalesced, single_calls(server.url, n))
-        assert n / 512 <= requests_served(server) - before <= 1 + 40
-        if uncoalesced >= 3 * coalesced:
-            return
-    raise AssertionError(f"{1e6 * uncoalesced:.0f} µs a call alone, {1e6 * coalesced:.0f} µs coalesced")
+@pytest.fixture
+def echoing(faults: FaultServer) -> FaultServer:
+    faults.otherwise = echo
+    return faults
+
+
+def check(outcomes: list[Score], echoing: FaultServer) -> None:
+    """Check that every call has had its own answer, and has been sent once."""
+    assert [score.reward for score in outcomes] == list(map(float, range(CALLS)))
+    assert sum(len(request.document["responses"]) for request in echoing.requests) == CALLS
+
+
+ROUNDS = """
+import asyncio, gc, sys, threading
+from assay_client import AsyncClient
+
+url, calls = sys.argv[1], int(sys.argv[2])
+
+def memory(name):
+    gc.collect()
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
+
+async def run():
+    used = []
+    async with AsyncClient(base_url=url, timeout=60) as client:
+        for _ in range(5):
+            scores = await asyncio.gather(*(client.score_one(str(k), f"r{k % 7}") for k in range(calls)))
+            assert [score.reward for score in scores] == list(map(float, range(calls)))
+            del scores
+            assert not client._coalescer._open
+            assert threading.active_count() == 1
+            used.append(memory("VmRSS"))
+        assert not client._coalescer._tasks
+    return used
+
+before = memory("VmRSS")
+used = asyncio.run(run())
+print(used[-1] - used[1], memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.attack
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_on_an_event_loop(echoing: FaultServer) -> None:
+    """Ten thousand calls in one turn of the loop, five times: answers, memory, threads, requests and connections."""
+    growth, peak = map(int, printed(ROUNDS, echoing.url, CALLS).split())
+    assert sum(len(request.document["responses"]) for request in echoing.requests) == 5 * CALLS
+    assert CALLS / MAX_BATCH <= len(echoing.requests) / 5 <= 4 * CALLS / MAX_BATCH
+    assert echoing.connections <= 64
+    assert growth < MAX_GROWTH
+    assert peak < MAX_PEAK * CALLS
+
+
+@pytest.mark.attack
+def test_of_many_threads(echoing: FaultServer) -> None:
+    """Ten thousand calls of 256 threads: of each window, only the first one needs a connection."""
+    with Client(base_url=echoing.url, timeout=60) as client, ThreadPoolExecutor(THREADS) as threads:
+        check(list(threads.map(lambda k: client.score_one(str(k), f"r{k % 7}"), range(CALLS))), echoing)
+        assert not client._coalescer._open
+    assert echoing.connections <= THREADS / 2

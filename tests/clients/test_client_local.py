@@ -21,7 +21,6 @@ import pytest
 from assay import Scorer
 from assay_client import AsyncClient, Client, LocalServiceError
 from examples import rollouts
-from tests.http.samples import PERFECT, REFERENCE
 from tests.own_process import environment
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and file locks")
@@ -94,31 +93,19 @@ def ended(process: subprocess.Popen[str], kill: bool = False) -> None:
 
 
 def test_many_processes_start_one_service_and_the_last_one_ends_it(home: Path, settings: dict[str, Any]) -> None:
-    users = [user(settings) for _ in range(4)]
+    """Some of them are killed, the one that has started it first."""
+    users = [user(settings)]
+    assert until(lambda: services(home))
+    users += [user(settings) for _ in range(3)]
     for process in users:
         assert process.stdout is not None
         assert process.stdout.readline() == "0.002\n"
     (service,) = services(home)
-    for process in users[:3]:
-        ended(process)
+    for k, process in enumerate(users[:3]):
+        ended(process, kill=k < 2)
     time.sleep(0.5)
     assert runs(service)
-    ended(users[3])
-    assert until(lambda: not runs(service))
-
-
-def test_it_ends_when_all_are_killed_the_starter_first(home: Path, settings: dict[str, Any]) -> None:
-    starter = user(settings)
-    assert starter.stdout is not None
-    assert starter.stdout.readline() == "0.002\n"
-    other = user(settings)
-    assert other.stdout is not None
-    assert other.stdout.readline() == "0.002\n"
-    (service,) = services(home)
-    ended(starter, kill=True)
-    time.sleep(0.5)
-    assert runs(service)
-    ended(other, kill=True)
+    ended(users[3], kill=True)
     assert until(lambda: not runs(service))
 
 
@@ -240,16 +227,6 @@ def test_the_service_does_not_get_the_variables_of_the_client(
     assert set(json.loads(record.read_text())) - {"ASSAY_CACHE_DIR"} == {"ASSAY_ORDER"}
 
 
-def test_the_real_service(home: Path) -> None:
-    settings = {"mode": "local", "command": REAL, "runtime_dir": str(home / "run"), "linger": 0.0}
-    with Client(**settings) as client:
-        assert client.score([PERFECT, "nothing"], [REFERENCE]).rewards == [1.0, 0.0]
-        (folder,) = (home / "run").iterdir()
-        assert (folder / "socket").is_socket()
-    assert until(lambda: not (folder / "socket").exists())
-    assert (folder / "log").read_text() == ""
-
-
 FORKED_USER = """
 import json, os, sys
 from assay_client import Client
@@ -294,3 +271,6 @@ def test_both_sides_of_a_fork_score_at_once(home: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("0 [0, 0] 0\n", "")
+    (folder,) = (home / "run").iterdir()
+    assert until(lambda: not (folder / "socket").exists())
+    assert (folder / "log").read_text() == ""

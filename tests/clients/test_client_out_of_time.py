@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from assay_client import AsyncClient, BadReply, InvalidReference, Unavailable
-from assay_client.adapters import for_trl
 from assay_client.tasks import OUT_OF_TIME
 from tests.clients.fault_server import (
     CONFIG_ID,
@@ -203,14 +202,6 @@ def test_the_other_callers_do_not_wait(faults: FaultServer) -> None:
     assert asyncio.run(run()) == [REWARDS[k] for k in (0, 2, 5, *LATE)]
 
 
-def test_of_coalesced_calls_the_late_ones_get_their_rewards(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time()]
-    client = face(base_url=faults.url, window=30, max_batch=6)
-    outcomes = client.together(list(zip(TEXTS, REFERENCES, strict=True)), TASKS)
-    assert [outcome.reward for outcome in outcomes] == REWARDS
-    assert [len(texts) for texts in sent_again(faults)] == [6, 3]
-
-
 def test_an_invalid_reference_among_late_responses(face: Any, faults: FaultServer) -> None:
     """The second request fails for one of its callers: the error is that caller's, and the others are sent again."""
     references = [*REFERENCES[:4], {"wrong_steps": ["BROKEN"]}, "t"]
@@ -220,15 +211,3 @@ def test_an_invalid_reference_among_late_responses(face: Any, faults: FaultServe
     assert isinstance(outcomes[4], InvalidReference)
     assert [outcome.reward for k, outcome in enumerate(outcomes) if k != 4] == [REWARDS[k] for k in (0, 1, 2, 3, 5)]
     assert sorted(map(len, sent_again(faults)))[::-1] == [6, 3, 2]
-
-
-def test_a_trainer_gets_an_error_or_none(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.5")
-    columns = {"reference": REFERENCES, "task": TASKS}
-    faults.script = [without_time()]
-    assert for_trl.score_reward(["p"] * 6, TEXTS, **columns) == REWARDS
-    faults.otherwise = without_time()
-    with pytest.raises(Unavailable, match="no time was left"):
-        for_trl.score_reward(["p"] * 6, TEXTS, **columns)
-    assert for_trl.score_reward(["p"] * 6, TEXTS, none_if_failed=True, **columns) == [None] * 6

@@ -1,9 +1,8 @@
-"""The distribution: its dependencies and imports, and adapters that are loaded by their path."""
+"""The distribution: its dependencies, JSON, names that it repeats, and adapters that are loaded by their path."""
 
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
 import re
@@ -12,10 +11,16 @@ import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import assay_client
+from assay.service.http.endpoints.trainers import dialects
+from assay.service.rewards import registry
+from assay_client import requests as json_text
+from assay_client import tasks
+from assay_client.adapters import metrics
 from tests.clients.fault_server import FaultServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,20 +66,8 @@ def test_nothing_but_the_standard_library_is_needed() -> None:
 
 def test_no_import_cycle() -> None:
     graph = {name_of(path): {name for name in imports_of(path) if name in NAMES} for path in MODULES}
-    assert "assay_client.transport.sync" in graph["assay_client.client"]
+    assert "assay_client.transport.waiting" in graph["assay_client.client"]
     TopologicalSorter(graph).prepare()  # raises CycleError
-
-
-def test_public_names_are_sorted_and_exist() -> None:
-    wrong = {}
-    for path in MODULES:
-        module = importlib.import_module(name_of(path))
-        public = list(getattr(module, "__all__", []))
-        absent = [word for word in public if not hasattr(module, word)]
-        order = sorted(set(public), key=lambda word: (not word.isupper(), not word[:1].isupper(), word))
-        if absent or public != order:
-            wrong[name_of(path)] = absent or "not sorted"
-    assert not wrong
 
 
 def test_the_version_is_the_same_in_both_places() -> None:
@@ -127,8 +120,13 @@ def first_number(result: object) -> object:
     return result
 
 
-@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("place", ["in the clone", "beside the package", "installed"])
+PLACES = [
+    *((path, "beside the package") for path in ADAPTERS),
+    *((ADAPTERS[0], place) for place in ("in the clone", "installed")),
+]
+
+
+@pytest.mark.parametrize(("path", "place"), PLACES, ids=lambda value: getattr(value, "stem", value))
 def test_adapters_loaded_by_their_path(path: Path, place: str, faults: FaultServer, tmp_path: Path) -> None:
     environ = {"ASSAY_URL": faults.url, "PATH": os.environ["PATH"]}
     if place == "beside the package":
@@ -168,3 +166,62 @@ def test_every_adapter_and_every_variable_is_in_the_readme() -> None:
 
     assert {f"{path.stem}.py" for path in ADAPTERS} <= set(re.findall(r"for_\w+\.py", README))
     assert set(re.findall(r"`(ASSAY_\w+)`", README)) == KNOWN_VARIABLES
+
+
+@pytest.fixture(params=["orjson", "standard library"])
+def _library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "orjson":
+        pytest.importorskip("orjson")
+    else:
+        monkeypatch.setattr(json_text, "orjson", None)
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [
+        ("plain", "plain"),
+        ('"\\\n\t\x00\x7f µ 🧪', '"\\\n\t\x00\x7f µ 🧪'),
+        ("a\ud800b\udfff", "a\ufffdb\ufffd"),
+        ("\ud83e\uddea", "\ufffd\ufffd"),
+        (["x", "\udc00"], ["x", "\ufffd"]),
+        ({"a": ["\ud800", {}]}, {"a": ["\ufffd", {}]}),
+    ],
+)
+def test_both_write_the_same_value(value: Any, meaning: Any) -> None:
+    written = json_text.dumps(value)
+    assert json.loads(written.decode()) == meaning
+    assert json_text.loads(written) == meaning
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize("value", [{1, 2}, b"x", {"a": object()}])
+def test_values_without_a_json_form_are_rejected(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        json_text.dumps(value)
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize("body", [b"", b"{", b'{"a": NaN}', b"[Infinity]", b"[-Infinity]", b'"\xff"', b"1 2"])
+def test_invalid_json_is_rejected(body: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        json_text.loads(body)
+
+
+def test_tasks() -> None:
+    assert assay_client.REWARD_TASKS == registry.REWARD_TASKS
+    assert assay_client.TASK_COMPONENTS == registry.TASK_COMPONENTS
+
+
+@pytest.mark.parametrize("name", assay_client.REWARD_TASKS)
+def test_reasons_and_components_of_a_task(name: str) -> None:
+    assert assay_client.TASK_REASONS[name] == tuple(registry.reward_of(name).reasons)
+    assert tasks.PASSED_IF[name] == tuple(registry.reward_of(name).passed_if)
+    if name != "score":
+        assert tasks.OWN_COMPONENTS[name] == tuple(registry.reward_of(name).components)
+
+
+def test_metrics_are_the_numbers_of_the_routes_for_trainers() -> None:
+    assert metrics.METRICS == dialects.NUMBERS
+    assert metrics.MIXED_METRICS == dialects.TASK_NUMBERS
+    assert metrics.FREQUENT_REASONS == dialects.FREQUENT_REASONS

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 import time
 from typing import Any
 
 import pytest
 
-from assay_client import BadReply, Unavailable
+from assay_client import BadReply, TooLarge, Unavailable
 from assay_client.adapters.metrics import batch_means, metrics_of
 from assay_client.transport import http11
 from assay_client.transport.addresses import address_of
-from assay_client.transport.asynchronous import AsyncTransport
 from assay_client.transport.http11 import MAX_HEAD, HttpExchange, TransportFault, request_head
-from assay_client.transport.sync import SyncTransport
+from assay_client.transport.transports import Transport
+from assay_client.transport.waiting import Blocking, OnLoop, Waiting
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
 
@@ -94,13 +95,6 @@ def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, fa
         face(base_url=faults.url, timeout=0.3).score(["a"], ["r"])
 
 
-@pytest.mark.parametrize("reply", ["null reward", "NaN", "not JSON"])
-def test_an_invalid_reply_fails_single_calls_too(face: Any, faults: FaultServer, reply: str) -> None:
-    faults.otherwise = INVALID_REPLIES[reply]
-    found = face(base_url=faults.url).together([("a", "r"), ("bb", "r")])
-    assert [type(error) for error in found] == [BadReply, BadReply]
-
-
 def test_chunks_interim_responses_and_trailers(face: Any, faults: FaultServer) -> None:
     faults.otherwise = chunked
     client = face(base_url=faults.url)
@@ -150,55 +144,55 @@ class SlicedServer(FaultServer):
         return not self.closing
 
 
-def outcomes(transport: type[Any], server: FaultServer, n: int) -> list[Any]:
+def outcomes(waiting: Waiting, server: FaultServer, n: int) -> list[Any]:
     """Return the reply or fault of n consecutive exchanges; an exchange on a stale connection is repeated."""
 
     address = address_of(server.url)
     request = HttpExchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
 
     async def run() -> list[Any]:
-        client, found = transport(20, *([9] if transport is AsyncTransport else [])), []
+        client, found = Transport(20, waiting), []
         while len(found) < n:
             try:
                 found.append(await client.exchange(request))
             except TransportFault as fault:
                 found += [] if fault.stale else [fault]
-        client.pool.close()
+        client.close()
         return found
 
     with server:
         return asyncio.run(run())
 
 
-@pytest.fixture(params=[SyncTransport, AsyncTransport], ids=["sync", "async"])
-def transport(request: pytest.FixtureRequest) -> Any:
-    return request.param
+@pytest.fixture(params=[Blocking, OnLoop])
+def waiting(request: pytest.FixtureRequest) -> Any:
+    return request.param()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
-def test_a_response_may_arrive_in_any_pieces(transport: Any, size: int) -> None:
+def test_a_response_may_arrive_in_any_pieces(waiting: Any, size: int) -> None:
     wholes = [whole for whole, _, _ in WELL_FORMED.values()]
-    found = outcomes(transport, SlicedServer(wholes, size), len(wholes))
+    found = outcomes(waiting, SlicedServer(wholes, size), len(wholes))
     assert [(reply.status, reply.body) for reply in found] == [(200, body) for _, body, _ in WELL_FORMED.values()]
 
 
 @pytest.mark.parametrize(("whole", "reusable"), [(w, r) for w, _, r in WELL_FORMED.values()], ids=WELL_FORMED)
-def test_which_connections_are_reused(transport: Any, whole: bytes, reusable: bool) -> None:
+def test_which_connections_are_reused(waiting: Any, whole: bytes, reusable: bool) -> None:
     server = SlicedServer([whole] * 3, closing=False)
-    assert [reply.status for reply in outcomes(transport, server, 3)] == [200] * 3
+    assert [reply.status for reply in outcomes(waiting, server, 3)] == [200] * 3
     assert server.connections == (1 if reusable else 3)
 
 
-def test_a_connection_with_bytes_after_the_response_is_not_reused(transport: Any) -> None:
+def test_a_connection_with_bytes_after_the_response_is_not_reused(waiting: Any) -> None:
     whole = WELL_FORMED["length"][0]
     server = SlicedServer([whole + whole[:9], whole, whole], closing=False)
-    assert [reply.body for reply in outcomes(transport, server, 3)] == [b"abc"] * 3
+    assert [reply.body for reply in outcomes(waiting, server, 3)] == [b"abc"] * 3
     assert server.connections == 2
 
 
-def test_a_response_cut_anywhere_is_a_fault(transport: Any) -> None:
+def test_a_response_cut_anywhere_is_a_fault(waiting: Any) -> None:
     cut = [whole[:k] for whole, _, _ in WELL_FORMED.values() for k in range(len(whole))]
-    found = outcomes(transport, SlicedServer(cut), len(cut))
+    found = outcomes(waiting, SlicedServer(cut), len(cut))
     assert [part for part, outcome in zip(cut, found, strict=True) if not isinstance(outcome, TransportFault)] == []
     assert {str(fault) for fault in found} >= {"the connection was closed in the middle of a reply"}
 
@@ -224,36 +218,73 @@ MALFORMED = [
 ]
 
 
-def test_a_malformed_response_is_a_fault(transport: Any) -> None:
-    found = outcomes(transport, SlicedServer(MALFORMED), len(MALFORMED))
+def test_a_malformed_response_is_a_fault(waiting: Any) -> None:
+    found = outcomes(waiting, SlicedServer(MALFORMED), len(MALFORMED))
     assert [
         start for start, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
     ] == []
 
 
-def test_a_body_beyond_the_limit_is_a_fault(transport: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_beyond_the_limit_is_a_fault(waiting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http11, "MAX_BODY", 5)
     heads = [b"", b"Content-Length: 6\r\n", b"Transfer-Encoding: chunked\r\n"]
     wholes = [b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" for head in heads]
     wholes = [wholes[0] + b"x" * 6, wholes[1] + b"x" * 6, wholes[2] + b"3\r\nxxx\r\n3\r\nxxx\r\n0\r\n\r\n"]
-    assert [str(fault) for fault in outcomes(transport, SlicedServer(wholes), 3)] == [
+    assert [str(fault) for fault in outcomes(waiting, SlicedServer(wholes), 3)] == [
         "the body of the reply exceeds 5 bytes"
     ] * 3
 
 
-def test_the_deadline_holds_while_bytes_trickle(face: Any, faults: FaultServer) -> None:
-    """Each byte arrives well within the timeout, the whole reply does not."""
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "trickle": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x", 0.05),
+    "interim": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000, 0),
+    "chunks": (CHUNKED, b"1\r\nx\r\n" * 1000, 0),
+    "trailers": (CHUNKED + b"0\r\n", b"A: b\r\n" * 1000, 0),
+}
 
-    def trickle(connection: Any, request: Any) -> bool:
-        reply = http(200, b"x" * 1000)
+
+@pytest.mark.attack
+@pytest.mark.parametrize(("head", "piece", "pause"), ENDLESS.values(), ids=ENDLESS)
+def test_the_deadline_holds_while_bytes_trickle_or_flood(
+    face: Any, faults: FaultServer, head: bytes, piece: bytes, pause: float
+) -> None:
+    """Each piece arrives well within the timeout, the whole reply does not."""
+
+    def endless(connection: Any, request: Any) -> bool:
         with contextlib.suppress(OSError):
-            for k in range(len(reply)):
-                connection.sendall(reply[k : k + 1])
-                time.sleep(0.05)
+            connection.sendall(head)
+            while True:
+                connection.sendall(piece)
+                time.sleep(pause)
         return False
 
-    faults.otherwise = trickle
+    faults.otherwise = endless
     started = time.monotonic()
     with pytest.raises(Unavailable, match="no reply in time"):
         face(base_url=faults.url, timeout=0.6).score(["abc"], ["r"])
     assert 0.5 < time.monotonic() - started < 15
+
+
+class HastyServer(FaultServer):
+    """Replies to the first bytes of a request and reads no more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(http(413, b"{}"))
+        self.released.wait(30)
+        connection.close()
+
+
+@pytest.mark.attack
+def test_a_reply_before_the_request_is_read(face: Any) -> None:
+    """A service that rejects a large body need not read it: its reply counts, and not the time until the deadline."""
+    hasty = HastyServer()
+    with hasty:
+        with pytest.raises(TooLarge):
+            face(base_url=hasty.url, timeout=20).score(["x" * 1_000_000] * 20, ["r"])
+        hasty.released.set()

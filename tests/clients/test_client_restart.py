@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client, Unavailable
+from assay_client import AsyncClient, Client
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
 from tests.servers import LiveServer, launched
 
@@ -117,15 +117,3 @@ def test_a_stopped_process_costs_one_attempt_timeout(server: LiveServer) -> None
             halted.process.send_signal(signal.SIGSTOP)
             for _ in range(4):
                 assert client.score([PERFECT], [REFERENCE]).rewards == [1.0]
-
-
-def test_a_service_that_is_not_restarted(face: Any) -> None:
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        client = face(base_url=server.url, timeout=1.5)
-        assert client.score([PERFECT], [REFERENCE]).rewards == [1.0]
-        server.stop(signal.SIGKILL)
-        for call in (lambda: client.score([PERFECT], [REFERENCE]), lambda: client.score_one(PERFECT, REFERENCE)):
-            with pytest.raises(Unavailable, match=r"no reward: .*connection refused") as caught:
-                call()
-            assert server.url in str(caught.value)

@@ -47,6 +47,11 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     assert scores.signature.startswith("SCORE|rules:")
     assert scores.request_id
     assert len(scores) == 3
+    plain = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
+    assert (plain.components, plain.advantages) == (None, None)
+    empty = face(base_url=server.url).score([], [])
+    assert (empty.rewards, empty.reasons) == ([], [])
+    assert empty.components == {name: [] for name in COMPONENTS}
 
 
 def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
@@ -58,12 +63,6 @@ def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
     assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
 
 
-def test_columns_that_are_not_requested_are_none(face: Any, server: LiveServer) -> None:
-    scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
-    assert scores.components is None
-    assert scores.advantages is None
-
-
 @pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["lines", "answer", "steps"])
 def test_a_single_response(face: Any, server: LiveServer, reference: Any) -> None:
     score = face(base_url=server.url).score_one(SWAPPED, reference)
@@ -71,12 +70,6 @@ def test_a_single_response(face: Any, server: LiveServer, reference: Any) -> Non
     assert score.reason == "ok"
     assert score.reason_code == 0
     assert score.components["anchors"] == 1
-
-
-def test_an_empty_batch(face: Any, server: LiveServer) -> None:
-    scores = face(base_url=server.url).score([], [])
-    assert scores.rewards == scores.reasons == []
-    assert scores.components == {name: [] for name in COMPONENTS}
 
 
 def test_a_reference_for_each_and_an_index(face: Any, server: LiveServer) -> None:
@@ -121,11 +114,6 @@ def test_errors_name_references_by_the_callers_positions(face: Any, server: Live
     assert "references[4]: bad_step_line" in str(caught.value)
     assert caught.value.status == 422
     assert caught.value.request_id
-
-
-def test_errors_name_the_record_of_a_single_call(face: Any, server: LiveServer) -> None:
-    with pytest.raises(InvalidReference, match=r"record 17: reference: bad_step_line"):
-        face(base_url=server.url).score_one(PERFECT, "Step 1: nothing", record=17)
 
 
 @pytest.mark.parametrize(

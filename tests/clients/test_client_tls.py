@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, Unavailable
-from assay_client.transport.http11 import tls_context
+from assay_client.transport.transports import tls_context
 from tests.clients.fault_server import FaultServer, http, late, raw
 from tests.servers import LiveServer
 

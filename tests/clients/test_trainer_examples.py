@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from assay.service.records.forms import PROMPTS, PromptRow
-from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime, for_trl, for_verl
+from assay_client.adapters import for_areal, for_skyrl, for_verl
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.by_path import loaded
 from tests.http.samples import PERFECT, REFERENCE
@@ -20,19 +19,13 @@ from tests.http.samples import PERFECT, REFERENCE
 ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "examples" / "trainers"
 SCRIPTS = sorted(TRAINERS.glob("*.sh"))
-PROGRAMS = sorted([*TRAINERS.rglob("*.py"), *(ROOT / "examples" / "grpo_tiny").glob("*.py")])
 TEXTS = sorted(path for path in TRAINERS.rglob("*") if path.suffix in {".sh", ".py", ".md", ".toml", ".yaml"})
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_valid(path: Path) -> None:
-    subprocess.run(["bash", "-n", str(path)], check=True)
-    assert path.stat().st_mode & 0o111, "must be executable"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_pass_everything_on(path: Path, tmp_path: Path) -> None:
     """Replace the trainers by commands that print their arguments."""
+    assert path.stat().st_mode & 0o111, "must be executable"
     for name in ("python3", "swift"):
         (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$ASSAY_URL" "$REWARD_PATH" "$@"\n')
         (tmp_path / name).chmod(0o755)
@@ -59,11 +52,6 @@ def test_named_adapters_exist(path: Path) -> None:
         assert (ROOT / "clients" / "assay_client" / "adapters" / f"{name}.py").is_file()
     for module, name in re.findall(r"(assay_client\.adapters\.for_[a-z_]+)[.:](\w+)", text):
         assert hasattr(importlib.import_module(module), name)
-
-
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
-def test_programs_are_valid_for_old_versions_of_python(path: Path) -> None:
-    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
 
 
 def test_programs_import_no_trainer_before_they_run() -> None:
@@ -123,9 +111,3 @@ def test_rows_are_scored_by_their_task(task: str, reference: str, answer: str, m
     assert for_verl.compute_score_sync(row["data_source"], answer, truth, info)["score"] == 1.0
     assert for_skyrl.AssayEnv({}, row_for("skyrl", task, reference)).step(answer)["reward"] == 1.0
     assert for_areal.reward_fn("p", answer, [], [], **row_for("areal", task, reference)) == 1.0
-
-
-def test_every_adapter_has_an_example() -> None:
-    named = " ".join(path.read_text(encoding="utf-8") for path in TEXTS)
-    for module in (for_areal, for_ms_swift, for_skyrl, for_slime, for_trl, for_verl):
-        assert module.__name__.rpartition(".")[2] in named

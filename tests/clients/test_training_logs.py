@@ -18,10 +18,11 @@ from assay_client import InvalidSetting, training_logs
 from assay_client.adapters import for_areal, for_easyr1, for_ms_swift, for_slime, for_trl, for_verl
 from assay_client.adapters.metrics import batch_means
 from assay_client.results import Score, scores_of
-from assay_client.tasks import COMPONENTS, REWARD_TASKS, TASK_COMPONENTS
+from assay_client.tasks import COMPONENTS, TASK_COMPONENTS
 from tests.clients.fault_server import FaultServer
 
 ORD = "bioprobench.ord"
+pytestmark = pytest.mark.usefixtures("service")
 
 
 class Logger:
@@ -100,12 +101,6 @@ def scalars(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return written
 
 
-@pytest.fixture(autouse=True)
-def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    return faults
-
-
 def rows_of(*rows: tuple[float, str, str]) -> Any:
     """Return scores with these rewards, reasons and tasks; the components of the k-th are k / 10."""
     return scores_of(
@@ -161,13 +156,6 @@ def test_means_that_say_nothing_are_not_logged(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ASSAY_CLIENT_LOG", "every")
     with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_LOG: must be one of: main, all"):
         training_logs.chosen_means(first)
-
-
-def test_a_run_of_all_tasks_logs_fewer_numbers() -> None:
-    scores = rows_of(*((0.5, "ok", task) for task in REWARD_TASKS for _ in range(2)))
-    means = batch_means(scores, [str(k // 2) for k in range(12)])
-    assert len(means) >= 44
-    assert len(training_logs.chosen_means(means)) <= 28
 
 
 STATE = SimpleNamespace(global_step=6)

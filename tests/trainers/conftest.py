@@ -10,12 +10,13 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
+    from tests.trainers.published import Prepared
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("WANDB_MODE", "disabled")
@@ -40,6 +41,14 @@ def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
     return server.url
 
 
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Return published records, and what `assay prepare` makes of them."""
+    from tests.trainers.published import prepared_in
+
+    return prepared_in(tmp_path_factory.mktemp("records"))
+
+
 @pytest.fixture
 def requests_served(server: LiveServer) -> Callable[[], int]:
     """How many requests to score the service has answered so far."""
@@ -47,12 +56,7 @@ def requests_served(server: LiveServer) -> Callable[[], int]:
     def count() -> int:
         with server.client() as http:
             lines = http.get("/metrics").text.splitlines()
-        found: list[Any] = [line.rpartition(" ")[2] for line in lines if "request_duration_seconds_count" in line]
-        routes = [line for line in lines if "request_duration_seconds_count" in line]
-        return sum(
-            int(float(value))
-            for value, line in zip(found, routes, strict=True)
-            if "/v1/score" in line or "/compat/" in line
-        )
+        counted = [line for line in lines if "request_duration_seconds_count" in line]
+        return sum(int(float(line.split()[-1])) for line in counted if "/v1/score" in line or "/compat/" in line)
 
     return count

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-__all__ = ["Strategy", "blended", "loaded_by_swift"]
+import pytest
 
 SWIFT = """
 import json, sys
@@ -40,6 +40,19 @@ def blended(path: Any, strategy: Strategy) -> Any:
     from openrlhf.datasets.utils import blending_datasets
 
     return blending_datasets(str(path), strategy=strategy, max_count=100)
+
+
+def verls_conversations(path: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a file as verl's data set for supervised training."""
+    from omegaconf import OmegaConf
+
+    vision = ModuleType("verl.models.transformers.qwen2_vl")  # needs an older transformers, and is for images
+    vision.get_rope_index = None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, vision.__name__, vision)
+    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+
+    config = OmegaConf.create({"max_length": 4096, "ignore_input_ids_mismatch": True})
+    return MultiTurnSFTDataset(str(path), tokenizer, config)
 
 
 def loaded_by_swift(paths: Sequence[Any], folder: Path) -> list[list[dict[str, Any]]]:

@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["RECORDS", "TASKS", "WRONG", "Prepared", "prepare", "prepared_in", "read"]
-
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
 HELD_OUT = "held_out.jsonl"
@@ -141,7 +139,8 @@ class Prepared(NamedTuple):
     def rows_for(self, trainer: str, *flags: str) -> Path:
         """Return the folder with the rows of a trainer."""
         split = flags or ("--hold-out", str(self.folder / HELD_OUT))
-        return prepare(self.sources, self.folder / "".join([trainer, *flags]), trainer, *split)
+        folder = self.folder / "".join([trainer, *flags])
+        return folder if folder.exists() else prepare(self.sources, folder, trainer, *split)
 
 
 def prepared_in(folder: Path) -> Prepared:

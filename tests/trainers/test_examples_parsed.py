@@ -65,7 +65,6 @@ def test_verl(tmp_path: Path) -> None:
     assert (config.data.train_files, config.data.val_files) == ("rows/train.parquet", "rows/test.parquet")
     actor = config.actor_rollout_ref.actor
     assert (actor.optim.lr, actor.use_kl_loss, actor.kl_loss_coef) == (7e-6, True, 0.001)
-    assert (config.trainer.test_freq, config.trainer.save_freq, config.trainer.total_epochs) == (5, 20, 15)
     hint = re.search(r"\+reward\S+=lcs", (EXAMPLES / "verl.sh").read_text(encoding="utf-8"))
     assert hint is not None
     assert composed([*arguments[2:], hint[0]]).reward.custom_reward_function.reward_kwargs.config.order == "lcs"
@@ -74,12 +73,6 @@ def test_verl(tmp_path: Path) -> None:
     algorithm = composed([*arguments[2:], *(argument.replace("'", "") for argument in gdpo)]).algorithm
     assert algorithm.adv_estimator == "gdpo"
     assert set(algorithm.gdpo_reward_keys) <= set(METRICS)
-    assert (config.data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu) == (
-        1024,
-        256,
-        32,
-    )
-    assert (config.data.max_response_length, actor.entropy_coeff, config.trainer.n_gpus_per_node) == (1024, 0, 8)
     page = (EXAMPLES.parents[1] / "docs" / "research" / "training.md").read_text(encoding="utf-8")
     options = re.findall(r"^actor_rollout_ref\.actor\.\S+", page, re.MULTILINE)
     assert len(options) == 4

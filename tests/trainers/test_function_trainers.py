@@ -84,11 +84,6 @@ def answered(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": "Add PBS."}, {"role": "assistant", "content": text}]
 
 
-def test_ms_swift(at: str, swift_reward: Any) -> None:
-    rows = [{"messages": answered(text), "reference": REFERENCE, "id": k} for k, text in enumerate(TEXTS)]
-    assert swift_rewards(rows, swift_reward)[:, 0].tolist() == pytest.approx(EXPECTED)
-
-
 def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
     rows: list[dict[str, Any]] = [

@@ -55,12 +55,7 @@ def tokenizer() -> Any:
     return new_tokenizer([*TEXTS, REFERENCE, PROMPT, *(row.response for row in MARKED_ROWS)])
 
 
-def executed(tokenizer: Any, endpoints: list[str], label: Any, longest: int = MAX_LENGTH) -> list[dict[str, Any]]:
-    """Return the executor's result for each text."""
-    return executed_pairs(tokenizer, endpoints, [(text, label) for text in TEXTS], longest)
-
-
-def executed_pairs(
+def executed(
     tokenizer: Any, endpoints: list[str], pairs: Iterable[tuple[str, Any]], longest: int = MAX_LENGTH
 ) -> list[dict[str, Any]]:
     """Return the executor's result for each text and its label, executed concurrently."""
@@ -76,6 +71,10 @@ def executed_pairs(
     return asyncio.run(run())
 
 
+def labelled(label: Any) -> list[tuple[str, Any]]:
+    return [(text, label) for text in TEXTS]
+
+
 def check(outputs: list[dict[str, Any]]) -> None:
     for output, expected in zip(outputs, EXPECTED, strict=True):
         assert output["reward"] == output["scores"] == pytest.approx([expected])
@@ -87,18 +86,14 @@ def check(outputs: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("longest", [MAX_LENGTH, 512 + 10], ids=["whole prompt", "prompt cut on the left"])
-def test_the_address_of_the_service(tokenizer: Any, at: str, longest: int) -> None:
-    check(executed(tokenizer, [f"{at}/compat/openrlhf"], REFERENCE, longest))
-    check(executed(tokenizer, [f"{at}/compat/openrlhf"] * 3, REFERENCE, longest))
+def test_the_address_and_the_python_file(tokenizer: Any, at: str, longest: int) -> None:
+    for endpoints in ([f"{at}/compat/openrlhf"], [f"{at}/compat/openrlhf"] * 3, [str(ADAPTER)]):
+        check(executed(tokenizer, endpoints, labelled(REFERENCE), longest))
 
 
 def test_settings_in_the_address(tokenizer: Any, at: str) -> None:
-    outputs = executed(tokenizer, [f"{at}/compat/openrlhf?reward_scale=raw"], REFERENCE)
+    outputs = executed(tokenizer, [f"{at}/compat/openrlhf?reward_scale=raw"], labelled(REFERENCE))
     assert [output["reward"][0] for output in outputs] == pytest.approx([2.5 * reward for reward in EXPECTED])
-
-
-def test_the_python_file(tokenizer: Any, at: str) -> None:
-    check(executed(tokenizer, [str(ADAPTER)], REFERENCE))
 
 
 @pytest.mark.parametrize("label", [None, "Step 1: nothing"])
@@ -106,7 +101,7 @@ def test_what_cannot_be_scored_has_no_reward(tokenizer: Any, at: str, label: Any
     """The executor swallows every error; what it leaves is None, which is no number."""
     monkeypatch.setattr(asyncio, "sleep", soon(asyncio.sleep))
     for endpoint in (f"{at}/compat/openrlhf", str(ADAPTER)):
-        assert [output["reward"] for output in executed(tokenizer, [endpoint], label)] == [None] * 3
+        assert [output["reward"] for output in executed(tokenizer, [endpoint], labelled(label))] == [None] * 3
 
 
 def test_a_service_that_is_gone(tokenizer: Any, monkeypatch: Any) -> None:
@@ -114,7 +109,7 @@ def test_a_service_that_is_gone(tokenizer: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("ASSAY_URL", GONE)
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
     for endpoint in (f"{GONE}/compat/openrlhf", str(ADAPTER)):
-        assert [output["reward"] for output in executed(tokenizer, [endpoint], REFERENCE)] == [None] * 3
+        assert [output["reward"] for output in executed(tokenizer, [endpoint], labelled(REFERENCE))] == [None] * 3
 
 
 def soon(sleep: Any) -> Any:
@@ -137,10 +132,10 @@ def test_labels_of_several_tasks(tokenizer: Any, at: str, monkeypatch: pytest.Mo
     pairs = [(row.response, label) for row, label in zip(MARKED_ROWS, LABELS, strict=True)]
     bad = [*pairs[:2], (ORDERED, label_of("bioprobench.ord", BAD_RECORD))]
     for endpoint in (f"{at}/compat/openrlhf?{MIXED}", str(ADAPTER)):
-        for output, row in zip(executed_pairs(tokenizer, [endpoint], pairs), MARKED_ROWS, strict=True):
+        for output, row in zip(executed(tokenizer, [endpoint], pairs), MARKED_ROWS, strict=True):
             assert output["reward"] == output["scores"] == [row.reward]
             check_numbers({name: float(column[0]) for name, column in output["extra_logs"].items()}, row)
-        rewards = [output["reward"] for output in executed_pairs(tokenizer, [endpoint], bad)]
+        rewards = [output["reward"] for output in executed(tokenizer, [endpoint], bad)]
         assert rewards == [[MARKED_ROWS[0].reward], [MARKED_ROWS[1].reward], None]
 
 
@@ -160,7 +155,7 @@ class Rollouts:
         def generate_responses(prompt: str, label: str, num_samples: int, **_: Any) -> list[dict[str, Any]]:
             _, texts = GROUPS[prompt]
             assert len(texts) == num_samples
-            outputs = executed_pairs(tokenizer, [endpoint], [(text, label) for text in texts])
+            outputs = executed(tokenizer, [endpoint], [(text, label) for text in texts])
             return [output | {"prompt": prompt} for output in outputs]
 
         self.get_num_unfinished_requests = SimpleNamespace(remote=lambda: 0)

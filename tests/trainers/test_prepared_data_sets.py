@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -21,8 +20,8 @@ from datasets import load_dataset
 from model import new_model, new_tokenizer
 
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
-from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
-from tests.trainers.published import Prepared, prepare, prepared_in, read
+from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
+from tests.trainers.published import Prepared, prepare, read
 
 TEXTS = ["Wash the cells. Count them.", "Thaw the enzyme on ice."]
 TEMPLATE = (
@@ -30,11 +29,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}[assistant]\n{% endif %}"
 )
 SUPERVISED = ("--stage", "supervised", "--test", "0")
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +150,7 @@ def test_ms_swift(prepared: Prepared, train: list[dict[str, Any]], texts: Any, a
 
 
 def test_verl_supervised(prepared: Prepared, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omegaconf import OmegaConf
-
-    vision = ModuleType("verl.models.transformers.qwen2_vl")  # needs an older transformers, and is for images
-    vision.get_rope_index = None  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, vision.__name__, vision)
-    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-
-    path = prepared.rows_for("verl", *SUPERVISED) / "train.parquet"
-    config = OmegaConf.create({"max_length": 4096, "ignore_input_ids_mismatch": True})
-    rows = MultiTurnSFTDataset(str(path), tokenizer, config)
+    rows = verls_conversations(prepared.rows_for("verl", *SUPERVISED) / "train.parquet", tokenizer, monkeypatch)
     for row, answer in zip(rows, prepared.answers.values(), strict=True):
         assert answer in tokenizer.decode(row["input_ids"][row["loss_mask"].bool()])
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from datasets import load_dataset
 from model import new_model, new_tokenizer
+from omegaconf import OmegaConf
 
+from assay_client.adapters import for_verl
 from assay_client.tasks import REWARD_TASKS
 from tests.by_path import loaded
-from tests.trainers.published import TASKS, WRONG, Prepared, prepared_in
+from tests.trainers.published import TASKS, WRONG, Prepared
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 ADAPTERS = EXAMPLES.parents[1] / "clients" / "assay_client" / "adapters"
@@ -26,11 +26,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}[assistant]\n{% endif %}"
 )
 """Without the system messages, so that prompts are short for a small model."""
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture(scope="module")
@@ -47,118 +42,42 @@ def tokenizer(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> A
     return made
 
 
-def test_every_task_is_trained_on(prepared: Prepared) -> None:
-    assert sorted({row["task"] for row in prepared.rows if row["split"] == "train"}) == TASKS
-    assert sorted({row["task"] for row in prepared.rows if row["split"] == "test"}) == ["bioprobench.pqa", "score"]
-
-
-# verl
-
-
-def verl_rows(path: Path, tokenizer: Any, folder: Path) -> Any:
-    from omegaconf import OmegaConf
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_verl(
+    split: str, prepared: Prepared, tokenizer: Any, at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data set, collation and validation figures; test_verl_reward_loop.py has the loop and the advantages."""
+    from verl.trainer.ppo.metric_utils import process_validation_metrics
     from verl.utils.dataset import RLHFDataset
-
-    config = OmegaConf.create(
-        {
-            "filter_overlong_prompts": True,
-            "filter_overlong_prompts_workers": 1,
-            "max_prompt_length": 2048,
-            "truncation": "error",
-            "cache_dir": str(folder / "cache"),
-        }
-    )
-    return RLHFDataset(str(path), tokenizer, config)
-
-
-def rollouts(rows: Any, answers: list[list[str]], tokenizer: Any) -> Any:
-    """Return a batch as verl's trainer has it: collated, each prompt with its responses, in groups by `uid`."""
-    from verl import DataProto
     from verl.utils.dataset.rl_dataset import collate_fn
 
-    batch = DataProto.from_single_dict(collate_fn([rows[k] for k in range(len(rows))]))
-    batch.non_tensor_batch["uid"] = np.array([f"prompt {k}" for k in range(len(rows))], object)
-    batch = batch.repeat(len(answers[0]), interleave=True)
-    texts = [text + tokenizer.eos_token for group in answers for text in group]
-    encoded = tokenizer(texts, padding=True, padding_side="right")
-    responses, mask = torch.tensor(encoded["input_ids"]), torch.tensor(encoded["attention_mask"])
-    prompts = torch.zeros((len(texts), 2), dtype=torch.long)
-    tensors = {
-        "prompts": prompts,
-        "responses": responses,
-        "input_ids": torch.cat([prompts, responses], 1),
-        "attention_mask": torch.cat([torch.ones_like(prompts), mask], 1),
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay," + ",".join(REWARD_TASKS))  # as in verl.sh
+    options = {
+        "filter_overlong_prompts": True,
+        "filter_overlong_prompts_workers": 1,
+        "max_prompt_length": 2048,
+        "truncation": "error",
+        "cache_dir": str(tmp_path / "cache"),
     }
-    return batch.union(DataProto.from_dict(tensors=tensors))
+    rows = RLHFDataset(str(prepared.rows_for("verl") / f"{split}.parquet"), tokenizer, OmegaConf.create(options))
+    plain = [row for row in prepared.rows if row["split"] == split]
+    assert {row["task"] for row in plain} == (set(TASKS) if split == "train" else {"bioprobench.pqa", "score"})
+    columns = collate_fn([rows[k] for k in range(len(rows))])
+    assert columns["index"].tolist() == [row["id"] for row in plain]
+    assert columns["raw_prompt"].tolist() == [row["prompt"] for row in plain]
+    sources, truths = columns["data_source"], [model["ground_truth"] for model in columns["reward_model"]]
 
+    def scored(answers: list[str]) -> list[dict[str, float]]:
+        return for_verl.compute_score_batch(sources, answers, truths, columns["extra_info"])
 
-@pytest.fixture(scope="module")
-def cluster(server: Any) -> Iterator[None]:
-    import ray
-
-    variables = {
-        "ASSAY_URL": server.url,
-        "ASSAY_CLIENT_DATA_SOURCES": "assay," + ",".join(REWARD_TASKS),  # as in verl.sh
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": variables})
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture
-def reward_loop(cluster: None, tokenizer: Any) -> Any:
-    from hydra import compose, initialize_config_module
-    from verl.experimental.reward_loop.reward_loop import RewardLoopManager
-
-    options = [
-        f"reward.custom_reward_function.path={ADAPTERS / 'for_verl.py'}",
-        f"actor_rollout_ref.model.path={tokenizer.folder}",
-        "reward.num_workers=2",
-    ]
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return RewardLoopManager(compose("ppo_trainer", options))
-
-
-def test_verl(prepared: Prepared, tokenizer: Any, reward_loop: Any, tmp_path: Path) -> None:
-    """Its data set, collation, reward loop and advantages: groups of an ideal answer, a wrong one and it again."""
-    from verl.trainer.ppo.core_algos import AdvantageEstimator
-    from verl.trainer.ppo.ray_trainer import compute_advantage
-
-    rows = verl_rows(prepared.rows_for("verl") / "train.parquet", tokenizer, tmp_path)
-    train = [row for row in prepared.rows if row["split"] == "train"]
-    assert [rows[k]["index"] for k in range(len(rows))] == [row["id"] for row in train]
-    assert [rows[k]["raw_prompt"] for k in range(len(rows))] == [row["prompt"] for row in train]
-    groups = [[prepared.answers[row["id"]], WRONG, prepared.answers[row["id"]]] for row in train]
-    batch = rollouts(rows, groups, tokenizer)
-    batch = batch.union(reward_loop.compute_rm_score(batch))
-    expected = [reward for row in train for reward in (1.0, LOWEST.get(row["task"], 0.0), 1.0)]
-    assert batch.batch["rm_scores"].sum(-1).tolist() == pytest.approx(expected)
-    tasks = [REWARD_TASKS[int(code)] for code in batch.non_tensor_batch["score_task"]]
-    assert tasks == [row["task"] for row in train for _ in range(3)]
-    assert batch.non_tensor_batch["score_passed"].tolist() == [1.0, 0.0, 1.0] * len(train)
-    batch.batch["token_level_rewards"] = batch.batch["rm_scores"]
-    advantages = compute_advantage(batch, AdvantageEstimator.GRPO).batch["advantages"][:, 0].tolist()
-    high, low = (1 / 3) / 3**-0.5, (-2 / 3) / 3**-0.5  # as of 1, 0, 1, whose standard deviation is 3 ** -0.5
-    assert advantages == pytest.approx([high, low, high] * len(train), abs=1e-4)
-
-
-def test_verl_validation(prepared: Prepared, tokenizer: Any, reward_loop: Any, tmp_path: Path) -> None:
-    """The test rows, with the figures that its trainer logs for each task."""
-    from verl.trainer.ppo.metric_utils import process_validation_metrics
-
-    rows = verl_rows(prepared.rows_for("verl") / "test.parquet", tokenizer, tmp_path)
-    assert [rows[k]["index"] for k in range(len(rows))] == ["staining", "pqa-2"]
-    answers = [[prepared.answers["staining"]], [WRONG]]
-    batch = rollouts(rows, answers, tokenizer)
-    scored = reward_loop.compute_rm_score(batch)
-    figures = {name: scored.non_tensor_batch[name].tolist() for name in scored.meta_info["reward_extra_keys"]}
-    sources, uids = (batch.non_tensor_batch[name].tolist() for name in ("data_source", "uid"))
-    found = process_validation_metrics(sources, uids, figures)
-    assert {task: means["acc"]["mean@1"] for task, means in found.items()} == {"score": 1.0, "bioprobench.pqa": 0.0}
-
-
-# TRL
+    ideal = scored([prepared.answers[row["id"]] for row in plain])
+    assert [numbers["score"] for numbers in ideal] == pytest.approx([1.0] * len(plain))
+    assert [REWARD_TASKS[int(numbers["score_task"])] for numbers in ideal] == [row["task"] for row in plain]
+    wrong = scored([WRONG] * len(plain))
+    assert [numbers["score"] for numbers in wrong] == [LOWEST.get(row["task"], 0.0) for row in plain]
+    figures = {name: [numbers[name] for numbers in ideal] for name in ideal[0]}
+    found = process_validation_metrics(sources.tolist(), [row["id"] for row in plain], figures)
+    assert {task: means["acc"]["mean@1"] for task, means in found.items()} == dict.fromkeys(sources, 1.0)
 
 
 @pytest.fixture(scope="module")

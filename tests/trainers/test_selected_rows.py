@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,10 +12,9 @@ from datasets import load_dataset
 from model import new_model, new_tokenizer
 from omegaconf import OmegaConf
 
-from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
+from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
+from tests.trainers.published import COMMAND
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
 QUESTIONS = ["How to lyse cells?", "How to wash a pellet?"]
 ANSWERS = ["Mix gently.", "Spin fast.", "Shake it."]
 SYSTEM = {"role": "system", "content": "Answer briefly."}
@@ -27,21 +22,31 @@ TEMPLATE = (
     "{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}[end]{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-KINDS = ["text", "chat"]
+MODES = ["--best", "--pairs", "--curriculum"]
+KINDS = pytest.mark.parametrize("kind", ["text", "chat"])
 """Of prompts."""
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    rendered = " ".join([*QUESTIONS, *ANSWERS, SYSTEM["content"], "[user][end][assistant][system]"])
     texts = [*QUESTIONS, *ANSWERS, SYSTEM["content"]]
-    made = new_tokenizer([rendered, *texts, *(f"[end]{text}[end]" for text in texts)])
+    every = " ".join([*texts, "[user][end][assistant][system]"])
+    made = new_tokenizer([every, *texts, *(f"[end]{text}[end]" for text in texts)])
     made.chat_template = TEMPLATE
     return made
 
 
-def chat(question: str) -> list[dict[str, str]]:
-    return [SYSTEM, {"role": "user", "content": question}]
+def asked(kind: str, question: str) -> Any:
+    return [SYSTEM, {"role": "user", "content": question}] if kind == "chat" else question
+
+
+def messages_of(kind: str, question: str) -> Any:
+    """Return the prompt for a trainer that takes chats only."""
+    return asked(kind, question) if kind == "chat" else [{"role": "user", "content": question}]
+
+
+def rendered(kind: str, question: str) -> str:
+    return f"[system]Answer briefly.[end][user]{question}[end][assistant]" if kind == "chat" else question
 
 
 def select(folder: Path, kind: str, trainer: str, *mode: str, suffix: str = "jsonl") -> str:
@@ -49,7 +54,7 @@ def select(folder: Path, kind: str, trainer: str, *mode: str, suffix: str = "jso
     rows = [
         {
             "id": f"p{k}",
-            "prompt": chat(question) if kind == "chat" else question,
+            "prompt": asked(kind, question),
             "reference": f"reference {k}",
             "response": answer,
             "reward": 1.0 - n / 2,
@@ -58,203 +63,130 @@ def select(folder: Path, kind: str, trainer: str, *mode: str, suffix: str = "jso
         for k, question in enumerate(QUESTIONS)
         for n, answer in enumerate(ANSWERS)
     ]
-    source, target = folder / "scored.jsonl", folder / f"{kind}-{trainer}.{suffix}"
+    source, target = folder / "scored.jsonl", folder / f"{kind}-{trainer}{mode[0]}.{suffix}"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = ["select", str(source), *mode, "--trainer", trainer, "-o", str(target), "-q"]
     subprocess.run([*COMMAND, *arguments], check=True)
     return str(target)
 
 
-def loaded(path: str) -> Any:
-    form = "parquet" if path.endswith("parquet") else "json"
-    return load_dataset(form, data_files=path, split="train")
+@KINDS
+def test_trl(kind: str, tmp_path: Path, tokenizer: Any) -> None:
+    from transformers import AutoModelForSequenceClassification
+    from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 
+    def loaded(*mode: str) -> Any:
+        return load_dataset("json", data_files=select(tmp_path, kind, "trl", *mode), split="train")
 
-def rendered(kind: str, question: str) -> str:
-    return f"[system]Answer briefly.[end][user]{question}[end][assistant]" if kind == "chat" else question
-
-
-# TRL
-
-
-def settings(folder: Path, made: type, **others: Any) -> Any:
-    return made(output_dir=str(folder), report_to=[], use_cpu=True, bf16=False, max_length=None, **others)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_trl_best(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from trl import SFTConfig, SFTTrainer
-
-    rows = loaded(select(tmp_path, kind, "trl", "--best"))
-    assert rows["reward"] == [1.0, 1.0]
-    arguments = settings(tmp_path, SFTConfig)
-    trainer = SFTTrainer(new_model(tokenizer, 0), arguments, train_dataset=rows, processing_class=tokenizer)
-    for row, question in zip(trainer.train_dataset, QUESTIONS, strict=True):
+    common: dict[str, Any] = {"output_dir": str(tmp_path), "report_to": [], "use_cpu": True, "bf16": False}
+    best, pairs, curriculum = loaded("--best"), loaded("--pairs"), loaded("--curriculum", "--min-reward", "1")
+    assert best["reward"] == [1.0, 1.0]
+    supervised = SFTTrainer(
+        new_model(tokenizer, 0),
+        SFTConfig(**common, max_length=None),
+        train_dataset=best,
+        processing_class=tokenizer,
+    )
+    for row, question in zip(supervised.train_dataset, QUESTIONS, strict=True):
         text = tokenizer.decode(row["input_ids"])
         assert text.removesuffix("<eos>").removesuffix("[end]") == rendered(kind, question) + ANSWERS[0]
-        trained = [label for label in row["labels"] if label != -100]
-        assert tokenizer.decode(trained).startswith(ANSWERS[0])
+        learned = [label for label in row["labels"] if label != -100]
+        assert tokenizer.decode(learned).startswith(ANSWERS[0])
 
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_trl_pairs(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from transformers import AutoModelForSequenceClassification
-    from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
-
-    rows = loaded(select(tmp_path, kind, "trl", "--pairs"))
-    assert (rows["chosen_reward"], rows["rejected_reward"]) == ([1.0, 1.0], [0.0, 0.0])
-    arguments = settings(tmp_path, DPOConfig)
+    assert (pairs["chosen_reward"], pairs["rejected_reward"]) == ([1.0, 1.0], [0.0, 0.0])
     models = new_model(tokenizer, 0), new_model(tokenizer, 0)
-    trainer = DPOTrainer(*models, args=arguments, train_dataset=rows, processing_class=tokenizer)
-    for row, question in zip(trainer.train_dataset, QUESTIONS, strict=True):
+    preferring = DPOTrainer(
+        *models, args=DPOConfig(**common, max_length=None), train_dataset=pairs, processing_class=tokenizer
+    )
+    for row, question in zip(preferring.train_dataset, QUESTIONS, strict=True):
         assert tokenizer.decode(row["prompt_ids"]) == rendered(kind, question)
         assert tokenizer.decode(row["chosen_ids"]).startswith(ANSWERS[0])
         assert tokenizer.decode(row["rejected_ids"]).startswith(ANSWERS[2])
     config = models[0].config
     config.num_labels = 1
     judge = AutoModelForSequenceClassification.from_config(config)
-    arguments = settings(tmp_path, RewardConfig)
-    taught = RewardTrainer(judge, arguments, train_dataset=rows, processing_class=tokenizer).train_dataset
-    assert rendered(kind, QUESTIONS[0]) + ANSWERS[0] in tokenizer.decode(taught[0]["chosen_ids"])
-    assert "margin" not in taught.column_names  # it would change the loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_trl_curriculum(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from trl import GRPOConfig, GRPOTrainer
-
-    rows = loaded(select(tmp_path, kind, "trl", "--curriculum", "--min-reward", "1"))
-    arguments = GRPOConfig(
-        output_dir=str(tmp_path),
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        num_generations=2,
-        per_device_train_batch_size=2,
+    judging = RewardTrainer(
+        judge, RewardConfig(**common, max_length=None), train_dataset=pairs, processing_class=tokenizer
     )
+    assert rendered(kind, QUESTIONS[0]) + ANSWERS[0] in tokenizer.decode(judging.train_dataset[0]["chosen_ids"])
+    assert "margin" not in judging.train_dataset.column_names  # it would change the loss
+
     reward = lambda completions, **columns: [0.0] * len(completions)  # noqa: E731
+    arguments = GRPOConfig(**common, num_generations=2, per_device_train_batch_size=2)
     trainer = GRPOTrainer(
-        new_model(tokenizer, 0), reward, args=arguments, train_dataset=rows, processing_class=tokenizer
+        new_model(tokenizer, 0), reward, args=arguments, train_dataset=curriculum, processing_class=tokenizer
     )
     row = next(iter(trainer.get_train_dataloader()))[0]
     k = int(row["id"][1:])
-    assert row["prompt"] == (chat(QUESTIONS[k]) if kind == "chat" else QUESTIONS[k])
-    assert row["reference"] == f"reference {k}"
+    assert (row["prompt"], row["reference"]) == (asked(kind, QUESTIONS[k]), f"reference {k}")
     assert (row["pass_rate"], row["mean_reward"], row["spread"], row["rollouts"]) == (1 / 3, 0.5, 1.0, 3)
 
 
-# verl
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_verl_best(kind: str, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    vision = ModuleType("verl.models.transformers.qwen2_vl")  # needs an older transformers, and is for images
-    vision.get_rope_index = None  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, vision.__name__, vision)
-    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-
-    path = select(tmp_path, kind, "verl", "--best", suffix="parquet")
-    config = OmegaConf.create({"max_length": 64, "ignore_input_ids_mismatch": True})
-    rows = MultiTurnSFTDataset(path, tokenizer, config)
-    for row, question in zip(rows, QUESTIONS, strict=True):
-        assert question in tokenizer.decode(row["input_ids"])
-        trained = row["input_ids"][row["loss_mask"].bool()]
-        assert ANSWERS[0] in tokenizer.decode(trained)
-        assert question not in tokenizer.decode(trained)
-
-
-def test_verl_pairs(tmp_path: Path, tokenizer: Any) -> None:
-    from verl.utils.dataset import RMDataset
-
-    rows = RMDataset(select(tmp_path, "text", "verl", "--pairs", suffix="parquet"), tokenizer, max_length=64)
-    assert len(rows) == 2
-    chosen, rejected = (tokenizer.decode(ids) for ids in rows[1]["input_ids"])
-    assert chosen.startswith(QUESTIONS[1] + ANSWERS[0])
-    assert rejected.startswith(QUESTIONS[1] + ANSWERS[2])
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_verl_curriculum(kind: str, suffix: str, tmp_path: Path, tokenizer: Any) -> None:
-    from verl.utils.dataset import RLHFDataset
+@KINDS
+def test_verl(kind: str, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from verl.utils.dataset import RLHFDataset, RMDataset
     from verl.utils.dataset.rl_dataset import collate_fn
 
-    path = select(tmp_path, kind, "verl", "--curriculum", suffix=suffix)
-    config = OmegaConf.create({"filter_overlong_prompts_workers": 1, "cache_dir": str(tmp_path / "cache")})
-    rows = RLHFDataset(path, tokenizer, config)
-    assert len(rows) == 2
-    row = rows[0]
-    asked = chat(QUESTIONS[0]) if kind == "chat" else [{"role": "user", "content": QUESTIONS[0]}]
-    assert row["raw_prompt"] == asked
-    assert (row["data_source"], row["reward_model"]["ground_truth"]) == ("assay", "reference 0")
-    assert (row["index"], row["extra_info"]["pass_rate"]) == ("p0", 1.0)
-    assert len(collate_fn([rows[0], rows[1]])["data_source"]) == 2
+    path = select(tmp_path, kind, "verl", "--best", suffix="parquet")
+    for row, question in zip(verls_conversations(path, tokenizer, monkeypatch), QUESTIONS, strict=True):
+        assert question in tokenizer.decode(row["input_ids"])
+        learned = tokenizer.decode(row["input_ids"][row["loss_mask"].bool()])
+        assert ANSWERS[0] in learned
+        assert question not in learned
+    if kind == "text":
+        pairs = RMDataset(select(tmp_path, kind, "verl", "--pairs", suffix="parquet"), tokenizer, max_length=64)
+        assert len(pairs) == 2
+        chosen, rejected = (tokenizer.decode(ids) for ids in pairs[1]["input_ids"])
+        assert chosen.startswith(QUESTIONS[1] + ANSWERS[0])
+        assert rejected.startswith(QUESTIONS[1] + ANSWERS[2])
+    for suffix in ("parquet", "jsonl"):
+        path = select(tmp_path, kind, "verl", "--curriculum", suffix=suffix)
+        config = OmegaConf.create(
+            {"filter_overlong_prompts_workers": 1, "cache_dir": str(tmp_path / f"cache-{suffix}")}
+        )
+        rows = RLHFDataset(path, tokenizer, config)
+        assert len(rows) == 2
+        row = rows[0]
+        assert row["raw_prompt"] == messages_of(kind, QUESTIONS[0])
+        assert (row["data_source"], row["reward_model"]["ground_truth"]) == ("assay", "reference 0")
+        assert (row["index"], row["extra_info"]["pass_rate"]) == ("p0", 1.0)
+        assert len(collate_fn([rows[0], rows[1]])["data_source"]) == 2
 
 
-# OpenRLHF
+@KINDS
+def test_openrlhf(kind: str, tmp_path: Path, tokenizer: Any) -> None:
+    from openrlhf.datasets import PromptDataset, RewardDataset, SFTDataset
+
+    def loaded(mode: str, suffix: str = "jsonl", **keys: str) -> tuple[Any, Any]:
+        strategy = Strategy(kind == "chat", **keys)
+        return blended(select(tmp_path, kind, "openrlhf", mode, suffix=suffix), strategy), strategy
+
+    prompts = [rendered(kind, question) for question in QUESTIONS]
+    rows, strategy = loaded("--best", input_key="input", output_key="output")
+    supervised = SFTDataset(rows, tokenizer, 64, strategy, num_processors=1)
+    assert supervised.prompts[:] == prompts
+    assert [text.removesuffix("[end]") for text in supervised.responses[:]] == [ANSWERS[0]] * 2
+    rows, strategy = loaded("--pairs", "parquet", prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
+    for is_dpo in (True, False):
+        pairs = RewardDataset(rows, tokenizer, 64, strategy, is_dpo=is_dpo, num_processors=1)
+        assert pairs.prompts[:] == prompts
+        assert [text.removesuffix("[end]") for text in pairs.chosens[:]] == [ANSWERS[0]] * 2
+        assert [text.removesuffix("[end]") for text in pairs.rejects[:]] == [ANSWERS[2]] * 2
+        assert is_dpo or pairs.extras[:] == [0, 0]  # no margin, which would change the loss
+    rows, strategy = loaded("--curriculum", input_key="input", label_key="label")
+    curriculum = PromptDataset(rows, tokenizer, strategy)
+    assert (curriculum.prompts, curriculum.labels) == (prompts, ["reference 0", "reference 1"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_openrlhf_best(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from openrlhf.datasets import SFTDataset
-
-    strategy = Strategy(kind == "chat", input_key="input", output_key="output")
-    rows = blended(select(tmp_path, kind, "openrlhf", "--best"), strategy)
-    made = SFTDataset(rows, tokenizer, 64, strategy, num_processors=1)
-    assert made.prompts[:] == [rendered(kind, question) for question in QUESTIONS]
-    assert [text.removesuffix("[end]") for text in made.responses[:]] == [ANSWERS[0]] * 2
-
-
-@pytest.mark.parametrize("is_dpo", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
-def test_openrlhf_pairs(kind: str, is_dpo: bool, tmp_path: Path, tokenizer: Any) -> None:
-    from openrlhf.datasets import RewardDataset
-
-    strategy = Strategy(kind == "chat", prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
-    rows = blended(select(tmp_path, kind, "openrlhf", "--pairs", suffix="parquet"), strategy)
-    made = RewardDataset(rows, tokenizer, 64, strategy, is_dpo=is_dpo, num_processors=1)
-    assert made.prompts[:] == [rendered(kind, question) for question in QUESTIONS]
-    assert [text.removesuffix("[end]") for text in made.chosens[:]] == [ANSWERS[0]] * 2
-    assert [text.removesuffix("[end]") for text in made.rejects[:]] == [ANSWERS[2]] * 2
-    assert is_dpo or made.extras[:] == [0, 0]  # no margin, which would change the loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_openrlhf_curriculum(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from openrlhf.datasets import PromptDataset
-
-    strategy = Strategy(kind == "chat", input_key="input", label_key="label")
-    made = PromptDataset(blended(select(tmp_path, kind, "openrlhf", "--curriculum"), strategy), tokenizer, strategy)
-    assert made.prompts == [rendered(kind, question) for question in QUESTIONS]
-    assert made.labels == ["reference 0", "reference 1"]
-
-
-# ms-swift
-
-MODES = ["--best", "--pairs", "--curriculum"]
-
-
-@pytest.fixture(scope="module")
-def swift_rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the rows that ms-swift loads, by mode and kind; the import takes most of the time."""
-    cases = [(mode, kind) for mode in MODES for kind in KINDS]
-    folder = tmp_path_factory.mktemp("swift")
-    paths = []
-    for mode, kind in cases:
-        (folder / mode).mkdir(exist_ok=True)
-        paths.append(select(folder / mode, kind, "ms-swift", mode))
-    return dict(zip(cases, loaded_by_swift(paths, folder), strict=True))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", MODES)
-def test_ms_swift(mode: str, kind: str, swift_rows: dict[tuple[str, str], list[dict[str, Any]]]) -> None:
-    rows = swift_rows[mode, kind]
-    asked = [chat(one) if kind == "chat" else [{"role": "user", "content": one}] for one in QUESTIONS]
-    answered = [{"role": "assistant", "content": ANSWERS[0]}] if mode != "--curriculum" else []
-    assert [row["messages"] for row in rows] == [messages + answered for messages in asked]
-    if mode == "--pairs":
-        assert [row["rejected_response"] for row in rows] == [ANSWERS[2]] * 2
-        assert "margin" not in rows[0]
-    if mode == "--curriculum":
-        assert [row["reference"] for row in rows] == ["reference 0", "reference 1"]
+def test_ms_swift(tmp_path: Path) -> None:
+    """All modes in one process of its own, whose imports take most of the time."""
+    cases = [(mode, kind) for mode in MODES for kind in ("text", "chat")]
+    paths = [select(tmp_path, kind, "ms-swift", mode) for mode, kind in cases]
+    for (mode, kind), rows in zip(cases, loaded_by_swift(paths, tmp_path), strict=True):
+        answered = [{"role": "assistant", "content": ANSWERS[0]}] if mode != "--curriculum" else []
+        assert [row["messages"] for row in rows] == [messages_of(kind, one) + answered for one in QUESTIONS]
+        if mode == "--pairs":
+            assert [row["rejected_response"] for row in rows] == [ANSWERS[2]] * 2
+            assert "margin" not in rows[0]
+        if mode == "--curriculum":
+            assert [row["reference"] for row in rows] == ["reference 0", "reference 1"]

@@ -63,19 +63,6 @@ def test_a_label_that_is_no_reference(at: str, label: Any) -> None:
         assert "reward" not in reply
 
 
-def test_the_function_for_groups(at: str, requests_served: Any) -> None:
-    group = [
-        SimpleNamespace(prompt=CHAT, response=text + EOS, label=REFERENCE, index=k) for k, text in enumerate(TEXTS)
-    ]
-    before = requests_served()
-    found = asyncio.run(custom_rm(SimpleNamespace(reward_key="reward"), group))
-    assert [reward["reward"] for reward in found] == pytest.approx(EXPECTED)
-    assert requests_served() - before == 1
-    group[1].label = "Step 1: nothing"
-    with pytest.raises(InvalidReference, match="record 1: reference: bad_step_line"):
-        asyncio.run(custom_rm(SimpleNamespace(reward_key=None), group))
-
-
 def test_the_function_for_samples_of_several_tasks(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are in the samples' metadata, or beside the reference in their labels."""
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))

@@ -16,13 +16,13 @@ import torch
 from hydra import compose, initialize_config_module
 from model import new_tokenizer
 from verl import DataProto
-from verl.experimental.reward_loop.reward_loop import RewardLoopManager, migrate_legacy_reward_impl
+from verl.experimental.reward_loop.reward_loop import RewardLoopManager
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.reward import load_reward_manager
 from verl.trainer.ppo.v1 import replay_buffer
 
-from assay_client import InvalidReference, InvalidSetting
+from assay_client import InvalidSetting
 from tests.trainers.pairs import (
     BAD_RECORD,
     EXPECTED,
@@ -87,6 +87,16 @@ def batch_of(tokenizer: Any, texts: list[str], references: list[Any]) -> DataPro
     )
 
 
+def scored_singly(config: Any, tokenizer: Any, data: DataProto) -> list[dict[str, Any]]:
+    """Return what its reward manager makes of each sample, all at once."""
+
+    async def run() -> list[dict[str, Any]]:
+        manager = load_reward_manager(config, tokenizer)
+        return await asyncio.gather(*(manager.run_single(data[k : k + 1]) for k in range(len(data))))
+
+    return asyncio.run(run())
+
+
 def many(tokenizer: Any, n: int) -> tuple[DataProto, list[float]]:
     return batch_of(tokenizer, [TEXTS[k % 3] for k in range(n)], [REFERENCE] * n), [EXPECTED[k % 3] for k in range(n)]
 
@@ -104,14 +114,9 @@ def test_reward_managers(
 ) -> None:
     n = 300 if adapter == "for_verl.py" else 24
     data, expected = many(tokenizer, n)
-
-    async def run() -> list[dict[str, Any]]:
-        config = config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter)
-        loaded = load_reward_manager(config, tokenizer)
-        return await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(n)))
-
     before = requests_served()
-    found = asyncio.run(run())
+    config = config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter)
+    found = scored_singly(config, tokenizer, data)
     assert [result["reward_score"] for result in found] == pytest.approx(expected)
     assert all({"score", *METRICS} <= result["reward_extra_info"].keys() for result in found)
     if adapter == "for_verl.py":
@@ -120,16 +125,9 @@ def test_reward_managers(
 
 def test_settings_among_the_reward_kwargs(tokenizer: Any, at: str) -> None:
     data, _ = many(tokenizer, 3)
-
-    async def run(*overrides: str) -> list[float]:
-        loaded = load_reward_manager(config_of(tokenizer, *overrides), tokenizer)
-        found = await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(3)))
-        return [result["reward_score"] for result in found]
-
-    plain = asyncio.run(run())
-    changed = asyncio.run(run("+reward.custom_reward_function.reward_kwargs.config.order=lcs"))
-    assert plain[0] == changed[0] == 1.0
-    assert changed[1] == pytest.approx((0.5 + (1 - 0.5**1.5) * 1.5) / 2.5) != plain[1]
+    config = config_of(tokenizer, "+reward.custom_reward_function.reward_kwargs.config.order=lcs")
+    found = [result["reward_score"] for result in scored_singly(config, tokenizer, data)]
+    assert found == pytest.approx([1.0, (0.5 + (1 - 0.5**1.5) * 1.5) / 2.5, 0.0])
 
 
 @pytest.mark.parametrize("manager", ["naive", "dapo"])
@@ -141,14 +139,8 @@ def test_rows_of_other_tasks(
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay,elsewhere")
     data = batch_of(tokenizer, [*TEXTS, *TEXTS[:2]], [REFERENCE] * 3 + ["4", "4"])
     data.non_tensor_batch["data_source"][3:] = ["openai/gsm8k", "math_dapo"]
-
-    async def run() -> list[dict[str, Any]]:
-        loaded = load_reward_manager(
-            config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter), tokenizer
-        )
-        return await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(5)))
-
-    found = asyncio.run(run())
+    config = config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter)
+    found = scored_singly(config, tokenizer, data)
     assert [result["reward_score"] for result in found] == pytest.approx([*EXPECTED, 0.0, -1.0])
     numbers = [result["reward_extra_info"] for result in found]
     assert all(one.keys() == numbers[0].keys() >= {"score", "acc", *METRICS} for one in numbers)
@@ -157,36 +149,7 @@ def test_rows_of_other_tasks(
     assert [one["acc"] for one in numbers] == pytest.approx([*EXPECTED, 0, 0])
     data.non_tensor_batch["data_source"][4] = "nobody's"
     with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES.*nobody's"):
-        asyncio.run(run())
-
-
-def test_the_options_of_the_recipe(tokenizer: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As examples/trainers/thoth.sh gives them, in the words of verl's past."""
-    monkeypatch.setenv("GRPO_ORDER_MODE", "lcs")
-    monkeypatch.setenv("GRPO_FINAL_COMBINE", "sum")
-    options = [f"custom_reward_function.path={ADAPTERS / 'for_verl.py'}", "custom_reward_function.name=compute_score"]
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = migrate_legacy_reward_impl(compose("ppo_trainer", options))
-    data, _ = many(tokenizer, 3)
-
-    async def run() -> list[float]:
-        loaded = load_reward_manager(config, tokenizer)
-        found = await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(3)))
-        return [result["reward_score"] for result in found]
-
-    semantics = 0.5 + (1 - 0.5**1.5) * 1.5
-    assert asyncio.run(run()) == pytest.approx([1.0, (1 + semantics) / 3.5, 0.0])
-
-
-def test_an_unreadable_reference_is_an_exception_that_names_it(tokenizer: Any, at: str) -> None:
-    data = batch_of(tokenizer, TEXTS, [REFERENCE, "Step 1: nothing", REFERENCE])
-
-    async def run() -> None:
-        loaded = load_reward_manager(config_of(tokenizer), tokenizer)
-        await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(3)))
-
-    with pytest.raises(InvalidReference, match=r"record 1: reference: bad_step_line"):
-        asyncio.run(run())
+        scored_singly(config, tokenizer, data)
 
 
 @pytest.fixture(scope="module")

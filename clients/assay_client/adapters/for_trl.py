@@ -40,28 +40,7 @@ from assay_client.client import BaseClient
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.training_logs import chosen_means, log_means
-from assay_client.transport.sync import completed
-
-__all__ = [
-    "async_score_reward",
-    "score_accuracy",
-    "score_consistency",
-    "score_content",
-    "score_coverage",
-    "score_exact_match",
-    "score_format",
-    "score_function_precision",
-    "score_function_recall",
-    "score_kendall_tau",
-    "score_order",
-    "score_order_similarity",
-    "score_passed",
-    "score_reward",
-    "score_scale",
-    "score_score",
-    "score_semantics",
-    "score_text_similarity",
-]
+from assay_client.transport.waiting import completed
 
 MAX_LOGGED = 100
 logger = logging.getLogger("assay_client")

@@ -35,7 +35,7 @@ from assay_client.results import Score
 from assay_client.settings import MIXED
 from assay_client.tasks import REWARD_TASKS, SCORE
 from assay_client.training_logs import log_means
-from assay_client.transport.sync import completed
+from assay_client.transport.waiting import completed
 
 __all__ = ["compute_score", "compute_score_batch", "compute_score_sync", "recipe_config"]
 

@@ -10,19 +10,6 @@ from typing import Any
 from ..results import Score, Scores
 from ..tasks import COMPONENTS, OWN_COMPONENTS, REWARD_TASKS, SCORE, TASK_COMPONENTS, TASK_REASONS
 
-__all__ = [
-    "FREQUENT_REASONS",
-    "MEANINGFUL",
-    "METRICS",
-    "MIN_SPREAD",
-    "MIXED_METRICS",
-    "batch_means",
-    "groups_of",
-    "metrics_of",
-    "sample_means",
-    "spread_means",
-]
-
 FREQUENT_REASONS = (
     "think_not_opened",
     "missing_sections",

@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a pool of connections.
+"""HTTP/1.1 over one connection.
 
 `http.client` reads a head with the parser of e-mail, which costs more than the rest of a small call, and tolerates what
 must not be scored (docs/decisions/client-without-dependencies.md).
@@ -6,22 +6,16 @@ must not be scored (docs/decisions/client-without-dependencies.md).
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import select
 import socket
 import ssl
-import sys
-import threading
-import weakref
+from collections import deque
 from collections.abc import Mapping
-from functools import lru_cache
-from time import monotonic
 from typing import NamedTuple
 
 from ..results import HttpReply
 from .addresses import Address
+from .waiting import READ, WRITE, Waiting
 
 STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\0\r\n]*)?")
 HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)
@@ -35,6 +29,11 @@ MAX_BODY = 1 << 30
 """Bytes of a response's body: 65,536 responses with all columns need some 20 MiB."""
 
 CHUNK_BYTES = 1 << 18
+"""Bytes that are sent at once."""
+
+RECEIVED_BYTES = 1 << 16
+BLOCKED = BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError
+"""What sockets that do not block raise in place of waiting."""
 
 
 class TransportFault(Exception):
@@ -66,37 +65,66 @@ def request_head(method: str, address: Address, route: str, headers: Mapping[str
 
 
 class Connection:
-    """An open connection, and the reader of its responses. The transports derive from it what sends and receives."""
+    """An open connection, whose socket does not block, and the reader of its replies."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, waiting: Waiting) -> None:
         self.sock = sock
         self.reused = False
         self.started = False
+        self._waiting = waiting
         self._received = bytearray()
+        self._unsent: deque[bytes | memoryview] = deque()
+        self._end = 0.0
+        self._is_broken = False
 
     async def exchange(self, request: HttpExchange, end: float) -> tuple[HttpReply, bool]:
         """Return the reply by `end`, and whether the connection is reusable; raise TransportFault or its cause."""
-        raise NotImplementedError
+        body, self._end = memoryview(request.body), end
+        self._unsent.append(b"".join((request.head, body[:CHUNK_BYTES])))
+        self._unsent.extend(body[k : k + CHUNK_BYTES] for k in range(CHUNK_BYTES, len(body), CHUNK_BYTES))
+        self._send()
+        reply, keep_alive = await self._read_reply()
+        return reply, keep_alive and not self._received and not self._unsent and not self._is_broken
 
-    async def receive(self) -> bytes:
-        """Return the next bytes, empty at the end of the stream; all that have arrived, also those after a reply."""
-        raise NotImplementedError
+    def _send(self) -> None:
+        """Send what is left of the request, as far as the socket takes it now."""
+        try:
+            while self._unsent:
+                sent = self.sock.send(self._unsent[0])
+                piece = self._unsent.popleft()
+                if sent < len(piece):
+                    self._unsent.appendleft(memoryview(piece)[sent:])
+        except BLOCKED:
+            pass
+        except OSError:  # a service that rejects a request may have replied before it has read all of it
+            self._is_broken = True
+            self._unsent.clear()
+
+    async def _receive(self) -> bytes:
+        """Return the next bytes, empty at the end of the stream; meanwhile, send what is left of the request."""
+        while True:
+            if not isinstance(self.sock, ssl.SSLSocket) or not self.sock.pending():
+                await self._waiting.until(self.sock, READ | WRITE if self._unsent else READ, self._end)
+            self._send()
+            try:
+                return self.sock.recv(RECEIVED_BYTES)
+            except BLOCKED:
+                pass
 
     def is_idle(self) -> bool:
         """Return whether it has neither been closed by its peer nor received bytes since its last exchange."""
         try:
-            if sys.platform == "win32":
-                return not select.select([self.sock], [], [], 0)[0]
-            poll = select.poll()  # not select(), which is limited to descriptors below 1024
-            poll.register(self.sock, select.POLLIN)
-            return not poll.poll(0)
+            self.sock.recv(1)
+        except BLOCKED:
+            return True
         except (OSError, ValueError):
-            return False
+            pass
+        return False
 
     def close(self) -> None:
         self.sock.close()
 
-    async def read_reply(self) -> tuple[HttpReply, bool]:
+    async def _read_reply(self) -> tuple[HttpReply, bool]:
         """Return the next reply, and whether the connection may carry another exchange (RFC 9112, section 6.3)."""
         status = 0
         while status < 200:  # the final response follows interim ones
@@ -180,7 +208,7 @@ class Connection:
                 raise TransportFault(f"the connection was closed {missing} a reply")
 
     async def _receive_more(self) -> bool:
-        received = await self.receive()
+        received = await self._receive()
         self.started = self.started or bool(received)
         self._received += received
         return bool(received)
@@ -195,137 +223,3 @@ def check_length(length: int) -> int:
     if length > MAX_BODY:
         raise TransportFault(f"the body of the reply exceeds {MAX_BODY} bytes")
     return length
-
-
-MAX_IDLE_SECONDS = 30.0
-"""After this an idle connection is no longer used: well before the service closes it (75 s)."""
-
-MAX_IDLE_CONNECTIONS = 64
-
-NOT_TLS = {
-    *("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"),
-    *("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"),
-}
-"""Reasons that versions of OpenSSL give if the first bytes of a reply are not TLS but, for example, HTTP."""
-
-CLOSED_IN_HANDSHAKE = "the connection was closed during the TLS handshake: the port may not speak TLS"
-
-
-class Pool:
-    """Idle connections of one client in one process, by event loop (None: they block) and service. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, Connection]]] = {}
-        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._lock = threading.Lock()
-
-    def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> Connection | None:
-        while True:
-            with self._lock:
-                idle = self._idle.get((loop, address))
-                if not idle:
-                    return None
-                since, connection = idle.pop()
-            if monotonic() - since < MAX_IDLE_SECONDS and connection.is_idle():
-                connection.reused, connection.started = True, False
-                return connection
-            connection.close()
-
-    def register(self, connection: Connection) -> None:
-        """Remember a new connection, which is in use, for a child that is forked meanwhile."""
-        self._open.add(connection)
-
-    def put(self, connection: Connection, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        with self._lock:
-            idle = self._idle.setdefault((loop, address), [])
-            idle.append((monotonic(), connection))
-            oldest = idle.pop(0)[1] if len(idle) > MAX_IDLE_CONNECTIONS else None
-        if oldest is not None:
-            oldest.close()
-
-    def close(self, address: Address | None = None, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Close all connections, or only the connections of a service or of an event loop."""
-        with self._lock:
-            keys = [key for key in self._idle if (loop is None or key[0] is loop) and address in (None, key[1])]
-            closed = [connection for key in keys for _, connection in self._idle.pop(key)]
-        for connection in closed:
-            connection.close()
-
-    def abandon(self) -> None:
-        """Close a forked child's copies of its parent's connections, which stay open in the parent.
-
-        The lock is not taken: another thread of the parent may have held it, and never releases it here. Nor is an
-        event loop used, whose selector the parent shares.
-        """
-        for connection in list(self._open):
-            connection.sock.close()
-        self._inherited = self._idle  # else the garbage collector would end them through the parent's loops
-        self._idle, self._lock = {}, threading.Lock()
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class Transport:
-    """Connections of one client in one process; the coroutines of the transport that blocks never suspend."""
-
-    def __init__(self, connect_timeout: float) -> None:
-        self._connect_timeout = connect_timeout
-        self.pool = Pool()
-
-    async def exchange(self, request: HttpExchange, loop: asyncio.AbstractEventLoop | None = None) -> HttpReply:
-        """Send one request and read its response; raise TransportFault. The connection is kept if it is reusable."""
-        address = request.address
-        seconds = min(request.seconds, request.deadline - monotonic())  # a free connection may have taken a while
-        end = monotonic() + seconds
-        connection = self.pool.take(address, loop)
-        reusable = False
-        try:
-            if connection is None:
-                connection = await self._connect(address, min(seconds, self._connect_timeout))
-                self.pool.register(connection)
-            reply, reusable = await connection.exchange(request, end)
-            if reusable:
-                self.pool.put(connection, address, loop)
-            return reply
-        except (OSError, asyncio.TimeoutError, TransportFault) as error:
-            fault = connection_fault(error, connection)
-            if fault.stale:
-                self.pool.close(address, loop)
-            raise fault from error
-        finally:
-            if connection is not None and not reusable:
-                connection.close()
-
-    async def _connect(self, address: Address, seconds: float) -> Connection:
-        raise NotImplementedError
-
-
-@lru_cache(maxsize=1)
-def tls_context() -> ssl.SSLContext:
-    """Return a context that verifies certificates against the authorities of the system or of SSL_CERT_FILE."""
-    return ssl.create_default_context()
-
-
-def connection_fault(error: Exception, connection: Connection | None) -> TransportFault:
-    """Return a TransportFault for what went wrong on a connection, or, if that is None, while it was opened."""
-    stale = connection is not None and connection.reused and not connection.started
-    if isinstance(error, TransportFault):
-        return TransportFault(error.detail, stale)
-    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
-        return TransportFault("no connection in time" if connection is None else "no reply in time")
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return TransportFault(f"its certificate is not trusted ({error.verify_message})")
-    if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the operating system's
-        return TransportFault(tls_failure(error, connection is not None), stale)
-    code = getattr(error, "errno", None)
-    name = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
-    return TransportFault(name.lower(), stale)
-
-
-def tls_failure(error: ssl.SSLError, connected: bool) -> str:
-    if not connected and error.reason in NOT_TLS:
-        return "the port does not speak TLS: use http:// instead of https://"
-    if isinstance(error, ssl.SSLEOFError):
-        return "the connection was closed in the middle of a reply" if connected else CLOSED_IN_HANDSHAKE
-    return f"TLS failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})"
