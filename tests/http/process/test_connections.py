@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.http.process.watching import rejections
+from tests.http.process.watching import rejections, resident
 from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import PROBLEM_FIELDS, REQUEST, REWARDS
 from tests.servers import LiveServer, launched
@@ -146,10 +146,11 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
     ids=["one header", "many headers", "address", "extension of a chunk", "one trailer", "many trailers", "chunks"],
 )
 def test_floods_are_cut_off(connection, strict, start, flood, reason):
-    before = rejections(strict, reason)
+    before, idle = rejections(strict, reason), resident(strict.process.pid)
     connection.send(start)
     assert connection.send_until_closed(flood, 100_000_000) < 30_000_000  # most of it is the sockets' buffers
     assert rejections(strict, reason) == before + 1
+    assert resident(strict.process.pid) - idle < 32 << 20
 
 
 def test_pipelined_requests_are_answered_in_order(connection):

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.servers import LiveServer
 
@@ -34,6 +35,13 @@ def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
 def comes_to(server: LiveServer, seconds: float = 10, **values: float) -> bool:
     """Return whether metrics reach these values in time."""
     return in_time(lambda: all(metric(server, f"assay_{name}") == value for name, value in values.items()), seconds)
+
+
+def resident(pid: int, name: str = "VmRSS") -> int:
+    """Return the resident memory of a process in bytes, or its peak (VmHWM)."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def workers_of(server: LiveServer) -> list[int]:
