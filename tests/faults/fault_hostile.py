@@ -100,18 +100,15 @@ def deep(depth: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 
 HOSTILE = {
-    "NaN": (b'{"references": [], "responses": [], "config": {"min_coverage": NaN}}', 400),
-    "1e400": (b'{"references": [], "responses": [], "config": {"max_mean_words": 1e400}}', 400),
     "-1e400 in an index": (b'{"references": [], "responses": [], "reference_index": [-1e400]}', 400),
+    "duplicate keys": (b'{"responses": [], "references": [], "responses": [7], "responses": []}', None),
     "huge int": (request_with(b"9" * 100_000), 422),
     "huge int in an index": (b'{"references": [], "responses": [], "reference_index": [%b]}' % (b"9" * 100_000), None),
     "huge int in config": (b'{"references": [], "responses": [], "config": {"max_steps": %b}}' % (b"9" * 5_000), None),
-    "deep arrays": (deep(100_000), None),
     "deep arrays in a response": (request_with(deep(100_000)), None),
     "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, None),
     "deep config": (b'{"references": [], "responses": [], "config": {"order": %b}}' % deep(100_000), None),
     "deep and never closed": (b"[" * 16_000_000, 400),
-    "16 MB of empty arrays": (b"[" + b"[]," * 5_600_000 + b"[]]", 422),
     "16 MB of empty arrays as responses": (request_with(b"[]," * 5_600_000 + b"[]"), None),
     "16 MB of empty objects as references": (
         b'{"responses": [], "references": [' + b"{}," * 5_600_000 + b"{}]}",
@@ -121,23 +118,14 @@ HOSTILE = {
         b'{"references": [], "responses": [], "config": {"a": [' + b"1," * 8_000_000 + b"1]}}",
         None,
     ),
-    "16 MB of unknown fields": (
-        b"{" + b",".join(b'"%x":1' % k for k in range(1_600_000)) + b"}",
-        None,
-    ),
     "one unknown field of 16 MB": (b'{"%b": 1}' % (b"x" * 16_000_000), 422),
-    "duplicate keys": (b'{"responses": [], "references": [], "responses": [7], "responses": []}', None),
-    "BOM": (b"\xef\xbb\xbf" + orjson.dumps(REQUEST), 400),
-    "UTF-16": (orjson.dumps(REQUEST).decode().encode("utf-16"), 400),
-    "UTF-32": (orjson.dumps(REQUEST).decode().encode("utf-32"), 400),
-    "lone surrogate": (request_with(rb'"\ud800"'), 400),
-    "lone surrogate in a name": (rb'{"\udfff": 1}', 400),
-    "bad UTF-8": (request_with(b'"\xff\xfe"'), 400),
     "nul bytes": (bytes(16_000_000), 400),
     "quotes": (b'"' * 16_000_001, 400),
     "escapes": (request_with(b'"' + b"\\u0041" * 2_600_000 + b'"'), None),
     "endless blanks": (b" " * 16_000_000, 400),
 }
+"""Bodies and, if it is always the same, the status. Short ones are in tests/http/wire, shapes of every route in
+tests/http/limits."""
 
 
 @pytest.mark.parametrize("name", HOSTILE)

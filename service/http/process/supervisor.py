@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NoReturn
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -62,6 +62,7 @@ class Worker:
     slot: int
     process: subprocess.Popen[bytes]
     channel: socket.socket
+    _: KW_ONLY
     writer: asyncio.StreamWriter | None = None
     silence: float = -START_SECONDS
     """Seconds since its last message; below 0 until the first one is due."""

@@ -123,8 +123,8 @@ def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
 
 @pytest.mark.attack
 @pytest.mark.parametrize(("before", "code"), [(True, 0), (False, 1)])
-def test_a_worker_killed_before_the_signal_is_no_failure_of_the_drain(before, code):
-    """One that is killed during the drain is."""
+def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
+    """One that was killed before the signal is none."""
     with launched("--drain-seconds", "2", "--workers", "2") as server:
         server.wait_until_ready()
         wait_for_workers(server, 2)
