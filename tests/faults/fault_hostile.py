@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, request, resident
-from tests.http.raw_connection import chunked, head
+from tests.http.raw_connection import head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
 from tests.servers import LiveServer, launched
 
@@ -192,34 +192,6 @@ def test_slow_loris(server, part):
     lived = asyncio.run(all_of_them())
     print(f"\n{part}: ended after {min(lived):.1f} to {max(lived):.1f} s")
     assert max(lived) < 20
-
-
-def test_truncated_and_half_closed(server, singles):
-    """Every way to stop in the middle, many at once."""
-    whole = request(orjson.dumps(singles[0]))
-    chunks = head("Transfer-Encoding: chunked") + chunked([b"{", b"}"])
-
-    async def cut(data: bytes, half: bool) -> int:
-        address = urlsplit(server.url)
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        writer.write(data)
-        try:
-            if half:
-                writer.write_eof()
-            received = await asyncio.wait_for(reader.read(), 20)
-            return int(received.split(b" ", 2)[1]) if received else 0
-        except OSError:
-            return 0
-        finally:
-            writer.transport.abort()
-
-    async def all_of_them() -> list[int]:
-        pieces = [whole[: k * len(whole) // 40] for k in range(41)] + [chunks[:k] for k in range(len(chunks) + 1)]
-        return await asyncio.gather(*(cut(piece, half) for piece in pieces for half in (True, False)))
-
-    statuses = Counter(asyncio.run(all_of_them()))
-    print(f"\n{statuses}")
-    assert statuses.keys() <= {0, 200, 400, 408, 422}
 
 
 def test_a_compressed_body_that_never_ends_is_not_waited_for(server):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.http.process.watching import comes_to, in_time, metric, rejections
-from tests.http.raw_connection import BODY, RawConnection, head, post
+from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
@@ -102,14 +102,17 @@ def test_half_closed_clients_stay_in_the_queue(narrow, hold):
 
 
 def test_truncated_and_half_closed_connections_leave_nothing(narrow):
-    """Nothing is kept of a truncated request."""
-    for end in (30, len(post()) - 5, len(post())):
-        with RawConnection(narrow.url) as connection:
-            connection.send(post()[:end])
-            connection.socket.shutdown(socket.SHUT_WR)
-            with suppress(EOFError):
-                assert final_reply(connection).status == 200
-            assert connection.is_closed()
+    """Nothing is kept of a truncated request, wherever it ends."""
+    in_chunks = head("Transfer-Encoding: chunked") + chunked([b"{", b"}"])
+    for whole, status in ((post(), 200), (in_chunks, 422)):
+        for end in (*range(1, len(whole), 37), len(whole) - 1, len(whole)):
+            with RawConnection(narrow.url) as connection:
+                connection.send(whole[:end])
+                connection.socket.shutdown(socket.SHUT_WR)
+                with suppress(EOFError):
+                    assert final_reply(connection).status == status
+                assert connection.is_closed()
+    assert comes_to(narrow, work_bytes=0, batches_unfinished=0)
 
 
 def test_a_half_closed_client_gets_the_refusal_of_too_many_pipelined_requests(narrow):

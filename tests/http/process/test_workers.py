@@ -98,7 +98,7 @@ def test_one_worker_has_no_supervisor(server):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGUSR1])
 def test_no_process_outlives_its_supervisor(number):
     """Its workers drain; a scrape without it fails."""
-    with launched("--workers", "2", "--drain-seconds", "2") as server:
+    with launched("--workers", "2", "--drain-seconds", "4") as server:
         server.wait_until_ready()
         assert len(processes_of(server)) > 1
         server.process.send_signal(number)
@@ -110,7 +110,7 @@ def test_no_process_outlives_its_supervisor(number):
                 return True
             return False
 
-        assert in_time(scrape_fails, 10)
+        assert in_time(scrape_fails, 20)
         assert in_time(lambda: not processes_of(server), 30)
 
 
