@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from assay import Scorer
-from tests.faults.storm import Answer, Watch, fetch, peak, request, resident, settled
+from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, peak, request, resident
 from tests.servers import launched
 
 pytestmark = pytest.mark.attack
@@ -37,9 +37,8 @@ def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
         idle = resident(server.process.pid)
 
         async def burst() -> tuple[list[Answer], list[Answer]]:
-            small = [fetch(server.url, request(bodies[k % len(bodies)])) for k in range(SINGLES)]
-            large = [fetch(server.url, request(batch_body)) for _ in range(BATCHES)]
-            answers = await asyncio.gather(*large, *small)
+            small = [request(bodies[k % len(bodies)]) for k in range(SINGLES)]
+            answers = await fetch_all(server.url, [*[request(batch_body)] * BATCHES, *small])
             return answers[BATCHES:], answers[:BATCHES]
 
         started = perf_counter()
@@ -47,7 +46,7 @@ def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
             small, large = asyncio.run(burst())
         seconds = perf_counter() - started
         highest = peak(server.process.pid) - idle
-        held, log = settled(server), server.log
+        check_settled(server)
     print(
         f"\n{seconds:.1f} s; singles {Counter(a.status for a in small)}, batches {Counter(a.status for a in large)}, "
         f"peak {highest / 2**20:.0f} MiB over {idle / 2**20:.0f}, livez at most {1e3 * max(watch.live):.0f} ms"
@@ -64,8 +63,6 @@ def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
     assert sum(answer.status == 200 for answer in large) >= 3
     assert highest < CEILING
     assert not watch.failures
-    assert not any(held.values())
-    assert "Traceback" not in log
 
 
 def test_openrlhf_misses_no_reward(singles, rewards, batch_body):

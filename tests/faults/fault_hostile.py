@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tests.faults.storm import Answer, Watch, fetch, request, resident, settled
-from tests.http.raw_connection import RawConnection, chunked, head
+from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, request, resident
+from tests.http.raw_connection import head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
 from tests.servers import LiveServer, launched
 
@@ -26,12 +26,6 @@ BODY_BYTES = 64 * MIB
 CEILING = 7 * BODY_BYTES
 """Bytes over an idle server, for one hostile body at a time."""
 
-CUT_AFTER = 300 * MIB
-"""Input that the server drops of a refused connection, so that its client reads the refusal, and what buffers hold."""
-
-COMPRESSED_TWICE = 2
-"""Bombs that are sent at once: as many as there are threads."""
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
@@ -40,7 +34,6 @@ def server() -> Iterator[LiveServer]:
     ) as server:
         server.wait_until_ready()
         yield server
-        assert "Traceback" not in server.log
 
 
 @pytest.fixture(autouse=True)
@@ -51,21 +44,16 @@ def unharmed(server: LiveServer, singles, rewards) -> Iterator[None]:
         yield
     assert not watch.failures
     assert max(watch.live) < 10
-    assert not any(settled(server).values())
+    check_settled(server)
     assert resident(server.process.pid) - before < CEILING
 
 
-def asked(server: LiveServer, body: bytes, *headers: str, timeout: float = 60) -> Answer:
-    return asyncio.run(fetch(server.url, request(body, "/v1/score", *headers), timeout))
-
-
 def in_bounds(server: LiveServer, body: bytes, *headers: str, copies: int = 1) -> list[Answer]:
-    """The answers to these bodies at once; the server's memory is looked at all the while."""
+    """Return the answers to copies of a body that are sent at once; check the server's memory all the while."""
 
     async def watched() -> tuple[list[Answer], int]:
         idle, highest = resident(server.process.pid), 0
-        data = request(body, "/v1/score", *headers)
-        running = asyncio.gather(*(fetch(server.url, data, 90) for _ in range(copies)))
+        running = asyncio.ensure_future(fetch_all(server.url, [request(body, "/v1/score", *headers)] * copies, 90))
         while not running.done():
             highest = max(highest, resident(server.process.pid) - idle)
             await asyncio.sleep(0.01)
@@ -74,7 +62,6 @@ def in_bounds(server: LiveServer, body: bytes, *headers: str, copies: int = 1) -
     answers, highest = asyncio.run(watched())
     print(f"\n{len(body) / MIB:.2f} MiB: {Counter(a.status for a in answers)}, {highest / MIB:.0f} MiB over idle")
     assert highest < CEILING
-    assert all(400 <= answer.status < 500 or answer.status in (503, 504) for answer in answers), answers
     return answers
 
 
@@ -91,7 +78,7 @@ def zstd_bomb(size: int, *, declared: bool) -> bytes:
 
 @pytest.mark.parametrize("name", ["gzip", "gzip in members", "zstd", "zstd that declares its size", "zstd in frames"])
 def test_bombs(server, name):
-    """A gibibyte in little; two at once. Refused with 413 as soon as the limit is passed."""
+    """A gibibyte in little, for each thread. Refused with 413 as soon as the limit is passed."""
     bombs = {
         "gzip": lambda: gzip_bomb(GIB),
         "gzip in members": lambda: gzip_bomb(GIB // 64) * 64,
@@ -100,7 +87,7 @@ def test_bombs(server, name):
         "zstd in frames": lambda: zstd_bomb(GIB // 64, declared=True) * 64,
     }
     encoding = f"Content-Encoding: {name.split()[0]}"
-    answers = in_bounds(server, bombs[name](), encoding, copies=COMPRESSED_TWICE)
+    answers = in_bounds(server, bombs[name](), encoding, copies=2)
     assert {answer.status for answer in answers} == {413}
 
 
@@ -113,18 +100,15 @@ def deep(depth: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 
 HOSTILE = {
-    "NaN": (b'{"references": [], "responses": [], "config": {"min_coverage": NaN}}', 400),
-    "1e400": (b'{"references": [], "responses": [], "config": {"max_mean_words": 1e400}}', 400),
     "-1e400 in an index": (b'{"references": [], "responses": [], "reference_index": [-1e400]}', 400),
+    "duplicate keys": (b'{"responses": [], "references": [], "responses": [7], "responses": []}', None),
     "huge int": (request_with(b"9" * 100_000), 422),
     "huge int in an index": (b'{"references": [], "responses": [], "reference_index": [%b]}' % (b"9" * 100_000), None),
     "huge int in config": (b'{"references": [], "responses": [], "config": {"max_steps": %b}}' % (b"9" * 5_000), None),
-    "deep arrays": (deep(100_000), None),
     "deep arrays in a response": (request_with(deep(100_000)), None),
     "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, None),
     "deep config": (b'{"references": [], "responses": [], "config": {"order": %b}}' % deep(100_000), None),
     "deep and never closed": (b"[" * 16_000_000, 400),
-    "16 MB of empty arrays": (b"[" + b"[]," * 5_600_000 + b"[]]", 422),
     "16 MB of empty arrays as responses": (request_with(b"[]," * 5_600_000 + b"[]"), None),
     "16 MB of empty objects as references": (
         b'{"responses": [], "references": [' + b"{}," * 5_600_000 + b"{}]}",
@@ -134,36 +118,22 @@ HOSTILE = {
         b'{"references": [], "responses": [], "config": {"a": [' + b"1," * 8_000_000 + b"1]}}",
         None,
     ),
-    "16 MB of unknown fields": (
-        b"{" + b",".join(b'"%x":1' % k for k in range(1_600_000)) + b"}",
-        None,
-    ),
     "one unknown field of 16 MB": (b'{"%b": 1}' % (b"x" * 16_000_000), 422),
-    "duplicate keys": (b'{"responses": [], "references": [], "responses": [7], "responses": []}', None),
-    "BOM": (b"\xef\xbb\xbf" + orjson.dumps(REQUEST), 400),
-    "UTF-16": (orjson.dumps(REQUEST).decode().encode("utf-16"), 400),
-    "UTF-32": (orjson.dumps(REQUEST).decode().encode("utf-32"), 400),
-    "lone surrogate": (request_with(rb'"\ud800"'), 400),
-    "lone surrogate in a name": (rb'{"\udfff": 1}', 400),
-    "bad UTF-8": (request_with(b'"\xff\xfe"'), 400),
     "nul bytes": (bytes(16_000_000), 400),
     "quotes": (b'"' * 16_000_001, 400),
     "escapes": (request_with(b'"' + b"\\u0041" * 2_600_000 + b'"'), None),
     "endless blanks": (b" " * 16_000_000, 400),
 }
+"""Bodies and, if it is always the same, the status. Short ones are in tests/http/wire, shapes of every route in
+tests/http/limits."""
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_json(server, name):
     body, expected = HOSTILE[name]
-    idle = resident(server.process.pid)
-    answer = asked(server, body)
-    grown = resident(server.process.pid) - idle
-    print(f"\n{name}: {answer.status} in {answer.seconds:.2f} s, {grown / MIB:.0f} MiB more")
-    assert answer.status < 500 or answer.status in (503, 504)
-    assert answer.status != 0
+    (answer,) = in_bounds(server, body)
+    assert 0 < answer.status < 500 or answer.status in (503, 504)
     assert answer.seconds < 40
-    assert grown < CEILING
     if expected is not None:
         assert answer.status == expected, answer.body[:300]
     if answer.status >= 400:
@@ -174,41 +144,16 @@ def test_hostile_json(server, name):
 def test_a_sentence_of_each_kind_of_row(server):
     """Responses at the limits of what may be scored: the time of one is bounded, whatever it is made of."""
     rows = [PERFECT * 90, "<think>" * 37_000, "a " * 130_000, "\u0301" * 130_000, "{" * 262_000, "Step 1: {" * 29_000]
-    answer = asked(server, orjson.dumps({"references": [REFERENCE], "responses": rows * 5}))
+    (answer,) = in_bounds(server, orjson.dumps({"references": [REFERENCE], "responses": rows * 5}))
     assert answer.status == 200
     assert len(answer.json()["rewards"]) == 30
-
-
-@pytest.mark.parametrize("part", ["one header", "many headers", "address", "trailer", "extension"])
-def test_a_head_of_400_megabytes(server, part):
-    starts = {
-        "one header": (head()[:-2] + b"X-Long: ", b"x" * MIB),
-        "many headers": (head()[:-2], b"X-Many: yyyyyyyy\r\n" * 60_000),
-        "address": (b"GET /", b"x" * MIB),
-        "trailer": (head("Transfer-Encoding: chunked") + b"0\r\nX-Trailer: ", b"x" * MIB),
-        "extension": (head("Transfer-Encoding: chunked") + b"5;", b"x" * MIB),
-    }
-    start, flood = starts[part]
-    idle = resident(server.process.pid)
-    started = time.monotonic()
-    with RawConnection(server.url) as connection:
-        connection.send(start)
-        sent = connection.send_until_closed(flood, 400 * MIB)
-    grown = resident(server.process.pid) - idle
-    print(f"\n{part}: cut after {sent / MIB:.1f} MiB, {time.monotonic() - started:.2f} s, {grown / MIB:.1f} MiB more")
-    assert sent < CUT_AFTER
-    assert grown < 32 * MIB
 
 
 def test_floods_of_chunks(server):
     """Ten connections that send a byte at a time in chunks, as fast as they can."""
     data = head("Transfer-Encoding: chunked") + b"1\r\n \r\n" * 2_000_000
-
-    async def flood() -> list[Answer]:
-        return await asyncio.gather(*(fetch(server.url, data, 60) for _ in range(10)))
-
     started = time.monotonic()
-    statuses = Counter(answer.status for answer in asyncio.run(flood()))
+    statuses = Counter(answer.status for answer in asyncio.run(fetch_all(server.url, [data] * 10, 60)))
     print(f"\n{statuses} in {time.monotonic() - started:.1f} s")
     assert statuses.keys() <= {0, 413}  # 0: the reply was overtaken by the end of the connection
     assert time.monotonic() - started < 60
@@ -247,34 +192,6 @@ def test_slow_loris(server, part):
     lived = asyncio.run(all_of_them())
     print(f"\n{part}: ended after {min(lived):.1f} to {max(lived):.1f} s")
     assert max(lived) < 20
-
-
-def test_truncated_and_half_closed(server, singles):
-    """Every way to stop in the middle, many at once."""
-    whole = request(orjson.dumps(singles[0]))
-    chunks = head("Transfer-Encoding: chunked") + chunked([b"{", b"}"])
-
-    async def cut(data: bytes, half: bool) -> int:
-        address = urlsplit(server.url)
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        writer.write(data)
-        try:
-            if half:
-                writer.write_eof()
-            received = await asyncio.wait_for(reader.read(), 20)
-            return int(received.split(b" ", 2)[1]) if received else 0
-        except OSError:
-            return 0
-        finally:
-            writer.transport.abort()
-
-    async def all_of_them() -> list[int]:
-        pieces = [whole[: k * len(whole) // 40] for k in range(41)] + [chunks[:k] for k in range(len(chunks) + 1)]
-        return await asyncio.gather(*(cut(piece, half) for piece in pieces for half in (True, False)))
-
-    statuses = Counter(asyncio.run(all_of_them()))
-    print(f"\n{statuses}")
-    assert statuses.keys() <= {0, 200, 400, 408, 422}
 
 
 def test_a_compressed_body_that_never_ends_is_not_waited_for(server):

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import random
 from collections import Counter
+from contextlib import suppress
 from time import perf_counter
 from urllib.parse import urlsplit
 
@@ -13,7 +14,8 @@ import orjson
 import pytest
 
 from examples.rollouts import as_request, generate
-from tests.faults.storm import Answer, Watch, fetch, request, settled
+from tests.faults.storm import Watch, check_settled, fetch, fetch_all, request
+from tests.http.raw_connection import chunked, head
 from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
@@ -36,16 +38,13 @@ def test_every_permit_comes_back(singles, rewards):
         speeds(server, other, bodies, batch)
         with Watch(server, bodies[0], rewards[0]) as watch:
             found = asyncio.run(storm(server, bodies, batch, seed=1))
-        held = settled(server)
+        check_settled(server)
         after, unharmed = speeds(server, other, bodies, batch)
-        log = server.log
     print(f"\n{found}\nsingles, batches a second afterwards {after}, on a server that was spared {unharmed}")
     assert found.keys() <= STATUSES
     assert {0, 200, 400, 408, 413, 422, 429, 504} <= found.keys()
-    assert held == dict.fromkeys(held, 0.0)
     assert not watch.failures
     assert all(now > 0.7 * then for then, now in zip(unharmed, after, strict=True))
-    assert "Traceback" not in log
 
 
 async def storm(server: LiveServer, bodies: list[bytes], batch: bytes, seed: int) -> Counter[int]:
@@ -62,72 +61,45 @@ async def storm(server: LiveServer, bodies: list[bytes], batch: bytes, seed: int
 
 
 async def misbehave(server: LiveServer, bodies: list[bytes], batch: bytes, dice: random.Random) -> int:
-    """One request of any kind; the status of its reply, 0 where the client left before."""
+    """Send one request of any kind; return the status of its reply, 0 if the client leaves before."""
     body = batch if dice.random() < 0.3 else dice.choice(bodies)
     whole = request(body)
     kind = dice.randrange(12)
-    if kind == 0:  # leaves in the middle of the body
-        return await leave(server, whole[: dice.randrange(len(whole))], 0.0)
-    if kind == 1:  # leaves while it is queued or scored
-        return await leave(server, whole, dice.random() / 20)
-    if kind == 2:  # sends only a part, and waits
-        return (await fetch(server.url, whole[: len(whole) - 10], 20)).status
-    if kind == 3:
-        return (await fetch(server.url, request(body[:-3] + b"???"))).status
-    if kind == 4:
-        return (await fetch(server.url, request(body, "/v1/score", "X-Request-Timeout: 0.002"))).status
-    if kind == 5:
-        return (await fetch(server.url, request(gzip.compress(bytes(4_000_000)), "/v1/score", GZIP))).status
-    if kind == 6:
-        return (await fetch(server.url, request(gzip.compress(body, 1), "/v1/score", GZIP))).status
-    if kind == 7:
-        return (await fetch(server.url, in_chunks(body))).status
-    if kind == 8:
-        bad = orjson.dumps(orjson.loads(body) | {"references": ["nothing that could be read"]})
-        return (await fetch(server.url, request(bad))).status
-    if kind == 9:
-        return (await fetch(server.url, request(bytes(3_000_001)))).status
-    return (await fetch(server.url, whole)).status
-
-
-GZIP = "Content-Encoding: gzip"
-
-
-def in_chunks(body: bytes) -> bytes:
-    """The body without its length."""
-    head = "\r\n".join(("POST /v1/score HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "", "")).encode()
-    pieces = (body[k : k + 4_096] for k in range(0, len(body), 4_096))
-    return head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    if kind < 2:  # leaves in the middle of the body, or while it is queued or scored
+        return await leave(server, whole[: dice.randrange(len(whole))] if kind else whole, dice.random() / 20)
+    zipped, pieces = "Content-Encoding: gzip", [body[k : k + 4_096] for k in range(0, len(body), 4_096)]
+    variants = {
+        2: lambda: whole[:-10],  # and waits
+        3: lambda: request(body[:-3] + b"???"),
+        4: lambda: request(body, "/v1/score", "X-Request-Timeout: 0.002"),
+        5: lambda: request(gzip.compress(bytes(4_000_000)), "/v1/score", zipped),
+        6: lambda: request(gzip.compress(body, 1), "/v1/score", zipped),
+        7: lambda: head("Transfer-Encoding: chunked", "Connection: close") + chunked(pieces),
+        8: lambda: request(orjson.dumps(orjson.loads(body) | {"references": ["nothing that could be read"]})),
+        9: lambda: request(bytes(3_000_001)),
+    }
+    data = variants[kind]() if kind in variants else whole
+    return (await fetch(server.url, data, 20 if kind == 2 else 120)).status
 
 
 async def leave(server: LiveServer, data: bytes, after: float) -> int:
     """Send this much, wait, and go without a word."""
     address = urlsplit(server.url)
-    try:
+    with suppress(OSError):
         _, writer = await asyncio.open_connection(address.hostname, address.port)
-    except OSError:
-        return 0
-    writer.write(data)
-    await asyncio.sleep(after)
-    writer.transport.abort()
+        writer.write(data)
+        await asyncio.sleep(after)
+        writer.transport.abort()
     return 0
 
 
 def speeds(server: LiveServer, other: LiveServer, bodies: list[bytes], batch: bytes) -> list[tuple[float, float]]:
     """Singles and batches a second of two servers, measured in turns: the best of several bursts each."""
 
-    async def burst(url: str, sent: list[bytes]) -> list[Answer]:
-        at_once = asyncio.Semaphore(4)
-
-        async def one(body: bytes) -> Answer:
-            async with at_once:
-                return await fetch(url, request(body))
-
-        return await asyncio.gather(*(one(body) for body in sent))
-
     def rate(url: str, sent: list[bytes]) -> float:
         started = perf_counter()
-        assert all(answer.status == 200 for answer in asyncio.run(burst(url, sent)))
+        answers = asyncio.run(fetch_all(url, map(request, sent), at_once=4))
+        assert all(answer.status == 200 for answer in answers)
         return len(sent) / (perf_counter() - started)
 
     found = []

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
 import signal
-import threading
 import time
-from contextlib import suppress
-from urllib.parse import urlsplit
 
 import orjson
 import pytest
 
-from assay import Scorer
 from assay_client import Client
-from examples.rollouts import as_request, generate
-from tests.faults.fault_drain import portions, score_all
-from tests.faults.storm import gauges
-from tests.servers import LiveServer, launched
+from tests.faults.steps import check_step
+from tests.faults.storm import fetch, request
+from tests.http.process.watching import wait_for_workers, workers_of
+from tests.servers import launched
 
-pytestmark = pytest.mark.attack
-
+pytestmark = [
+    pytest.mark.attack,
+    pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name),
+]
 IN_FLIGHT = 8
 TIMEOUT = 3.0
 """Seconds of silence after which a worker is replaced, in these tests."""
@@ -30,84 +28,50 @@ TIMEOUT = 3.0
 @pytest.fixture
 def fleet():
     with launched("--workers", "2", "--drain-seconds", "0.5", "--worker-timeout-seconds", str(TIMEOUT)) as server:
-        server.wait_until_ready()
-        wait_for_workers(server)
+        wait_for_workers(server, 2)
         yield server
 
 
-def wait_for_workers(server: LiveServer) -> float:
-    """Seconds until both are ready."""
-    started = time.monotonic()
-    while time.monotonic() < started + 120:
-        with suppress(Exception):
-            if gauges(server)["assay_workers_ready"] == 2:
-                return time.monotonic() - started
-        time.sleep(0.05)
-    raise AssertionError(server.log)
-
-
-def pids(server: LiveServer) -> list[int]:
-    found = [int(pid) for pid in re.findall(r"worker \d+ \(pid (\d+)\) is ready", server.log)]
-    return [pid for pid in found if os.path.exists(f"/proc/{pid}")]
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_client_with_retries_loses_nothing(fleet, number):
-    step = as_request(generate(400, 5, 3))
-    expected = Scorer().score(step["responses"], step["references"], step["reference_index"]).rewards.tolist()
-    (victim, _) = pids(fleet)
+    victim = workers_of(fleet)[0]
     lost: list[float] = []
+
+    def harm() -> None:
+        os.kill(victim, number)
+        lost.append(time.monotonic())
+
     with Client(base_url=fleet.url, timeout=240) as client:
-        found = score_all(client, step, lambda: lost.append(harm(victim, number)), 6)
-    wait_for_workers(fleet)
+        check_step(client, harm, 6)
+    wait_for_workers(fleet, 3)
     print(f"\n{number.name}: all answered; both workers ready again within {time.monotonic() - lost[0]:.1f} s")
-    assert found == [[expected[k] for k in rows] for _ in range(6) for rows in portions(step)]
-    assert victim not in pids(fleet)
+    assert victim not in workers_of(fleet)
 
 
-def harm(pid: int, number: int) -> float:
-    os.kill(pid, number)
-    return time.monotonic()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_without_retries_the_loss_is_bounded(fleet, number, singles, rewards):
     """What was in flight on that worker, and what reached it until the kernel had taken it out or it was missed."""
-    import http.client
-
-    failures: list[tuple[float, str]] = []
-    ended = threading.Event()
+    bodies = [request(orjson.dumps(single)) for single in singles]
+    victim = workers_of(fleet)[0]
+    harmed_at = time.monotonic() + 1
+    failures: list[float] = []
     answered = [0]
-    harmed = [0.0]
-    address = urlsplit(fleet.url)
 
-    def run(first: int) -> None:
-        k = first
-        while not ended.is_set():
-            body = orjson.dumps(singles[k % len(singles)])
-            client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
-            try:
-                client.request("POST", "/v1/score", body, {"content-type": "application/json"})
-                assert orjson.loads(client.getresponse().read())["rewards"] == [rewards[k % len(singles)]]
+    async def run(k: int) -> None:
+        while time.monotonic() < harmed_at + TIMEOUT + 4:
+            answer = await fetch(fleet.url, bodies[k % len(bodies)], 30)
+            if answer.status:
+                assert answer.json()["rewards"] == [rewards[k % len(rewards)]]
                 answered[0] += 1
-            except (OSError, http.client.HTTPException) as error:
-                failures.append((time.monotonic() - harmed[0], repr(error)))
-            finally:
-                client.close()
+            else:
+                failures.append(time.monotonic() - harmed_at)
             k += 1
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(IN_FLIGHT)]
-    for thread in threads:
-        thread.start()
-    time.sleep(1)
-    (victim, _) = pids(fleet)
-    harmed[0] = harm(victim, number)
-    time.sleep(TIMEOUT + 4)
-    ended.set()
-    for thread in threads:
-        thread.join()
-    wait_for_workers(fleet)
-    last = max((moment for moment, _ in failures), default=0.0)
+    async def run_all() -> None:
+        asyncio.get_running_loop().call_later(harmed_at - time.monotonic(), os.kill, victim, number)
+        await asyncio.gather(*map(run, range(IN_FLIGHT)))
+
+    asyncio.run(run_all())
+    wait_for_workers(fleet, 3)
+    last = max(failures, default=0.0)
     print(f"\n{number.name}: {answered[0]} answered, {len(failures)} lost, the last {last:.2f} s after")
     assert len(failures) <= 2 * IN_FLIGHT  # each client at most twice: its next connection may still come too early
     assert last < (TIMEOUT + 3 if number == signal.SIGSTOP else 1)

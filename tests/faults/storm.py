@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 import time
+from collections.abc import Iterable
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.http.process.watching import comes_to, resident
 from tests.servers import LiveServer
 
-__all__ = ["Answer", "Watch", "fetch", "gauges", "peak", "request", "resident", "settled"]
+__all__ = ["Answer", "Watch", "check_settled", "fetch", "fetch_all", "peak", "request", "resident"]
 
 
 class Answer(NamedTuple):
@@ -29,9 +29,11 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def request(body: bytes, path: str = "/v1/score", *headers: str) -> bytes:
-    """Return a complete request that closes its connection."""
-    usual = ("Host: localhost", "Content-Type: application/json", "Connection: close")
+def request(
+    body: bytes, path: str = "/v1/score", *headers: str, media_type: str = "application/json", keep: bool = False
+) -> bytes:
+    """Return a complete request that closes its connection, or keeps it."""
+    usual = ("Host: localhost", f"Content-Type: {media_type}", f"Connection: {'keep-alive' if keep else 'close'}")
     lines = (f"POST {path} HTTP/1.1", *usual, *headers, f"Content-Length: {len(body)}", "", "")
     return "\r\n".join(lines).encode() + body
 
@@ -44,6 +46,17 @@ async def fetch(url: str, data: bytes, timeout: float = 120.0) -> Answer:
             return (await _fetch(url, data))._replace(seconds=time.perf_counter() - started)
     except (OSError, TimeoutError, EOFError, ValueError) as error:
         return Answer(0, {}, type(error).__name__.encode(), time.perf_counter() - started)
+
+
+async def fetch_all(url: str, requests: Iterable[bytes], timeout: float = 120.0, at_once: int = 10_000) -> list[Answer]:
+    """Fetch all, at most `at_once` of them at a time."""
+    free = asyncio.Semaphore(at_once)
+
+    async def fetch_one(data: bytes) -> Answer:
+        async with free:
+            return await fetch(url, data, timeout)
+
+    return await asyncio.gather(*map(fetch_one, requests))
 
 
 async def _fetch(url: str, data: bytes) -> Answer:
@@ -71,36 +84,14 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
         pass
 
 
-def resident(pid: int, name: str = "VmRSS") -> int:
-    """Return the resident memory of a process in bytes, or its peak (VmHWM)."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
-
-
 def peak(pid: int) -> int:
     return resident(pid, "VmHWM")
 
 
-def gauges(server: LiveServer) -> dict[str, float]:
-    """Return the samples without labels of one scrape."""
-    with server.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    return {name: float(value) for name, _, value in (line.partition(" ") for line in lines) if name.isidentifier()}
-
-
-HELD = ("assay_work_bytes", "assay_queued_bytes", "assay_queued_requests", "assay_batches_unfinished")
-
-
-def settled(server: LiveServer, seconds: float = 60.0) -> dict[str, float]:
-    """Wait until the service holds nothing of its budgets, or for `seconds`; return what it holds then."""
-    end = time.monotonic() + seconds
-    while True:
-        values = gauges(server)
-        found = {name: values[name] for name in HELD}
-        if not any(found.values()) or time.monotonic() > end:
-            return found
-        time.sleep(0.1)
+def check_settled(server: LiveServer) -> None:
+    """Check that the service comes to hold nothing of its budgets, and has logged no traceback."""
+    assert comes_to(server, 60, work_bytes=0, queued_bytes=0, queued_requests=0, batches_unfinished=0)
+    assert "Traceback" not in server.log
 
 
 class Watch:

@@ -23,7 +23,8 @@ from ..app import create_app
 from ..request.access import OriginCheck
 from ..request.exchange import Readiness
 from ..state import ServiceState
-from .connection import Guard, GuardedProtocol, protocol_class
+from .connection import GuardedProtocol, protocol_class
+from .refusals import Guard
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
 

@@ -15,17 +15,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NoReturn
 
-import orjson
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ...config import Config, work_bytes
 from ...settings import usable_cores
 from ..request.exchange import RunNames
-from ..request.exposition import MergedMetrics, WorkerMetrics, paced_rendering
+from ..request.exposition import MergedMetrics, paced_rendering
 from ..request.series import SeriesTable
 from .server import (
     DONE,
@@ -39,7 +38,7 @@ from .server import (
 )
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
-from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
+from .worker import BLOCKED_SIGNALS, config_message, encode_message, messages
 
 log = logging.getLogger("assay")
 
@@ -50,36 +49,35 @@ MIN_CRASHES = 5
 
 MAX_RESTART_SECONDS = 8.0
 START_SECONDS = 120.0
-"""Time before the first heartbeat of a worker, which imports its modules on a possibly busy machine."""
+"""Time before the first report of a worker, which imports its modules on a possibly busy machine."""
 
 WATCH_SECONDS = 0.5
 ASK_SECONDS = 1.0
-LAST_SECONDS = 1.0
 EXTRA_SECONDS = 5.0
 """Time on top of the drain settings before workers are killed."""
 
 
+@dataclass(eq=False)
 class Worker:
-    def __init__(self, slot: int, process: subprocess.Popen[bytes], now: float) -> None:
-        self.slot = slot
-        self.process = process
-        self.ready = False
-        self.last_message = now + START_SECONDS
-        """Time of the last message; before the first message, the time when it is due."""
-        self.cause = ""
-        self.stopping = False
-        """True if it was alive when it was told to end."""
-        self.metrics = WorkerMetrics()
-        self.answered = 0
-        self.cut_off = 0
-        self.runs_sent = 0
-        self.listening: asyncio.Task[None] | None = None
-        self.writer: asyncio.StreamWriter | None = None
-        self.answers: dict[int, asyncio.Future[None]] = {}
+    slot: int
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+    _: KW_ONLY
+    writer: asyncio.StreamWriter | None = None
+    silence: float = -START_SECONDS
+    """Seconds since its last message; below 0 until the first one is due."""
+    asked: int = -1
+    """The number of the last question that it has answered with a report; -1 before its first report."""
+    ready: bool = False
+    cause: str = ""
+    stopping: bool = False
+    """True if it was alive when it was told to end."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Requests that it has answered and cut off."""
 
     def send(self, message: dict[str, Any], body: bytes = b"") -> None:
         if self.writer is not None and not self.writer.is_closing():
-            self.writer.writelines((encode_message(message), body))
+            self.writer.write(encode_message(message, body))
 
 
 class Supervisor:
@@ -92,15 +90,15 @@ class Supervisor:
         self.exits: list[float] = []
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
         self.runs = RunNames(self.config.server.max_runs)
-        self.merged = MergedMetrics(self.runs)
+        self.merged = MergedMetrics(self.config.server.workers, self.runs)
         self.exit_code = DONE
-        self.answered = 0
-        self.cut_off = 0
+        self.counts: Counter[str] = Counter(answered=0, cut_off=0)
         self._signalled_at = 0.0
         self._announced = False
         self._asked = 0
         self._rendering = paced_rendering(self.merge)
         self._scrapes: set[asyncio.Task[None]] = set()
+        self._reported = asyncio.Event()
         self._one_is_ready = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -121,7 +119,7 @@ class Supervisor:
             self.exit_code = self.exit_code or FAILED
             await asyncio.wait(slots)
         watch.cancel()
-        announce_stop(time.monotonic() - self._signalled_at, self.answered, self.cut_off)
+        announce_stop(time.monotonic() - self._signalled_at, **self.counts)
         return self.exit_code
 
     def stop(self, number: signal.Signals) -> None:
@@ -146,63 +144,64 @@ class Supervisor:
                 worker.process.send_signal(number)
 
     async def run_slot(self, slot: int) -> None:
+        """Run one worker after another, with growing pauses; end the service in a crash loop."""
         if slot:
             await self._one_is_ready.wait()
         while not self._stopping.is_set():
-            try:
-                worker = self.start(slot)
-            except OSError as error:  # no process could be started, or it died at once
-                self.workers.pop(slot, None)
-                log.error("worker %d cannot be started: %s", slot, error.strerror)
-                pause = self.record_exit("exit")
-            else:
-                code = await self.wait_for_exit(worker)
-                del self.workers[slot]
-                self.merged.end(slot, worker.metrics)
-                self.answered += worker.answered
-                self.cut_off += worker.cut_off
-                cause = worker.cause or ("signal" if code < 0 else "exit")
-                if code or not worker.stopping:
-                    log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
-                if worker.stopping:
-                    self.exit_code = self.exit_code or (FAILED if code else DONE)
-                    return
-                pause = self.record_exit(cause)
-            if pause is None and not self._stopping.is_set():
-                self.give_up()
+            cause = await self.run_worker(slot)
+            if self._stopping.is_set():
                 return
+            self.restarts[cause] += 1
+            now = time.monotonic()
+            self.exits = [moment for moment in self.exits if now - moment < WINDOW_SECONDS] + [now]
+            if len(self.exits) > max(MIN_CRASHES, 2 * self.config.server.workers):
+                log.critical("giving up: %d workers have ended within %d s", len(self.exits), WINDOW_SECONDS)
+                self.exit_code = CRASH_LOOP
+                self.stop(signal.SIGTERM)
+            pause = min(MAX_RESTART_SECONDS, 0.1 * 2.0 ** (len(self.exits) - 1))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
-    def record_exit(self, cause: str) -> float | None:
-        """Record the exit of a worker; return seconds until it is replaced, None in a crash loop."""
-        self.restarts[cause] += 1
-        now = time.monotonic()
-        self.exits = [moment for moment in self.exits if now - moment < WINDOW_SECONDS] + [now]
-        if len(self.exits) > max(MIN_CRASHES, 2 * self.config.server.workers):
-            return None
-        return min(MAX_RESTART_SECONDS, 0.1 * 2.0 ** (len(self.exits) - 1))
-
-    def give_up(self) -> None:
-        log.critical("giving up: %d workers have ended within %d s", len(self.exits), WINDOW_SECONDS)
-        self.exit_code = CRASH_LOOP
-        self.stop(signal.SIGTERM)
+    async def run_worker(self, slot: int) -> str:
+        """Start a worker, read its messages until it has ended, and return why it did."""
+        try:
+            worker = self.start(slot)
+        except OSError as error:
+            log.error("worker %d cannot be started: %s", slot, error.strerror)
+            return "exit"
+        reader, worker.writer = await asyncio.open_unix_connection(sock=worker.channel)
+        worker.writer.write(config_message(self.config))
+        async for message, body in messages(reader):
+            worker.silence = 0.0
+            if "scrape" in message:
+                scrape = asyncio.create_task(self.answer_scrape(worker, message["scrape"]))
+                self._scrapes.add(scrape)
+                scrape.add_done_callback(self._scrapes.discard)
+            else:
+                self.take_report(worker, message, body)
+        worker.writer.close()
+        while (code := worker.process.poll()) is None:
+            await asyncio.sleep(0.05)
+        del self.workers[slot]
+        self.merged.end(slot)
+        self.counts.update(worker.counts)
+        cause = worker.cause or ("signal" if code < 0 else "exit")
+        if code or not worker.stopping:
+            log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
+        if code and worker.stopping:
+            self.exit_code = self.exit_code or FAILED
+        return cause
 
     def start(self, slot: int) -> Worker:
         ours, theirs = socket.socketpair()
-        with theirs, ExitStack() as opened:
-            opened.enter_context(ours)
-            process = self.spawn(theirs.fileno())
-            worker = self.workers[slot] = Worker(slot, process, time.monotonic())
-            listen_when_ready = any(sibling.ready for sibling in self.workers.values())
-            ours.sendall(startup_message(self.config, self.port, listen_when_ready))
-            opened.pop_all()
-        worker.listening = asyncio.create_task(self.listen(worker, ours))
+        with ours, theirs:
+            process = self.spawn(theirs.fileno(), any(worker.ready for worker in self.workers.values()))
+            worker = self.workers[slot] = Worker(slot, process, ours.dup())
         return worker
 
-    @staticmethod
-    def spawn(descriptor: int) -> subprocess.Popen[bytes]:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({descriptor})"
+    def spawn(self, descriptor: int, listen_when_ready: bool) -> subprocess.Popen[bytes]:
+        arguments = f"{descriptor}, {self.port}, {listen_when_ready}"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({arguments})"
         # In a separate process group: Ctrl-C reaches only this process, which forwards it.
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
         try:
@@ -210,62 +209,35 @@ class Supervisor:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    async def wait_for_exit(self, worker: Worker) -> int:
-        while (code := worker.process.poll()) is None:  # polling is enough: a replacement takes seconds
-            await asyncio.sleep(0.05)
-        if worker.listening is not None:
-            await asyncio.wait({worker.listening}, timeout=LAST_SECONDS)
-            worker.listening.cancel()
-        return code
-
-    async def listen(self, worker: Worker, channel: socket.socket) -> None:
-        reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=MAX_LINE)
-        try:
-            with suppress(ConnectionResetError):  # of a worker that was killed
-                while (received := await reader.readline()).endswith(b"\n"):  # the last one may be incomplete
-                    self.handle(worker, orjson.loads(received))
-        finally:
-            worker.writer.close()
-
-    def handle(self, worker: Worker, message: dict[str, Any]) -> None:
-        worker.last_message = time.monotonic()
-        self.merged.update(worker.metrics, message)
-        worker.answered = message.get("answered", worker.answered)
-        worker.cut_off = message.get("cut_off", worker.cut_off)
-        if worker.runs_sent < len(self.runs.admitted):
-            worker.runs_sent = len(self.runs.admitted)
-            worker.send({"runs": self.runs.admitted})
-        if "listening" in message and not self._announced:
+    def take_report(self, worker: Worker, report: dict[str, Any], values: bytes) -> None:
+        self.merged.update(worker.slot, report, values)
+        worker.asked, worker.counts = report["asked"], report["counts"]
+        worker.send({"runs": self.runs.admitted})
+        self._reported.set()
+        if report["listening"] and not self._announced:
             self._announced = True
             announce(self.config, address(self.config.server, self.port))
-        if message.get("ready") and not worker.ready:
+        if report["ready"] and not worker.ready:
             worker.ready = True
             log.info("worker %d (pid %d) is ready", worker.slot, worker.process.pid)
             if not self._one_is_ready.is_set():
                 self._one_is_ready.set()
                 announce_ready(self.config, address(self.config.server, self.port))
-        for number in message.get("answers", ()):
-            worker.answers.pop(number).set_result(None)
-        if "scrape" in message:
-            scrape = asyncio.create_task(self.answer_scrape(worker, message["scrape"], message["openmetrics"]))
-            self._scrapes.add(scrape)
-            scrape.add_done_callback(self._scrapes.discard)
 
-    async def answer_scrape(self, worker: Worker, number: int, openmetrics: bool) -> None:
-        body = (await self._rendering()).bytes_in(openmetrics)
-        worker.send({"scraped": number, "bytes": len(body)}, body)
+    async def answer_scrape(self, worker: Worker, openmetrics: bool) -> None:
+        worker.send({"scrape": openmetrics}, (await self._rendering())[openmetrics])
 
     async def merge(self) -> SeriesTable:
-        """Ask every worker for its changes and add them up; a silent worker counts with its last message."""
+        """Ask every worker for a report and add them up; a silent worker counts with its last one."""
         self._asked += 1
-        reporting = [worker for worker in self.workers.values() if worker.metrics.numbers]
-        waiting = {worker: asyncio.get_running_loop().create_future() for worker in reporting}
-        for worker, answer in waiting.items():
-            worker.answers[self._asked] = answer
+        for worker in self.workers.values():
             worker.send({"ask": self._asked})
-        if waiting:
-            await asyncio.wait(waiting.values(), timeout=ASK_SECONDS)
-        return self.merged.merge({worker.slot: worker.metrics for worker in self.workers.values()}, self.metrics())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_SECONDS):
+                while any(0 <= worker.asked < self._asked for worker in self.workers.values()):
+                    self._reported.clear()
+                    await self._reported.wait()
+        return self.merged.merge(self.metrics())
 
     def metrics(self) -> list[Metric]:
         ready = sum(worker.ready for worker in self.workers.values())
@@ -283,22 +255,19 @@ class Supervisor:
     async def watch(self) -> None:
         """Kill silent workers: a stopped process keeps its share of the connections waiting.
 
-        Time in which this process was stuck itself does not count: messages are still unread. Only one worker is killed
-        at a time, and messages of other workers are read in between.
+        Silence is counted in looks, between which messages are read: time in which this process was stopped itself is
+        no silence of its workers. Only one is killed at a time.
         """
-        now = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            before, now = now, time.monotonic()
             for worker in self.workers.values():
-                if worker.last_message < now:
-                    worker.last_message = min(now, worker.last_message + now - before - WATCH_SECONDS)
-            self.kill_silent(now)
+                worker.silence += WATCH_SECONDS
+            self.kill_silent()
 
-    def kill_silent(self, now: float) -> None:
+    def kill_silent(self) -> None:
         candidates = (worker for worker in self.workers.values() if not worker.cause)
-        worker = min(candidates, key=lambda candidate: candidate.last_message, default=None)
-        if worker is not None and now - worker.last_message > self.config.server.worker_timeout_seconds:
+        worker = max(candidates, key=lambda candidate: candidate.silence, default=None)
+        if worker is not None and worker.silence > self.config.server.worker_timeout_seconds:
             log.error("worker %d (pid %d) does not respond: killing it", worker.slot, worker.process.pid)
             worker.cause = "silence"
             worker.process.kill()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from prometheus_client.metrics_core import Metric
@@ -23,53 +23,44 @@ PAUSE_SECONDS = 0.0002
 """Time for which the thread that renders releases the GIL: the event loop would otherwise wait 5 ms to get it."""
 
 Result = TypeVar("Result")
+Exposition = tuple[bytes, bytes]
+"""The same lines as Prometheus text and as OpenMetrics."""
+
 number_text: Callable[[float], str] = floatToGoString
-
-
-class Exposition(NamedTuple):
-    text: bytes
-    openmetrics: bytes
-
-    def bytes_in(self, openmetrics: bool) -> bytes:
-        return self.openmetrics if openmetrics else self.text
 
 
 class Renderer:
     """Keeps the text of every line, and formats only values that have changed. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
-        """Names and values in turns, by family."""
-        self._places: list[tuple[list[str], int]] = []
+        self._names: list[str] = []
+        self._lines: list[str] = []
+        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
+        """The numbers of the series of each family."""
         self._values = np.zeros(0)
 
     def render(self, families: Sequence[Family], series: Sequence[Series], values: np.ndarray) -> Exposition:
         """Render the series with these values; families and series may only have grown since the last call."""
-        for family in families[len(self._lines) :]:
-            self._lines[family.name] = []
-        rendered = len(self._places)
+        rendered = len(self._lines)
         differs = values[:rendered].view(np.int64) != self._values.view(np.int64)  # of bits: 0.0 and -0.0, and NaN
         changed = np.r_[np.flatnonzero(differs), rendered : len(values)].tolist()
         for start in range(0, len(changed), CHUNK_LINES):
             for number in changed[start : start + CHUNK_LINES]:
-                if number >= rendered:
-                    self._add(series[number])
-                lines, position = self._places[number]
-                lines[position] = f"{number_text(values[number])}\n"
+                if number == len(self._lines):
+                    family, sample, labels = series[number]
+                    self._numbers[family].append(number)
+                    self._names.append(f"{sample}{label_text(labels)}")
+                    self._lines.append("")
+                self._lines[number] = f"{self._names[number]} {number_text(values[number])}\n"
             time.sleep(PAUSE_SECONDS)
         self._values = values
-        blocks = []
+        text, openmetrics = [], []
         for family in families:
-            blocks.append((family, "".join(self._lines[family.name]).encode()))
+            lines = "".join([self._lines[number] for number in self._numbers[family.name]]).encode()
+            text += [text_head(*family), lines]
+            openmetrics += [head(*family, quotes=True), lines]
             time.sleep(PAUSE_SECONDS)
-        text = b"".join([part for family, lines in blocks for part in (text_head(family), lines)])
-        openmetrics = [part for family, lines in blocks for part in (openmetrics_head(family), lines)]
-        return Exposition(text, b"".join([*openmetrics, b"# EOF\n"]))
-
-    def _add(self, series: Series) -> None:
-        lines = self._lines[series.family]
-        self._places.append((lines, len(lines) + 1))
-        lines += (f"{series.sample}{label_text(series.labels)} ", "")
+        return b"".join(text), b"".join([*openmetrics, b"# EOF\n"])
 
 
 def label_text(labels: Labels) -> str:
@@ -83,18 +74,15 @@ def escape(text: str, *, quotes: bool) -> str:
     return text.replace('"', r"\"") if quotes else text
 
 
-def text_head(family: Family) -> bytes:
-    """Return the lines HELP and TYPE of Prometheus text, which names a counter and an info by their samples."""
-    name, documentation, kind = family
+def head(name: str, documentation: str, kind: str, *, quotes: bool) -> bytes:
+    return f"# HELP {name} {escape(documentation, quotes=quotes)}\n# TYPE {name} {kind}\n".encode()
+
+
+def text_head(name: str, documentation: str, kind: str) -> bytes:
+    """Return the head of Prometheus text, which names a counter and an info by their samples."""
     if kind in ("counter", "info"):
         name = f"{name}_{'total' if kind == 'counter' else kind}"
-    kind = {"info": "gauge", "unknown": "untyped"}.get(kind, kind)
-    return f"# HELP {name} {escape(documentation, quotes=False)}\n# TYPE {name} {kind}\n".encode()
-
-
-def openmetrics_head(family: Family) -> bytes:
-    name, documentation, kind = family
-    return f"# HELP {name} {escape(documentation, quotes=True)}\n# TYPE {name} {kind}\n".encode()
+    return head(name, documentation, {"info": "gauge", "unknown": "untyped"}.get(kind, kind), quotes=False)
 
 
 class Paced(Generic[Result]):
@@ -131,49 +119,46 @@ def paced_rendering(refresh: Callable[[], Awaitable[SeriesTable]]) -> Paced[Expo
     return Paced(render, RENDER_SECONDS)
 
 
-CHUNK_SERIES = 500
-"""Series in a message, so that neither process spends more than some milliseconds with one."""
-
 MAX_GAUGES = frozenset({"assay_ready", "assay_draining", "assay_compiled_signatures"})
 MIN_GAUGES = frozenset({"assay_process_start_time_seconds", "assay_process_max_fds"})
 """Gauges whose sum is meaningless. The service is ready once one process is: no other listens before it is ready."""
 
 
-class Differences:
-    """The changes of a table since the last time, as messages."""
+class Reports:
+    """What a worker reports of its table: series that are new since its last report, and all values."""
 
     def __init__(self, table: SeriesTable) -> None:
         self._table = table
-        self._families = 0
-        self._sent = np.zeros(0)
+        self._families = self._series = 0
 
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """Yield messages for `MergedMetrics.update`, all of one moment, even if the table changes meanwhile."""
-        values, series, sent = self._table.values.copy(), self._table.series, len(self._sent)
-        families, self._families = self._table.families[self._families :], len(self._table.families)
-        changed = np.flatnonzero(values[:sent] != self._sent)
-        self._sent = values
-        if families:
-            yield {"families": list(map(tuple, families))}
-        for start in range(sent, len(values), CHUNK_SERIES):
-            end = min(start + CHUNK_SERIES, len(values))
-            yield {"series": list(map(tuple, series[start:end])), "values": values[start:end]}
-        for start in range(0, len(changed), CHUNK_SERIES):
-            numbers = changed[start : start + CHUNK_SERIES]
-            yield {"changed": numbers, "values": values[numbers]}
+    def next(self) -> tuple[dict[str, Any], bytes]:
+        """Return the arguments of `MergedMetrics.update`."""
+        families, series = self._table.families, self._table.series
+        new = {
+            "families": [tuple(family) for family in families[self._families :]],
+            "series": [tuple(line) for line in series[self._series :]],
+        }
+        self._families, self._series = len(families), len(series)
+        return new, self._table.values.tobytes()
 
 
-class WorkerMetrics:
-    def __init__(self) -> None:
-        self.values = np.zeros(0)
+class SlotMetrics:
+    """The metrics of the worker in one slot, and the counts of those that have ended there."""
+
+    def __init__(self, ended: np.ndarray) -> None:
         self.numbers: list[int] = []
         """The number of each series in the merged table; all runs that count as `other` have the same numbers."""
-        self.extremes: dict[int, int] = {}
-        """Positions of the series that are not added up, by their numbers."""
+        self.values = np.zeros(0)
+        self._ended = ended
 
-    def totals(self, n: int) -> np.ndarray:
-        """Return the values by the n series of the merged table, float64 (n,)."""
-        return np.bincount(np.array(self.numbers, np.int64), self.values, n)
+    def current(self, n: int) -> np.ndarray:
+        """Return the worker's values by the n series of the merged table, float64 (n,)."""
+        return np.bincount(np.array(self.numbers, np.int64), self.values, n).astype(np.float64, copy=False)
+
+    def total(self, n: int) -> np.ndarray:
+        total = self.current(n)
+        total[: len(self._ended)] += self._ended
+        return total
 
 
 class MergedMetrics:
@@ -183,27 +168,21 @@ class MergedMetrics:
     rounding error when a worker ends, which Prometheus takes for a restart.
     """
 
-    def __init__(self, runs: RunNames) -> None:
+    def __init__(self, slots: int, runs: RunNames) -> None:
         self._runs = runs
         self._table = SeriesTable()
-        self._choices: dict[int, Callable[[float, float], float]] = {}
-        """Functions that choose among the values of series that are not added up."""
+        self._slots = [SlotMetrics(np.zeros(0)) for _ in range(slots)]
         self._cumulative: list[int] = []
-        self._ended: dict[int, np.ndarray] = {}
-        """The counts of the workers that have ended, by slot."""
+        self._maxima: list[int] = []
+        self._minima: list[int] = []
+        """Series that are not added up."""
 
-    def update(self, worker: WorkerMetrics, message: dict[str, Any]) -> None:
-        for family in message.get("families", ()):
+    def update(self, slot: int, new: dict[str, Any], values: bytes) -> None:
+        """Take the report of the worker in a slot."""
+        for family in new["families"]:
             self._table.add_family(*family)
-        if "series" in message:
-            for series in message["series"]:
-                number = self._number(*series)
-                if number in self._choices:
-                    worker.extremes[number] = len(worker.numbers)
-                worker.numbers.append(number)
-            worker.values = np.append(worker.values, message["values"])
-        elif "changed" in message:
-            worker.values[message["changed"]] = message["values"]
+        self._slots[slot].numbers += [self._number(*series) for series in new["series"]]
+        self._slots[slot].values = np.frombuffer(values)
 
     def _number(self, family: str, sample: str, labels: list[list[str]]) -> int:
         """Return the number of a series in the merged table, where runs that are not admitted count as `other`."""
@@ -215,32 +194,25 @@ class MergedMetrics:
             if kind in CUMULATIVE:
                 self._cumulative.append(number)
             elif kind == "info" or family in MAX_GAUGES:
-                self._choices[number] = max
+                self._maxima.append(number)
             elif family in MIN_GAUGES:
-                self._choices[number] = min
+                self._minima.append(number)
         return number
 
-    def end(self, slot: int, worker: WorkerMetrics) -> None:
+    def end(self, slot: int) -> None:
         """Keep the counts, but not the gauges, of a worker that has ended."""
-        counts = self._counts(slot, worker)
-        self._ended[slot] = np.zeros(len(counts))
-        self._ended[slot][self._cumulative] = counts[self._cumulative]
+        total = self._slots[slot].total(len(self._table.series))
+        ended = np.zeros(len(total))
+        ended[self._cumulative] = total[self._cumulative]
+        self._slots[slot] = SlotMetrics(ended)
 
-    def merge(self, workers: Mapping[int, WorkerMetrics], metrics: Iterable[Metric]) -> SeriesTable:
-        """Add up the metrics of the workers by their slots, and add the supervisor's own."""
-        slots = sorted(workers.keys() | self._ended.keys())
-        self._table.values[:] = sum(self._counts(slot, workers.get(slot)) for slot in slots)
-        for number, choose in self._choices.items():
-            values = [
-                worker.values[worker.extremes[number]] for worker in workers.values() if number in worker.extremes
-            ]
-            self._table.values[number] = reduce(choose, values, values[0]) if values else 0.0
+    def merge(self, metrics: Iterable[Metric]) -> SeriesTable:
+        """Add up the metrics of the workers, and add the supervisor's own."""
+        values = self._table.values
+        n = len(values)
+        values[:] = sum(slot.total(n) for slot in self._slots)
+        reporting = [slot.current(n) for slot in self._slots if slot.numbers]
+        for numbers, choose in ((self._maxima, np.max), (self._minima, np.min)):
+            values[numbers] = choose([current[numbers] for current in reporting], axis=0) if reporting else 0.0
         self._table.put(metrics)
         return self._table
-
-    def _counts(self, slot: int, worker: WorkerMetrics | None) -> np.ndarray:
-        """Return the counts of all workers of a slot, and the gauges of the one that runs."""
-        counts = np.zeros(len(self._table.series))
-        ended = self._ended.get(slot, counts[:0])
-        counts[: len(ended)] = ended
-        return counts if worker is None else counts + worker.totals(len(counts))

@@ -273,7 +273,7 @@ class Metrics:
         self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n)))
 
     async def exposition(self, openmetrics: bool) -> bytes:
-        return (await self._rendering()).bytes_in(openmetrics)
+        return (await self._rendering())[openmetrics]
 
     def refresh(self) -> SeriesTable:
         """Count buffered values and read the gauges; return the table with the current values."""

@@ -6,23 +6,23 @@ import json
 import math
 import os
 import random
-import re
 import signal
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tests.cases.mixed import OPTIONS, ROWS, columns
+from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched, processes_of
 
-__all__ = ["EVERY_KIND", "KINDS", "Drain", "drain_at_random", "drains", "in_time", "wait_for_workers"]
+__all__ = ["EVERY_KIND", "KINDS", "Drain", "drain_at_random", "drains"]
 
 CLOSED = ("Broken pipe')", "Connection reset by peer')", "without response')")
 UNREACHABLE = (ConnectionRefusedError, FileNotFoundError)
@@ -116,7 +116,7 @@ class Drain:
             thread.start()
         time.sleep(before)
         if kill is not None:
-            worker = int(random.choice(re.findall(r"worker \d+ \(pid (\d+)\) is ready", self._server.log)))
+            worker = random.choice(workers_of(self._server))
             self._killed_at = math.inf
             os.kill(worker, signal.SIGKILL)
             while worker in processes_of(self._server):
@@ -130,10 +130,8 @@ class Drain:
         self.seconds = time.monotonic() - self._signalled_at
         for thread in self._threads:
             thread.join()
-        end = time.monotonic() + 10
-        while (pids := processes_of(self._server)) and time.monotonic() < end:
-            time.sleep(0.02)
-        self.left = pids
+        in_time(lambda: not processes_of(self._server), 10)
+        self.left = processes_of(self._server)
         return code
 
     def _client(self, name: str) -> None:
@@ -212,18 +210,3 @@ def drain_at_random(workers: int, moments: random.Random) -> tuple[Drain, int, s
         drain = Drain(server, kinds)
         code = drain.run(moments.random(), kill)
         return drain, code, server.log
-
-
-def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
-    """Return whether the condition is met in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def wait_for_workers(server: LiveServer, number: int) -> None:
-    """Wait until the log has a line for each of `number` workers that became ready, replacements included."""
-    assert in_time(lambda: server.log.count("is ready") >= number, 120), server.log

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.http.process.drains import EVERY_KIND, drain_at_random, drains, wait_for_workers
+from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
+from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
-from tests.http.samples import REQUEST, REWARDS
+from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
 
 STUCK = """
@@ -30,7 +32,6 @@ HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 
 """Every job sleeps, or after a second holds the GIL, like the match of a regular expression."""
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
-SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 
 
 @pytest.mark.attack
@@ -55,6 +56,28 @@ def test_drains_at_random_moments(workers):
         assert "Traceback" not in log
 
 
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
+def test_drain_is_announced_before_it_happens(flags):
+    """After SIGTERM the server is not ready and closes connections, but still scores every request."""
+    with launched("--drain-seconds", "2", *flags) as server:
+        server.wait_until_ready()
+        wait_for_workers(server, 2 if flags else 0)
+        with server.client() as client:
+            assert "connection" not in client.get("/livez").headers
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            for path in ("/readyz", "/health", "/healthz", "/ping"):
+                reply = client.get(path)
+                problem_of(reply, 503)
+                assert reply.headers["connection"] == "close"
+            assert client.get("/livez").status_code == 200
+            for _ in range(5):
+                reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
+                assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        assert server.process.wait(30) == 0
+        assert "Traceback" not in server.log
+
+
 @contextmanager
 def request_in_flight(server: LiveServer) -> Iterator[RawConnection]:
     """Yield a connection to whose request one byte is missing; at the end, complete it and check the reply."""
@@ -68,55 +91,55 @@ def request_in_flight(server: LiveServer) -> Iterator[RawConnection]:
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_signal_that_comes_twice_cuts_nothing_off(workers):
-    """As `timeout` sends it: to the process, and then to its group."""
-    with launched("--drain-seconds", "0.2", "--workers", workers) as server:
-        server.wait_until_ready()
-        with request_in_flight(server):
-            server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.02)
-            server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(20) == 0, server.log
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize("every", [False, True], ids=["it", "every process"])
+def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
+    """As `timeout` sends it, to the process and then to its group; or as job schedulers do, to every process.
 
-
-@pytest.mark.attack
-def test_a_signal_to_every_process_cuts_nothing_off():
-    """As job schedulers send it: to the supervisor and to its workers, which get it from the supervisor too."""
-    with launched("--drain-seconds", "0.2", "--workers", "2") as server:
+    Workers then get it from their supervisor too.
+    """
+    with launched("--drain-seconds", "0.2", *flags) as server:
         server.wait_until_ready()
-        wait_for_workers(server, 2)
+        wait_for_workers(server, 2 if flags else 0)
         with request_in_flight(server):
-            for pid in processes_of(server):
+            for pid in processes_of(server) if every else [server.process.pid] * 2:
                 os.kill(pid, signal.SIGTERM)
                 time.sleep(0.02)
         assert server.process.wait(20) == 0, server.log
 
 
 @pytest.mark.attack
-def test_a_worker_killed_before_the_signal_is_no_failure_of_the_drain():
-    with launched("--drain-seconds", "0.2", "--workers", "2") as server:
+def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
+    """Its workers notice it while they drain: that is no second signal."""
+    with launched("--workers", "2", "--drain-seconds", "1") as server:
         server.wait_until_ready()
-        wait_for_workers(server, 2)
-        _, worker, *_ = sorted(processes_of(server))
-        os.kill(worker, signal.SIGKILL)
-        while worker in processes_of(server):  # until it is a zombie: the supervisor may not have looked again
-            time.sleep(0.001)
-        assert server.stop() == 0, server.log
-        assert f"(pid {worker}) ended: signal, code -9" in server.log
-        assert "Traceback" not in server.log
+        with request_in_flight(server):
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            server.process.kill()
+            server.process.wait()
+        assert in_time(lambda: not processes_of(server))
 
 
-def test_a_worker_killed_during_the_drain_is_a_failure():
+@pytest.mark.attack
+@pytest.mark.parametrize(("before", "code"), [(True, 0), (False, 1)])
+def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
+    """One that was killed before the signal is none."""
     with launched("--drain-seconds", "2", "--workers", "2") as server:
         server.wait_until_ready()
         wait_for_workers(server, 2)
-        _, worker, *_ = sorted(processes_of(server))
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        worker = workers_of(server)[0]
+        if not before:
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
         os.kill(worker, signal.SIGKILL)
-        assert server.process.wait(20) == 1
+        while before and worker in processes_of(server):  # until it is a zombie: the supervisor may not have looked
+            time.sleep(0.001)
+        if before:
+            server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == code, server.log
         assert f"(pid {worker}) ended: signal, code -9" in server.log
+        assert "Traceback" not in server.log
 
 
 @pytest.mark.attack
@@ -167,56 +190,42 @@ def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, fl
     assert process.returncode == 0, log
 
 
-SECOND_STARTS_SLOWLY = f"""
-import assay.service.http.process.supervisor
-from subprocess import Popen
-from types import SimpleNamespace
-started = []
-def start(command, **rest):
-    started.append(command)
-    code = {SLOW_START!r} + command[2] if len(started) > 1 else command[2]
-    return Popen([*command[:2], code], **rest)
-assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
-"""
-"""The second worker never finishes compiling its kernels."""
-
-
 @pytest.mark.attack
-def test_a_worker_that_is_not_ready_never_listens():
-    """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
-    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+def test_a_second_signal_ends_the_drain():
+    with launched("--drain-seconds", "600") as server:
         server.wait_until_ready()
-        time.sleep(4)  # the second one has imported all, and waits for its kernels
-        assert server.log.count("is ready") == 1
         server.process.send_signal(signal.SIGTERM)
-        statuses = []
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
-            with RawConnection(server.url) as connection:
-                connection.send(post())
-                statuses.append(connection.reply().status)
-        assert set(statuses) == {200}
-        assert server.process.wait(30) == 0
-        assert "Traceback" not in server.log
+        time.sleep(1)
+        assert server.process.poll() is None
+        assert server.stop(signal.SIGTERM) == 0
 
 
 @pytest.mark.attack
 @pytest.mark.parametrize("second", [True, False], ids=["a second signal", "shutdown_seconds"])
-def test_no_thread_delays_the_exit(second):
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "2", "--inline-bytes", "1000", before=SLEEP) as server:
+@pytest.mark.parametrize(
+    ("before", "sent"), [("", post(BODY)[:-1]), (SLEEP, post(LARGE))], ids=["body never ends", "thread never ends"]
+)
+def test_a_request_that_never_ends_is_cut_off(second, before, sent):
+    """It is answered 503, and the exit code and the log tell."""
+    flags = ("--drain-seconds", "0", "--shutdown-seconds", "60" if second else "2", "--inline-bytes", "1000")
+    with launched(*flags, before=before) as server:
         server.wait_until_ready()
         with RawConnection(server.url) as connection:
-            connection.send(post(LARGE))
+            connection.send(post(b"{}") + sent)
+            assert connection.reply().status == 422
             time.sleep(0.5)
             started = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             if second:
                 time.sleep(1)
                 server.process.send_signal(signal.SIGTERM)
-            assert connection.reply().status == 503
+            reply = connection.reply()
+            assert (reply.status, int(reply.headers["retry-after"]) >= 1) == (503, True)
             assert server.process.wait(20) == 1
-        assert time.monotonic() - started < 8
-        assert "requests cut off: 1" in server.log
+        assert 0.9 < time.monotonic() - started < 8
+        assert "stopping: SIGTERM, in flight: 1\n" in server.log
+        assert "requests cut off: 1\n" in server.log
+        assert server.log.endswith("requests answered: 1, cut off: 1\n")
         assert "Traceback" not in server.log
 
 
@@ -244,31 +253,3 @@ def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(30) == -signal.SIGALRM
         assert time.monotonic() - started < 15
-
-
-def test_a_unix_socket_in_use_is_not_replaced(tmp_path):
-    path = tmp_path / "assay.sock"
-    with launched("--uds", str(path), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        failed = subprocess.run([*COMMAND, "--uds", str(path)], cwd=ROOT, capture_output=True, text=True, timeout=60)
-        assert failed.returncode == 1
-        hint = "choose another one with --uds"
-        assert failed.stderr == f"assay: cannot listen on {path}: Address already in use; {hint}\n"
-        with server.client() as client:
-            assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-        assert server.stop() == 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_socket_of_another_server_stays(tmp_path):
-    """A server removes only the socket that it created."""
-    path = tmp_path / "assay.sock"
-    with launched("--uds", str(path), "--drain-seconds", "0") as old:
-        old.wait_until_ready()
-        Path(path).rename(tmp_path / "elsewhere")
-        with launched("--uds", str(path), "--drain-seconds", "0") as new:
-            new.wait_until_ready()
-            assert old.stop() == 0
-            with new.client() as client:
-                assert client.get("/livez").status_code == 200
-            assert new.stop() == 0

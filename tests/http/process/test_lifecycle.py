@@ -1,14 +1,17 @@
-"""The server process: listening, logging, exit."""
+"""The server process: what prevents its start, its socket, its log, and its lease."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
-import threading
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,32 +20,104 @@ from assay import ScoreSettings
 from assay.kernels import warmup
 from assay.service.http.process.server import StartupLog
 from assay.service.http.request.exchange import Readiness
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
-from tests.servers import COMMAND, ROOT, launched
+from tests.http.process.watching import in_time
+from tests.http.samples import REQUEST, REWARDS
+from tests.servers import COMMAND, ROOT, launched, limited
 
 
-def test_one_line_has_the_url(server):
-    lines = [line for line in server.log.splitlines() if "serving" in line]
-    assert len(lines) == 1
+def start(*flags: str, descriptors: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a service that ends by itself."""
+    where = () if "--port" in flags or "--uds" in flags else ("--port", "0")
+    command = [*limited(descriptors), *COMMAND, *where, *flags]
+    environ = {**os.environ, **environ}
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(
+    ("flags", "code", "texts"),
+    [
+        ("--port {port}", 1, ["assay: cannot listen on http://127.0.0.1:{port}: ", "in use; choose another", "--port"]),
+        ("--port {port} --workers 2", 1, ["cannot listen on http://127.0.0.1:{port}: "]),
+        ("--port {shared} --workers 2", 1, ["cannot listen on http://127.0.0.1:{shared}: "]),
+        ("--uds {folder}/new --workers 2", 1, ["--uds"]),
+        ("--uds {folder}/data", 1, ["cannot listen on {folder}/data: "]),
+        ("--uds {folder}/used", 1, ["cannot listen on {folder}/used: Address already in use; ", "--uds"]),
+        ("--port 70000", 2, ["--port", "ASSAY_ODRER", "ASSAY_MIN_COVERAGE"]),
+        ("--exit-with-lease {folder}/no/lease", 2, ["--exit-with-lease", "No such file"]),
+    ],
+)
+def test_what_prevents_the_start_is_said(server, tmp_path, flags, code, texts):
+    """A port in use is not shared, and no file is replaced that is not the socket of a server that has ended."""
+    (tmp_path / "data").write_text("precious")
+    environ = {"ASSAY_ODRER": "lcs", "ASSAY_MIN_COVERAGE": "2"} if "70000" in flags else {}
+    with socket.socket() as sharing, socket.socket(socket.AF_UNIX) as used:
+        sharing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sharing.bind(("127.0.0.1", 0))
+        used.bind(str(tmp_path / "used"))
+        for listening in (sharing, used):
+            listening.listen()
+        names = {"port": server.url.rsplit(":", 1)[1], "shared": sharing.getsockname()[1], "folder": tmp_path}
+        failed = start(*flags.format(**names).split(), **environ)
+    assert failed.returncode == code
+    for text in texts:
+        assert text.format(**names) in failed.stderr
+    assert code == 2 or failed.stderr.count("\n") == 1
+    assert (tmp_path / "data").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "used"]
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("descriptors", [20, 63])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_too_few_descriptors_are_an_error_at_the_start(workers, descriptors):
+    failed = start("--workers", workers, descriptors=descriptors)
+    assert failed.returncode == 1
+    message = f"{descriptors} open files are too few to serve: allow 64 (ulimit -n, LimitNOFILE)"
+    assert failed.stderr == f"assay: {message}\n"
+
+
+@pytest.mark.attack
+def test_a_server_replaces_a_socket_left_behind_and_removes_only_its_own(tmp_path):
+    path = tmp_path / "assay.sock"
+    flags = ("--uds", str(path), "--drain-seconds", "0")
+    with launched(*flags) as server:
+        server.process.kill()
+        server.process.wait()
+    assert path.exists()
+    with launched(*flags) as old:
+        path.rename(tmp_path / "elsewhere")
+        with launched(*flags) as new:
+            for server in (old, new):
+                server.wait_until_ready()
+            assert old.stop() == 0
+            with new.client() as client:
+                assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+            assert new.stop() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+def test_the_log_says_where_it_listens_and_that_it_is_ready(server):
+    server.wait_for_log("ready: ")
+    serving, ready = [line for line in server.log.splitlines() if " assay ready: " in line or "serving" in line]
     pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
-    assert re.search(pattern, lines[0])[1] == ScoreSettings().config_id
+    assert re.search(pattern, serving)[1] == ScoreSettings().config_id
+    assert ready.endswith(f"ready: {server.url}/ (playground), {server.url}/docs")
     assert '"GET /' not in server.log  # no access log
 
 
-def test_one_line_says_that_it_is_ready(server):
-    """With the pages for people, after the line with the URL."""
-    server.wait_for_log("ready: ")
-    lines = [line for line in server.log.splitlines() if " assay ready: " in line or "serving url" in line]
-    assert [line.partition(" assay ")[2].split()[0] for line in lines] == ["serving", "ready:"]
-    assert lines[1].endswith(f"ready: {server.url}/ (playground), {server.url}/docs")
-
-
-def test_pages_that_are_off_are_not_announced():
-    with launched("--workers", "2", "--no-playground", "--log-format", "json", "--drain-seconds", "0") as server:
-        server.wait_for_log("ready: ")
+def test_settings_reach_every_worker():
+    flags = ("--workers", "2", "--order", "lcs", "--no-playground", "--log-format", "json", "--drain-seconds", "0")
+    with launched(*flags, environ={"ASSAY_REWARD_SCALE": "raw"}) as server:
+        assert in_time(lambda: server.log.count("is ready") == 2, 120)
+        for _ in range(8):  # of each worker, some
+            with server.client() as client:
+                config = client.get("/v1/config").json()["config"]
+                assert config == ScoreSettings(order="lcs", reward_scale="raw").model_dump()
+                assert client.post("/v1/score", json=REQUEST).json()["rewards"][0] == 2.5
         entries = [json.loads(line) for line in server.log.splitlines()]
-        assert [entry["message"] for entry in entries if "ready: " in entry["message"]] == [f"ready: {server.url}/docs"]
-        assert all({"time", "level", "logger", "message", "pid"} <= entry.keys() for entry in entries)
+    assert [entry["message"] for entry in entries if "ready: " in entry["message"]] == [f"ready: {server.url}/docs"]
+    assert all({"time", "level", "logger", "message", "pid"} <= entry.keys() for entry in entries)
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -63,72 +138,27 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
     assert ready == [True]
 
 
-def test_settings_reach_the_service():
-    with launched("--order", "lcs", environ={"ASSAY_REWARD_SCALE": "raw"}) as server, server.client() as client:
-        reply = client.get("/v1/config").json()
-        assert reply["config"] == ScoreSettings(order="lcs", reward_scale="raw").model_dump()
-        server.wait_until_ready()
-        assert client.post("/v1/score", json=REQUEST).json()["rewards"][0] == 2.5
-
-
-def test_sigint_ends_it_with_exit_code_0():
-    with launched("--drain-seconds", "600") as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            assert client.post("/v1/score", json=REQUEST).status_code == 200
-        assert server.stop(signal.SIGINT) == 0
-        assert "Traceback" not in server.log
-
-
-def test_a_signal_during_startup_ends_it():
-    with launched("--drain-seconds", "0") as server:
-        assert server.stop() in (0, -signal.SIGTERM)
-        assert "Traceback" not in server.log
-
-
-def test_drain_is_announced_before_it_happens():
-    """After SIGTERM the server is not ready and closes connections, but still scores every request."""
-    with launched("--drain-seconds", "1.5") as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            assert "connection" not in client.get("/livez").headers
-            server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
-            for path in ("/readyz", "/health", "/healthz", "/ping"):
-                reply = client.get(path)
-                problem_of(reply, 503)
-                assert reply.headers["connection"] == "close"
-            assert client.get("/livez").status_code == 200
-            scored = 0
-            end = time.monotonic() + 0.7
-            while time.monotonic() < end:
-                reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
-                assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-                scored += 1
-        assert scored
-        assert server.process.wait(30) == 0
-        assert "Traceback" not in server.log
-
-
 @pytest.mark.parametrize(
-    ("flags", "drain"),
+    ("flags", "number", "drain"),
     [
-        (("--drain-seconds", "0.2"), "draining: SIGTERM, new requests are answered for 0.2 s, in flight: 0"),
-        (("--drain-seconds", "0"), "stopping: SIGTERM, in flight: 0"),
+        ("--drain-seconds 0.2", signal.SIGTERM, "draining: SIGTERM, new requests are answered for 0.2 s, in flight: 0"),
+        ("--drain-seconds 0", signal.SIGTERM, "stopping: SIGTERM, in flight: 0"),
+        ("--drain-seconds 600", signal.SIGINT, "stopping: SIGINT, in flight: 0"),
         (
-            ("--drain-seconds", "0.2", "--workers", "2"),
+            "--drain-seconds 0.2 --workers 2",
+            signal.SIGTERM,
             "draining: SIGTERM, new requests are answered for 0.2 s, workers: 2",
         ),
     ],
 )
-def test_a_stop_is_logged_with_the_number_of_requests(flags, drain):
+def test_a_stop_is_logged_with_the_number_of_requests(flags, number, drain):
     """Once, by the supervisor of several workers; probes do not count."""
-    with launched(*flags, "--log-format", "json") as server:
+    with launched(*flags.split(), "--log-format", "json") as server:
         server.wait_until_ready()
         server.wait_for_log("ready: ")
         for _ in range(5):
             assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200
-        assert server.stop() == 0
+        assert server.stop(number) == 0
         draining, stopped = [json.loads(line) for line in server.log.splitlines()[-2:]]
         assert draining["message"] == drain
         assert re.fullmatch(r"stopped after [\d.]+ s; requests answered: 5, cut off: 0", stopped["message"])
@@ -136,93 +166,45 @@ def test_a_stop_is_logged_with_the_number_of_requests(flags, drain):
         assert server.log.count("stopped after") == server.log.count(drain) == 1
 
 
-def test_requests_that_a_stop_cuts_off_are_counted_apart():
-    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT]}).encode()
-    head = f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
-        server.wait_until_ready()
-        assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(head + body[:10])
-            time.sleep(0.3)
-            assert server.stop() == 1
-        assert "stopping: SIGTERM, in flight: 1\n" in server.log
-        assert server.log.endswith("requests answered: 1, cut off: 1\n")
-
-
 @pytest.mark.attack
-def test_a_second_signal_ends_the_drain():
-    with launched("--drain-seconds", "600") as server:
-        server.wait_until_ready()
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(1)
-        assert server.process.poll() is None
-        assert server.stop(signal.SIGTERM) == 0
-
-
-def test_requests_in_flight_are_answered():
-    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 20_000}).encode()
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(
-                f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            )
-            connection.sendall(body[: len(body) // 2])
-            time.sleep(0.2)
-            stopping = threading.Thread(target=server.stop)
-            stopping.start()
-            time.sleep(0.3)
-            connection.sendall(body[len(body) // 2 :])
-            received = b""
-            while piece := connection.recv(1 << 20):
-                received += piece
-        stopping.join()
-        head, _, reply = received.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200")
-        assert json.loads(reply)["rewards"] == [1.0] * 20_000
-        assert server.process.returncode == 0
-
-
-@pytest.mark.attack
-def test_a_socket_left_behind_is_replaced_but_no_other_file(tmp_path):
+def test_a_log_on_a_full_disk_stops_nothing(tmp_path):
     path = tmp_path / "assay.sock"
-    with launched("--uds", str(path)) as server:
-        server.wait_until_ready()
-        server.process.kill()
-        server.process.wait()
-    assert path.exists()
-    with launched("--uds", str(path)) as server:
-        server.wait_until_ready()
-    file = tmp_path / "data"
-    file.write_text("precious", encoding="utf-8")
-    failed = subprocess.run([*COMMAND, "--uds", str(file)], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert failed.returncode == 1
-    assert "cannot listen" in failed.stderr
-    assert file.read_text(encoding="utf-8") == "precious"
+    command = [*COMMAND, "--uds", str(path), "--drain-seconds", "0", "--access-log"]
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen(command, cwd=ROOT, stderr=full)
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://assay") as client:
+            assert in_time(lambda: path.exists() and client.get("/readyz").status_code == 200)
+            assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert not path.exists()
 
 
-def test_a_port_in_use_is_reported_in_one_line(server):
-    port = server.url.rsplit(":", 1)[1]
-    failed = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert failed.returncode == 1
-    assert re.fullmatch(
-        rf"assay: cannot listen on http://127\.0\.0\.1:{port}: .*in use; choose another one with --port .*\n",
-        failed.stderr,
-    )
+@pytest.mark.attack
+def test_a_service_ends_with_its_last_lease_even_after_sigkill(tmp_path: Path) -> None:
+    """One process and a supervisor of two, at the same time."""
+    lease = tmp_path / "lease"
+    flags = ["--exit-with-lease", str(lease), "--lease-linger", "0.3", "--drain-seconds", "0"]
+    own = os.open(lease, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(own, fcntl.LOCK_SH)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(launched(*flags, "--workers", workers)) for workers in ("1", "2")]
+        other = subprocess.Popen(["flock", "--shared", lease, "sleep", "600"], start_new_session=True)
+        stack.callback(other.kill)
+        for server in servers:
+            server.wait_until_ready()
+        os.close(own)
+        time.sleep(2)
+        assert [server.process.poll() for server in servers] == [None, None]
+        os.killpg(other.pid, 9)
+        assert [server.process.wait(60) for server in servers] == [0, 0]
+        assert all("no process holds a lock on" in server.log for server in servers)
+    other.wait()
 
 
-def test_all_invalid_settings_are_named():
-    failed = subprocess.run(
-        [*COMMAND, "--port", "70000"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PATH": "", "ASSAY_ODRER": "lcs", "ASSAY_MIN_COVERAGE": "2"},
-    )
-    assert failed.returncode == 2
-    for place in ("--port", "ASSAY_ODRER", "ASSAY_MIN_COVERAGE"):
-        assert place in failed.stderr
+def test_a_service_that_nobody_uses_does_not_run_on(tmp_path: Path) -> None:
+    assert start("--exit-with-lease", str(tmp_path / "lease"), "--lease-linger", "0").returncode == 0

@@ -1,23 +1,55 @@
-"""Metrics of a server."""
+"""Metrics and processes of a server, and waiting for them."""
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from tests.servers import LiveServer
 
 
 def metric(server: LiveServer, name: str) -> float:
+    """Return the sample that begins with this name and its labels; 0 if there is none."""
     with server.client() as client:
         text = client.get("/metrics").text
-    return float(text.partition(f"\n{name} ")[2].split()[0])
+    return float((text.partition(f"\n{name} ")[2].split() or ["0"])[0])
 
 
-def comes_to(server: LiveServer, seconds: float = 10, **wanted: float) -> bool:
-    """Return whether metrics reach these values in time."""
+def rejections(server: LiveServer, reason: str) -> float:
+    return metric(server, f'assay_rejections_total{{reason="{reason}"}}')
+
+
+def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
+    """Return whether the condition is met in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if all(metric(server, f"assay_{name}") == value for name, value in wanted.items()):
+        if condition():
             return True
-        time.sleep(0.05)
+        time.sleep(0.02)
     return False
+
+
+def comes_to(server: LiveServer, seconds: float = 10, **values: float) -> bool:
+    """Return whether metrics reach these values in time."""
+    return in_time(lambda: all(metric(server, f"assay_{name}") == value for name, value in values.items()), seconds)
+
+
+def resident(pid: int, name: str = "VmRSS") -> int:
+    """Return the resident memory of a process in bytes, or its peak (VmHWM)."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def workers_of(server: LiveServer) -> list[int]:
+    """Return the ids, by the supervisor's log, of the ready workers that still run."""
+    pids = [int(pid) for pid in re.findall(r"worker \d+ \(pid (\d+)\) is ready", server.log)]
+    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def wait_for_workers(server: LiveServer, number: int) -> None:
+    """Wait until the log has a line for each of `number` workers that became ready, replacements included."""
+    assert in_time(lambda: server.log.count("is ready") >= number, 120), server.log

@@ -53,7 +53,7 @@ def render(renderer: Renderer, table: SeriesTable) -> Exposition:
 
 def expected(table: SeriesTable) -> Exposition:
     registry = Registry(table)
-    return Exposition(generate_latest(registry), openmetrics.generate_latest(registry))
+    return generate_latest(registry), openmetrics.generate_latest(registry)
 
 
 def metrics_of(max_runs: int = MAX_RUNS) -> Metrics:

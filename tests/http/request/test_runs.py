@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
-from assay.service.http.process.worker import encode_message
 from assay.service.http.request.exchange import RunNames, read_run
-from assay.service.http.request.exposition import Differences, MergedMetrics, WorkerMetrics
+from assay.service.http.request.exposition import MergedMetrics, Reports
 from assay.service.http.request.metrics import RewardMetrics
 from assay.service.http.request.series import SeriesTable
 from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
@@ -312,8 +310,7 @@ def test_a_process_follows_the_names_of_the_supervisor():
     """Two processes that see other names first add up to the same names, with the counts of both."""
     supervisor, tables = RunNames(2), [SeriesTable() for _ in range(2)]
     workers = [(RunNames(2), RewardMetrics(table)) for table in tables]
-    differences, seen = list(map(Differences, tables)), {slot: WorkerMetrics() for slot in range(2)}
-    merged = MergedMetrics(supervisor)
+    reports, merged = list(map(Reports, tables)), MergedMetrics(2, supervisor)
 
     def count(worker: int, *runs: str) -> None:
         names, metrics = workers[worker]
@@ -323,10 +320,9 @@ def test_a_process_follows_the_names_of_the_supervisor():
 
     def report() -> Samples:
         for slot, (names, _) in enumerate(workers):
-            for message in differences[slot].messages():
-                merged.update(seen[slot], orjson.loads(encode_message(message)))
+            merged.update(slot, *reports[slot].next())
             names.follow(supervisor.admitted)
-        return values_of(merged.merge(seen, []))
+        return values_of(merged.merge([]))
 
     count(0, "a", "b", "c")
     count(1, "d", "e", "a")  # the last one is counted as another run: the supervisor has not seen it yet
