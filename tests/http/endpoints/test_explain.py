@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
-import time
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -51,12 +49,12 @@ def test_the_numbers_are_those_of_score(client, reference, config):
     assert client.post("/v1/explain", content=body, headers=headers).content == reply.content
 
 
-def test_suggestions(client):
-    found = client.post("/v1/explain", json=REQUEST).json()
+@pytest.mark.parametrize(("suggestions", "count"), [({}, 1), ({"suggestions": 20}, 1), ({"suggestions": 0}, 0)])
+def test_suggestions(client, suggestions, count):
+    found = client.post("/v1/explain", json=REQUEST | suggestions).json()
     assert found["reward"] == pytest.approx(SWAPPED_REWARD, abs=1e-12)
-    assert found["suggestions"][0]["kind"] == "swap_steps"
-    assert found["suggestions"][0]["response"].count("Step 1: ") == 2
-    assert client.post("/v1/explain", json=REQUEST | {"suggestions": 0}).json()["suggestions"] == []
+    kinds = [suggestion["kind"] for suggestion in found["suggestions"]]
+    assert kinds[:1] == ["swap_steps"] * count
 
 
 @pytest.mark.parametrize(
@@ -65,17 +63,19 @@ def test_suggestions(client):
         ([], [("body", "wrong_type")]),
         ({}, [("response", "missing_field"), ("reference", "missing_field")]),
         (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
-        (REQUEST | {"task": ["score"]}, [("task", "wrong_type")]),
-        (REQUEST | {"groups": ["a"]}, [("groups", "unknown_field")]),
+        (
+            REQUEST | {"task": ["score"], "groups": ["a"], "config": [], "suggestions": True},
+            [
+                *(("config", "wrong_type"), ("suggestions", "wrong_type"), ("task", "wrong_type")),
+                ("groups", "unknown_field"),
+            ],
+        ),
         (REQUEST | {"reference": ["swordfish"]}, [("reference", "wrong_type")]),
         (REQUEST | {"reference": {"steps": []}}, [("reference", "no_steps")]),
         (REQUEST | {"reference": {"steps": [{"action": "swordfish"}]}}, [("reference", "bad_step_schema")]),
-        (REQUEST | {"reference": "swordfish"}, [("reference", "bad_step_line")]),
         (REQUEST | {"reference": " " * 300_000}, [("reference", "too_long")]),
-        (REQUEST | {"config": []}, [("config", "wrong_type")]),
         (REQUEST | {"suggestions": 21}, [("suggestions", "out_of_range")]),
         (REQUEST | {"suggestions": -1}, [("suggestions", "out_of_range")]),
-        (REQUEST | {"suggestions": True}, [("suggestions", "wrong_type")]),
         (
             REQUEST | {"response": "x" * (1 << 21), "config": {"max_response_bytes": 1 << 30}},
             [("config.max_response_bytes", "over_limit")],
@@ -139,26 +139,6 @@ NOT_A_REQUEST: list[tuple[dict[str, Any], int]] = [
 @pytest.mark.parametrize(("request_of", "status"), NOT_A_REQUEST, ids=range(len(NOT_A_REQUEST)))
 def test_not_a_request(client, request_of, status):
     problem_of(client.post("/v1/explain", **request_of), status)
-
-
-def test_probes_are_answered_while_a_long_text_is_explained(client):
-    """The event loop stays responsive: explanations run on a separate thread."""
-    lines = [f'Step {k}: {{"action":"a{k}","objects":["b {k}"],"parameters":["{k} min"]}}' for k in range(1, 1000)]
-    key, back = "\n".join(lines), "\n".join(lines[::-1])
-    response = f"<think></think><key>{key}</key><orc>{key}</orc><note></note>"
-    body = {"response": response, "reference": back, "suggestions": 20}
-    replies = []
-    thread = threading.Thread(target=lambda: replies.append(client.post("/v1/explain", json=body)))
-    thread.start()
-    waits = []
-    while thread.is_alive():
-        started = time.perf_counter()
-        assert client.get("/livez").status_code == 200
-        waits.append(time.perf_counter() - started)
-    thread.join()
-    assert replies[0].status_code == 200
-    assert len(waits) > 5
-    assert sorted(waits)[len(waits) // 2] < replies[0].elapsed.total_seconds() / 3
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"task": "lexical", "references": ["a"], "config": {"reward": "bertscore"}},
         [("config.reward", "not_installed")],
     ),
-    "the same by default": ({"task": ["lexical"] * 3}, [("config.lexical.reward", "not_installed")]),
+    "the same by default": (
+        {"task": ["lexical"] * 3, "references": ["a", "b", "c"]},
+        [("config.lexical.reward", "not_installed")],
+    ),
 }
 
 

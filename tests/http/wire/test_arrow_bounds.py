@@ -22,17 +22,23 @@ from assay.service.http.wire.arrow_codec import (  # noqa: E402
     MAX_EXTRA_MESSAGES,
     MAX_METADATA,
     OLD_COMPRESSION,
-    NotArrowError,
-    OverLimitError,
     Table,
     batch_of,
     inflated_bytes,
     read_stream,
 )
+from assay.service.http.wire.headers import Problem  # noqa: E402
+from assay.service.http.wire.json_codec import Limits  # noqa: E402
 
 pytestmark = pytest.mark.attack
 
 MIB = 1 << 20
+
+
+def limits(rows: int, nbytes: int) -> Limits:
+    return Limits(max_body_bytes=nbytes, max_responses=rows, max_reference_bytes=262_144)
+
+
 GOOD = {"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}
 
 
@@ -76,17 +82,17 @@ def test_streams_that_would_inflate_beyond_the_limit_are_refused(columns, codec)
     body = stream_of(columns, compression=codec)
     assert len(body) < MIB / 10
     held = pa.total_allocated_bytes()
-    with pytest.raises(OverLimitError) as caught:
-        read_stream(body, 10, MIB)
-    assert caught.value.issue.path == "body"
+    with pytest.raises(Problem) as caught:
+        read_stream(body, limits(10, MIB))
+    assert [issue.path for issue in caught.value.issues] == ["body"]
     assert pa.total_allocated_bytes() == held
 
 
 def test_the_sizes_of_many_small_batches_are_added():
     body = stream_of({"response": ["a" * 1000] * 100, "reference": [REFERENCE] * 100}, 1, compression="zstd")
-    read_stream(body, 100, 200_000)
-    with pytest.raises(OverLimitError, match="decompressed"):
-        read_stream(body, 100, 100_000)
+    read_stream(body, limits(100, 200_000))
+    with pytest.raises(Problem, match="too-large"):
+        read_stream(body, limits(100, 100_000))
 
 
 def test_compression_of_early_writers_is_counted():
@@ -131,7 +137,7 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
     table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._read_columns", lambda body: (table, []))
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
-    batch = read_stream(stream_of(GOOD), 10, MIB)
+    batch = read_stream(stream_of(GOOD), limits(10, MIB))
     assert batch.responses is None
     assert [(issue.path, issue.reason) for issue in batch.issues] == [("response", "too_large")]
 
@@ -147,13 +153,13 @@ def test_thousands_of_messages_without_rows(client):
 
 
 def test_more_rows_than_a_request_may_have():
-    with pytest.raises(OverLimitError) as caught:
-        read_stream(stream_of(GOOD), 2, MIB)
-    assert caught.value.issue.path == "response"
+    with pytest.raises(Problem) as caught:
+        read_stream(stream_of(GOOD), limits(2, MIB))
+    assert [issue.path for issue in caught.value.issues] == ["response"]
     references = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([REFERENCE, "b", "c"]))
-    with pytest.raises(OverLimitError) as caught:
-        read_stream(stream_of(pa.table({"response": [PERFECT], "reference": references})), 2, MIB)
-    assert caught.value.issue.path == "reference"
+    with pytest.raises(Problem) as caught:
+        read_stream(stream_of(pa.table({"response": [PERFECT], "reference": references})), limits(2, MIB))
+    assert [issue.path for issue in caught.value.issues] == ["reference"]
 
 
 def test_metadata_is_limited(client):
@@ -171,8 +177,8 @@ def test_damaged_compressed_streams_are_not_arrow(cut):
     body = bytearray(stream_of({"response": [PERFECT] * 20, "reference": [REFERENCE] * 20}, compression="zstd"))
     body[cut % len(body)] ^= 0xFF
     for spoiled in (body, body[: cut % len(body)]):
-        with suppress(NotArrowError, OverLimitError):
-            read_stream(bytes(spoiled), 100, MIB)
+        with suppress(Problem):
+            read_stream(bytes(spoiled), limits(100, MIB))
 
 
 def memory_of(pid: int, name: str) -> int:
@@ -217,19 +223,19 @@ def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
 def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
     """Arrow copies all of it for each delta, and keeps every copy."""
     base = ["x" * 10_000] * 100
-    batch = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
+    batch = read_stream(dictionaries(base, 4, growing=True), limits(1000, 1 << 24))
     assert not batch.issues
     assert isinstance(batch.references, TextColumn)
     assert batch.references.rows == 4
-    with pytest.raises(OverLimitError):
-        read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)
+    with pytest.raises(Problem, match="too-large"):
+        read_stream(dictionaries(base, 40, growing=True), limits(1000, 1 << 24))
 
 
 def test_a_shared_dictionary_is_not_validated_for_each_batch(monkeypatch):
     """All batches are joined before the one validation of the dictionary."""
     body = dictionaries(["\u00e9" * 50] * 100, 500, growing=False)
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", chunks := Chunks())
-    batch = read_stream(body, 1000, 1 << 24)
+    batch = read_stream(body, limits(1000, 1 << 24))
     assert batch.reference_index is not None
     assert batch.reference_index.tolist() == [0] * 500
     assert chunks.counts == [{"reference": 1, "response": 500}]
