@@ -44,6 +44,7 @@ def test_get_and_head_with_and_without_a_slash(client, path):
         assert (reply.status_code, head.status_code, head.content) == (200, 200, b"")
         assert path == "/metrics" or head.headers["content-length"] == reply.headers["content-length"]
         assert "server-timing" not in reply.headers
+        assert reply.headers["x-request-id"] != head.headers["x-request-id"]
         assert MODELS[path] is None or MODELS[path].model_validate_json(reply.content)
 
 
