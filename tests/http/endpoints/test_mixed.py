@@ -30,12 +30,14 @@ def test_a_mixed_batch_has_the_bits_of_each_row(client):
     assert list(zip(found["rewards"], found["reasons"], strict=True)) == [(row.reward, row.reason) for row in ROWS]
     assert found["components"] == {name: column.tolist() for name, column in IN_PROCESS.components.items()}
     assert found["advantages"] == IN_PROCESS.advantages().tolist()
-    for request, same in (
-        ({**columns(ROWS[:2]), "config": OPTIONS}, True),
-        (mixed(config={"lexical": {"reward": "rouge_l"}}), False),
-    ):
-        other = scored(client, request)
-        assert (other["config_id"] == found["config_id"], other["signature"] == found["signature"]) == (same, same)
+
+
+def test_identity_depends_on_the_configuration_alone(client):
+    every, few = ({**columns(rows), "config": OPTIONS} for rows in ([ROWS[0], ROWS[1], ROWS[7]], ROWS[:2]))
+    other = few | {"config": {"lexical": {"reward": "rouge_l"}}}
+    (first, second, third) = (scored(client, request) for request in (every, few, other))
+    assert (first["config_id"], first["signature"]) == (second["config_id"], second["signature"])
+    assert third["config_id"] != second["config_id"]
 
 
 @pytest.mark.parametrize("task", REWARD_TASKS)
@@ -49,12 +51,18 @@ def test_one_task_for_all_gives_the_same_bits(client, task):
     listed = scored(client, {**columns(rows), "config": OPTIONS, "include": ["components"]})
     assert listed["rewards"] == found["rewards"]
     assert listed["components"].items() >= found["components"].items()
-    if task in ("score", "bioprobench.ord"):  # in the query of a stream
-        table = {"response": [row.response for row in rows], "reference": [row.reference_text for row in rows]}
-        query = {"task": task, "config": json.dumps(options), "include": "advantages"}
-        reply = post_stream(client, table | {"group": range(len(rows))}, **query)
-        assert table_of(reply)["reward"].to_pylist() == found["rewards"]
-        assert set(table_of(reply)["advantage"].to_pylist()) == {0.0}
+
+
+@pytest.mark.parametrize("task", ["bioprobench.ord", "score"])
+def test_the_task_of_a_stream_in_its_query(client, task):
+    """Groups of one response, which the stream names, have advantage 0."""
+    rows = [row for row in ROWS if row.task == task]
+    table = {"response": [row.response for row in rows], "reference": [row.reference_text for row in rows]}
+    options = SETTINGS if task == "score" else TASK_OPTIONS[task]
+    query = {"task": task, "config": json.dumps(options), "include": "advantages"}
+    found = table_of(post_stream(client, table | {"group": range(len(rows))}, **query))
+    assert found["reward"].to_pylist() == [row.reward for row in rows]
+    assert found["advantage"].to_pylist() == [0.0] * len(rows)
 
 
 ORD = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
