@@ -121,8 +121,8 @@ def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
         described = text_schema(schema)
         parameters.append(parameter(name, "query", described.pop("description"), described))
     description = "Options of other tasks: `repeats` with `task`, `bioprobench.ord.repeats` with `task_field`."
-    form = {"style": "form", "explode": True, "example": {}}  # so that a page fills in none
-    return [*parameters, parameter("options", "query", description, task_options_schema(), **form)]
+    further = {"name": "options", "in": "query", "description": description, "style": "form", "explode": True}
+    return [*parameters, {**further, "schema": task_options_schema(), "example": {}}]  # so that a page fills in none
 
 
 @cache
