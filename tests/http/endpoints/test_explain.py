@@ -70,7 +70,7 @@ def test_suggestions(client, suggestions, count):
         (
             REQUEST | {"task": ["score"], "groups": ["a"], "config": [], "suggestions": True},
             [
-                *(("config", "wrong_type"), ("suggestions", "wrong_type"), ("task", "wrong_type")),
+                *(("task", "wrong_type"), ("config", "wrong_type"), ("suggestions", "wrong_type")),
                 ("groups", "unknown_field"),
             ],
         ),
