@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,17 +44,18 @@ class LiveServer:
         return self._log.read_text(encoding="utf-8")
 
     def _announced(self) -> str:
-        for _ in self._until(START_SECONDS):
-            found = re.search(r"serving url=([^\s\"]+)", self.log)
-            if found:
-                return found[1]
-        raise AssertionError(f"the server has not said where it listens:\n{self.log}")
+        return self._comes(lambda: re.search(r"serving url=([^\s\"]+)", self.log), "it has not said where it listens")[
+            1
+        ]
 
-    def _until(self, seconds: float) -> Iterator[None]:
-        end = time.monotonic() + seconds
+    def _comes(self, result: Callable[[], Any], failure: str) -> Any:
+        """Return the first result that is true."""
+        end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
-            yield
+            if found := result():
+                return found
             time.sleep(0.05)
+        raise AssertionError(f"{failure}:\n{self.log}")
 
     def client(self, **options: Any) -> httpx.Client:
         """Return a client of this server, which uses no proxy of the environment."""
@@ -65,16 +66,10 @@ class LiveServer:
 
     def wait_until_ready(self) -> None:
         with self.client() as client:
-            for _ in self._until(START_SECONDS):
-                if client.get("/readyz").status_code == 200:
-                    return
-        raise AssertionError(f"the server has not become ready:\n{self.log}")
+            self._comes(lambda: client.get("/readyz").status_code == 200, "the server has not become ready")
 
     def wait_for_log(self, text: str) -> None:
-        for _ in self._until(START_SECONDS):
-            if text in self.log:
-                return
-        raise AssertionError(f"the log lacks {text!r}:\n{self.log}")
+        self._comes(lambda: text in self.log, f"the log lacks {text!r}")
 
     def stop(self, signal_number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
@@ -130,11 +125,18 @@ def launched(
             process.wait()
 
 
+@contextmanager
+def ready(*flags: str, environ: Mapping[str, str] | None = None) -> Iterator[LiveServer]:
+    """Start a separate server with these flags and a short drain, and wait until it is ready."""
+    with launched("--drain-seconds", "0", *flags, environ=environ) as server:
+        server.wait_until_ready()
+        yield server
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
     """Return a ready server with default settings, but a short drain."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         yield server
 
 
@@ -148,8 +150,7 @@ def client(server: LiveServer) -> Iterator[httpx.Client]:
 @pytest.fixture
 def fresh_server() -> Iterator[LiveServer]:
     """Return a ready server that has answered nothing but probes."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         yield server
 
 
@@ -173,6 +174,17 @@ def running(app: Application) -> Iterator[httpx.Client]:
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+@contextmanager
+def serving(environ: Mapping[str, str] | None = None, **settings: Any) -> Iterator[httpx.Client]:
+    """Serve an application with these settings in this process, and yield a client once it is ready."""
+    from assay.service.config import load
+    from assay.service.http.app import create_app
+
+    with running(create_app(load(settings, environ or {}))) as client:
+        wait_for(client, "/readyz", 200)
+        yield client
 
 
 def wait_for(client: httpx.Client, path: str, status: int) -> httpx.Response:

@@ -45,6 +45,15 @@ def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
+def scored(client: httpx.Client, request: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return the reply to a body of /v1/score, after checking that there is one."""
+    reply = client.post("/v1/score", json=request, **options)
+    assert reply.status_code == 200, reply.text[:500]
+    assert reply.headers["content-type"] == "application/json"
+    document: dict[str, Any] = reply.json()
+    return document
+
+
 COMMAND_LINE = r"pip install|python -m|--\w"
 """What no sentence of a reply has: advice for those who run the program."""
 

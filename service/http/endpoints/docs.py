@@ -11,6 +11,7 @@ import re
 from asyncio import to_thread
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -176,14 +177,15 @@ def render(title: str, folder: str) -> str:
     return bytes(response.body).decode().replace("</body>", SECTION)
 
 
-def file_endpoint(name: str) -> Callable[[Exchange], Awaitable[None]]:
-    loaded: list[StaticFile] = []
+@cache
+def packaged_file(name: str) -> StaticFile:
+    return StaticFile(Path(str(files("fastapi_offline"))) / "static" / name)
 
+
+def file_endpoint(name: str) -> Callable[[Exchange], Awaitable[None]]:
     async def reply(exchange: Exchange) -> None:
-        if not loaded:
-            path = Path(str(files("fastapi_offline"))) / "static" / name
-            loaded.append(await to_thread(StaticFile, path))
-        await loaded[0].reply(exchange)
+        file = await to_thread(packaged_file, name)
+        await file.reply(exchange)
 
     return reply
 

@@ -52,21 +52,12 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     times.start()
     asked, issues = read_query(query)
     include = "components" in asked.include, "advantages" in asked.include
-    try:
-        batch = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
-        set_query(batch, asked, scorer)
-        batch.issues += issues
-        batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
-        times.decoded()
-        return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
-    except arrow.NotArrowError as error:
-        issue = Issue("body", "not_arrow", str(error))
-        raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
-    except arrow.OverLimitError as error:
-        detail = (
-            f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes, also once decompressed."
-        )
-        raise Problem("too-large", detail, [error.issue]) from None
+    batch = arrow.read_stream(stream, limits)
+    set_query(batch, asked, scorer)
+    batch.issues += issues
+    batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
+    times.decoded()
+    return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
 
 
 def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:

@@ -23,6 +23,8 @@ from ...rewards.batch import Batch
 from ...rewards.registry import set_tasks
 from ...rewards.scores import Scores
 from ...scoring.text_columns import rows_of
+from .headers import Problem
+from .json_codec import Limits
 
 MAX_METADATA = 1 << 16
 """Maximum bytes of one message's metadata: 64 KiB can describe a schema that takes 75 MiB of memory."""
@@ -37,12 +39,14 @@ OLD_COMPRESSION = b"ARROW:experimental_compression"
 """Marks a compressed batch in Arrow 0.17; readers still support it."""
 
 
-class OverLimitError(ValueError):
-    """The stream exceeds the limit that `issue` names."""
+def over_limit(limits: Limits, path: str, reason: str, detail: str) -> Problem:
+    whole = f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes, also once decompressed."
+    return Problem("too-large", whole, [Issue(path, reason, detail)])
 
-    def __init__(self, path: str, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.issue = Issue(path, reason, detail)
+
+def not_arrow(detail: str = "unreadable") -> Problem:
+    issue = Issue("body", "not_arrow", detail)
+    return Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue])
 
 
 class Table(NamedTuple):
@@ -81,18 +85,19 @@ class Table(NamedTuple):
         return np.frombuffer(self.data, "<i8", 2 * count, vector.start + 4).reshape(count, 2)
 
 
-def check_bounds(body: bytes | bytearray, max_rows: int, max_inflated: int) -> None:
-    """Raise OverLimitError if the stream exceeds a limit.
+def check_bounds(body: bytes | bytearray, limits: Limits) -> None:
+    """Raise Problem `too-large` if the stream exceeds a limit.
 
-    Limits: `max_rows` batches with rows, `max_inflated` decompressed bytes of compressed buffers, `MAX_METADATA` bytes
-    of metadata, and `MAX_EXTRA_MESSAGES`. Each delta copies its whole dictionary, which counts as decompressed bytes.
-    Raise pa.ArrowException, OSError, ValueError or struct.error if the stream is damaged.
+    Limits: `max_responses` batches with rows, `max_body_bytes` decompressed bytes of compressed buffers, `MAX_METADATA`
+    bytes of metadata, and `MAX_EXTRA_MESSAGES`. Each delta copies its whole dictionary, which counts as decompressed
+    bytes. Raise pa.ArrowException, OSError, ValueError or struct.error if the stream is damaged.
     """
+    max_rows, max_inflated = limits.max_responses, limits.max_body_bytes
     with_rows = without_rows = inflated = 0
     sizes: dict[int, int] = {}
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
         if message.metadata.size > MAX_METADATA:
-            raise OverLimitError("body", "too_large", f"a message has more than {MAX_METADATA} bytes of metadata")
+            raise over_limit(limits, "body", "too_large", f"a message has more than {MAX_METADATA} bytes of metadata")
         batch, dictionary = batch_of(message)
         size = 0 if batch is None else inflated_bytes(message, batch)
         inflated += size
@@ -106,12 +111,12 @@ def check_bounds(body: bytes | bytearray, max_rows: int, max_inflated: int) -> N
         else:
             without_rows += 1
         if inflated > max_inflated:
-            raise OverLimitError("body", "too_large", f"more than {max_inflated} bytes once it is decompressed")
+            raise over_limit(limits, "body", "too_large", f"more than {max_inflated} bytes once it is decompressed")
         if with_rows > max_rows:
-            raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
+            raise over_limit(limits, "response", "too_many", f"more than {max_rows} rows")
         if without_rows > with_rows + MAX_EXTRA_MESSAGES:
             detail = f"more than {MAX_EXTRA_MESSAGES} record batches and dictionaries without rows"
-            raise OverLimitError("body", "too_many", detail)
+            raise over_limit(limits, "body", "too_many", detail)
 
 
 def batch_of(message: Any) -> tuple[Table | None, Table | None]:
@@ -139,45 +144,38 @@ OPTIONAL = ("task", "group")
 REASON_NAMES = pa.array(REASONS)
 
 
-class NotArrowError(ValueError):
-    """The bytes are not a valid Arrow IPC stream."""
-
-    def __init__(self, detail: str = "unreadable") -> None:
-        super().__init__(detail)
-
-
 def validate(column: TextColumn, first: int, last: int) -> None:
-    """Raise NotArrowError unless the rows [first, last) lie inside their buffer and are UTF-8."""
+    """Raise Problem `not-arrow` unless the rows [first, last) lie inside their buffer and are UTF-8."""
     if not is_valid_column(*rows_of(column, first, last)):
-        raise NotArrowError
+        raise not_arrow()
 
 
 @contextmanager
 def arrow_errors() -> Iterator[None]:
-    """Convert errors of pyarrow, except MemoryError, to NotArrowError."""
+    """Convert errors of pyarrow, except MemoryError, to Problem `not-arrow`."""
     try:
         yield
-    except (NotArrowError, OverLimitError, MemoryError):
+    except MemoryError:
         raise
     except (pa.ArrowException, OSError, ValueError, struct.error):
-        raise NotArrowError from None
+        raise not_arrow() from None
 
 
-def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> Batch:
+def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
     """Return a stream as a batch, with each distinct reference once.
 
     Columns: `response` (string or large_string), `reference` (the same, or a dictionary of either), and optionally
     `task` (as `reference`) and `group` (as `reference`, or integers); others are not unpacked. A stream of one record
     batch is not copied; its responses, and references in a dictionary, are not validated here, but while they are read.
-    Raise NotArrowError, and OverLimitError for more than `max_rows` rows or references and as `check_bounds` does.
+    Raise Problem `not-arrow`, and `too-large` for too many rows or references and as `check_bounds` does.
     """
     with arrow_errors():
-        check_bounds(body, max_rows, max_inflated)
+        check_bounds(body, limits)
         table, issues = _read_columns(body)
         table = pa.table([_merge_chunks(column) for column in table.columns], names=table.column_names)
         _validate(table)
-    if table.num_rows > max_rows:
-        raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
+    if table.num_rows > limits.max_responses:
+        raise over_limit(limits, "response", "too_many", f"more than {limits.max_responses} rows")
     batch = Batch(issues=issues, validate=validate)
     arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -198,7 +196,7 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> Ba
     if "response" in arrays:
         batch.responses = text_column_of(arrays["response"])
     if "reference" in arrays:
-        _read_references(batch, arrays["reference"], max_rows)
+        _read_references(batch, arrays["reference"], limits)
     if "group" in arrays:
         batch.groups = _numbered(arrays["group"])[1]
     if "task" in arrays:
@@ -209,14 +207,14 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> Ba
     return batch
 
 
-def _read_references(batch: Batch, column: Any, max_rows: int) -> None:
+def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
-    if len(column.dictionary) > max_rows:
-        raise OverLimitError("reference", "too_many", f"more than {max_rows} in the dictionary")
+    if len(column.dictionary) > limits.max_responses:
+        raise over_limit(limits, "reference", "too_many", f"more than {limits.max_responses} in the dictionary")
     index = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(column.dictionary))).any():
-        raise NotArrowError
+        raise not_arrow()
     batch.references, batch.reference_index = text_column_of(column.dictionary), index
 
 
@@ -271,7 +269,7 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
         table = reader.read_all()
         end = source.tell()
     if end != len(body):
-        raise NotArrowError(f"the stream ends at byte {end}, before the end of the body")
+        raise not_arrow(f"the stream ends at byte {end}, before the end of the body")
     table.validate()  # checks the sizes of buffers
     return table, issues
 

@@ -147,30 +147,21 @@ class Problem(Exception):
 
 
 class Refusal(BaseModel):
-    """A problem as JSON, for another process."""
+    """A problem without headers of its own as JSON, for another process."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     kind: str
     detail: str
-    issues: list[tuple[str, str, str]]
-    headers: list[tuple[str, str]]
+    issues: list[Issue]
     error_count: int
 
     @classmethod
     def of(cls, problem: Problem) -> Refusal:
-        return cls(
-            kind=problem.kind,
-            detail=problem.detail,
-            issues=[(issue.path, issue.reason, issue.detail) for issue in problem.listed],
-            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in problem.headers],
-            error_count=problem.error_count,
-        )
+        return cls(kind=problem.kind, detail=problem.detail, issues=problem.listed, error_count=problem.error_count)
 
     def problem(self) -> Problem:
-        issues = [Issue(*issue) for issue in self.issues]
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-        return Problem(self.kind, self.detail, issues, headers, self.error_count)
+        return Problem(self.kind, self.detail, self.issues, error_count=self.error_count)
 
 
 def invalid_request(issues: Sequence[Issue], error_count: int | None = None) -> Problem:

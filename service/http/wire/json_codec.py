@@ -24,14 +24,10 @@ from ....kernels.json_columns import (
     COLUMN,
     FIELDS,
     FROM_STEPS,
-    NO_STEP_GIVEN,
     NOT_AN_OBJECT,
     NOT_JSON,
-    NOT_STEPS,
-    STEPS_TOO_LONG,
     TOO_MANY,
     VALUE,
-    WRONG_TYPE,
     read_envelope,
 )
 from ....kernels.rules import REASONS
@@ -39,7 +35,7 @@ from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missi
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
-from ...rewards.registry import SCORE, identity_of, set_tasks
+from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
 from ...scoring.column_scorer import READING, by_reading, configurations_of, overridden_by_each, rules_of
@@ -51,13 +47,6 @@ PER_RESPONSE = ("reference_index", "task", "groups")
 """Fields with an entry for each response."""
 BYTES_PER_ENTRY = 128
 """Room for the name of a group or a task, or an index of at most 2^63, with generous whitespace."""
-
-FAULTS = {
-    WRONG_TYPE: "wrong_type",
-    NOT_STEPS: "bad_step_schema",
-    NO_STEP_GIVEN: "no_steps",
-    STEPS_TOO_LONG: "too_long",
-}
 
 
 class NotJsonError(ValueError):
@@ -112,7 +101,7 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
             setattr(envelope, name, column)
             if second:
                 rows = np.flatnonzero(kinds[row, :first] > FROM_STEPS)
-                envelope.invalid_rows[name] = [(k, FAULTS[int(kinds[row, k])]) for k in rows.tolist()]
+                envelope.invalid_rows[name] = [(k, FAULTS[int(kinds[row, k])][0]) for k in rows.tolist()]
             if name == "references":
                 envelope.reference_kinds = kinds[row, :first]
         elif state == VALUE and row < len(texts):
@@ -248,21 +237,10 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
     return issues
 
 
-ROW_DETAILS = {
-    ("responses", "wrong_type"): "must be a string",
-    ("references", "wrong_type"): "must be a string or an object with steps",
-    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
-    ("references", "no_steps"): "it has no step",
-    ("references", "too_long"): "its steps are over the limit of bytes",
-}
-
-
-def element_issues(envelope: Envelope, name: str) -> list[Issue]:
-    """Return an issue for every element of a column that is neither text nor steps."""
-    return [
-        Issue(f"{name}[{row}]", reason, ROW_DETAILS[name, reason])
-        for row, reason in envelope.invalid_rows.get(name, ())
-    ]
+def response_issues(envelope: Envelope) -> list[Issue]:
+    """Return an issue for every response that is not text."""
+    rows = envelope.invalid_rows.get("responses", ())
+    return [Issue(f"responses[{row}]", reason, "must be a string") for row, reason in rows]
 
 
 INCLUDES = ("components", "advantages")
@@ -364,7 +342,7 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         configurations={"config": scorer.columns},
         advantages="include" not in invalid and "advantages" in values.get("include", ()),
         max_reference_bytes=limits.max_reference_bytes,
-        issues=issues + element_issues(envelope, "responses"),
+        issues=issues + response_issues(envelope),
     )
     if "task" in invalid:
         batch.task = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +12,17 @@ import pytest
 
 from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import ROWS
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, STEPS, SWAPPED, errors_of, paths_with_bodies, problem_of
+from tests.http.samples import (
+    PERFECT,
+    REFERENCE,
+    REQUEST,
+    STEPS,
+    SWAPPED,
+    errors_of,
+    paths_with_bodies,
+    problem_of,
+    scored,
+)
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -78,24 +87,14 @@ def test_every_described_value_is_taken(client, description, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    ("name", "value", "status"), [("X-Request-Timeout", "0", 422), ("Content-Encoding", "br", 415)]
-)
-def test_values_that_are_not_described_are_refused(client, description, path, name, value, status):
-    (schema,) = (one["schema"] for one in description["paths"][path]["post"]["parameters"] if one["name"] == name)
-    assert not jsonschema.Draft202012Validator(schema).is_valid(float(value) if value.isdigit() else value)
-    problem_of(client.post(path, json={}, headers={name: value}), status)
-
-
-def test_a_timeout_below_the_least_is_over_at_once(client, description):
-    (schema,) = (
-        one["schema"]
-        for one in description["paths"]["/v1/score"]["post"]["parameters"]
-        if one["name"] == "X-Request-Timeout"
-    )
-    assert schema["minimum"] > 0
-    for seconds in ("1e-9", "5e-324"):
-        problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": seconds}), 504)
+def test_values_that_are_not_described_are_refused(client, description, path):
+    schemas = {one["name"]: one["schema"] for one in description["paths"][path]["post"]["parameters"]}
+    for name, value, status in (
+        *(("X-Request-Timeout", 0, 422), ("X-Request-Timeout", 1e-9, 504), ("X-Request-Timeout", 5e-324, 504)),
+        ("Content-Encoding", "br", 415),
+    ):
+        assert not jsonschema.Draft202012Validator(schemas[name]).is_valid(value)
+        problem_of(client.post(path, json={}, headers={name: str(value)}), status)
 
 
 def test_every_task_and_its_options_are_described_as_trainers_send_them(client, description):
@@ -126,49 +125,37 @@ def taken(reply: httpx.Response) -> bool:
     return reply.status_code == 200 or {reason for _, reason in errors_of(reply.json())} == {"not_installed"}
 
 
-REFERENCES: dict[str, tuple[Any, bool]] = {
-    "key lines": (REFERENCE, True),
-    "a whole answer": (PERFECT, True),
-    "steps": (STEPS, True),
-    "no text": ("", False),
-    "text without steps": ("Add the buffer.", False),
-    "no steps": ({"steps": []}, False),
-    "an action without a letter": ({"steps": [STEP | {"action": ""}]}, False),
-    "a blank action": ({"steps": [STEP | {"action": " "}]}, False),
-    "a further member": ({"steps": [STEP | {"note": ""}]}, False),
-    "a record": ({"answer": "5 ml"}, False),
-    "nothing": (None, False),
-}
+SCORED: list[tuple[dict[str, Any], bool]] = [
+    ({"reference": REFERENCE}, True),
+    ({"reference": PERFECT}, True),
+    ({"reference": STEPS}, True),
+    ({"reference": ""}, False),
+    ({"reference": "Add the buffer."}, False),
+    ({"reference": {"steps": []}}, False),
+    ({"reference": {"steps": [STEP | {"action": ""}]}}, False),
+    ({"reference": {"steps": [STEP | {"action": " "}]}}, False),
+    ({"reference": {"steps": [STEP | {"note": ""}]}}, False),
+    ({"reference": {"answer": "5 ml"}}, False),
+    ({"reference": None}, False),
+    ({"config": {"order": "lcs", "min_coverage": 1}}, True),
+    ({"config": {"ordr": "lcs"}}, False),
+    ({"config": {"min_coverage": 2}}, False),
+]
 
 
-@pytest.mark.parametrize(("reference", "right"), REFERENCES.values(), ids=REFERENCES)
-def test_references_of_score_are_described(client, description, reference, right):
-    bodies = {
-        "/v1/score": {"references": [reference], "responses": [PERFECT]},
-        "/v1/explain": {"reference": reference, "response": PERFECT},
-    }
-    models = {"/v1/score": "ScoreRequest", "/v1/explain": "ExplainRequest"}
-    for path, body in bodies.items():
-        schema = {"$ref": f"#/components/schemas/{models[path]}"}
-        valid = jsonschema.Draft202012Validator({**schema, "components": description["components"]}).is_valid(body)
-        assert (valid, client.post(path, json=body).status_code) == (right, 200 if right else 422), path
-
-
-@pytest.mark.parametrize(
-    ("config", "right"),
-    [({}, True), ({"order": "lcs", "min_coverage": 1}, True), ({"ordr": "lcs"}, False), ({"min_coverage": 2}, False)],
-)
-def test_settings_of_requests_are_described(client, description, config, right):
-    explained = {"response": PERFECT, "reference": REFERENCE, "config": config}
-    bodies = [
-        ("/v1/score", "ScoreRequest", REQUEST | {"config": config}),
-        ("/v1/score", "ScoreRequest", REQUEST | {"configs": [config]}),
-        ("/v1/explain", "ExplainRequest", explained),
-    ]
-    for path, model, body in bodies:
+@pytest.mark.parametrize(("changed", "right"), SCORED, ids=map(str, SCORED))
+def test_references_and_settings_are_described(client, description, changed, right):
+    row = {"response": PERFECT, "reference": REFERENCE} | changed
+    batch = {"responses": [row["response"]], "references": [row["reference"]]}
+    config = changed.get("config", {})
+    for model, path, body in (
+        ("ExplainRequest", "/v1/explain", row),
+        ("ScoreRequest", "/v1/score", batch | {"config": config}),
+        ("ScoreRequest", "/v1/score", batch | {"configs": [config]}),
+    ):
         schema = {"$ref": f"#/components/schemas/{model}", "components": description["components"]}
-        assert jsonschema.Draft202012Validator(schema).is_valid(body) == right
-        assert client.post(path, json=body).status_code == (200 if right else 422)
+        valid = jsonschema.Draft202012Validator(schema).is_valid(body)
+        assert (valid, client.post(path, json=body).status_code) == (right, 200 if right else 422), path
 
 
 def test_tasks_of_evaluations_are_described(client, description):
@@ -178,41 +165,58 @@ def test_tasks_of_evaluations_are_described(client, description):
 
 # The query of POST /v1/score with JSON
 
-
-def test_fields_of_json_in_the_query(client):
-    body = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED]}
-    fields: dict[str, Any] = {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"}
-    query = {"config": json.dumps(fields["config"]), "include": "advantages", "task": "score"}
-    assert (
-        client.post("/v1/score", json=body, params=query).json() == client.post("/v1/score", json=body | fields).json()
-    )
-    pqa = {"references": ["5 ml"], "responses": ["[ANSWER_START]5 ml & 90[ANSWER_END]"]}
-    query = {"task": "bioprobench.pqa", "config": '{"reward":"calibrated"}', "run": "by query"}
-    reply = client.post("/v1/score", json=pqa, params=query)
-    fields = {"task": "bioprobench.pqa", "config": {"reward": "calibrated"}}
-    assert reply.json() == client.post("/v1/score", json=pqa | fields).json()
-    long = body | {"responses": [PERFECT + " " * 100_000]}
-    reply = client.post("/v1/score", json=long, params={"include": "components"})
-    assert reply.json() == client.post("/v1/score", json=long | {"include": ["components"]}).json()
+BODY = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED]}
+PQA = {"references": ["5 ml"], "responses": ["[ANSWER_START]5 ml & 90[ANSWER_END]"]}
 
 
 @pytest.mark.parametrize(
-    ("query", "fields", "errors"),
+    ("body", "query", "fields"),
     [
-        ("order=lcs", {}, [("query.order", "unknown_field")]),
-        ("task=scor", {}, [("query.task", "unknown_task")]),
-        ("config=[]&include=all", {}, [("query.include", "unknown_column"), ("query.config", "wrong_type")]),
-        ("task=score&task=score", {}, [("query.task", "repeated_setting")]),
-        ("config={%22ordr%22:1}", {}, [("config.ordr", "unknown_setting")]),
         (
-            "task=lexical&config={%22order%22:%22lcs%22}",
-            {"task": "score", "config": {}},
-            [("query.config", "repeated_setting"), ("query.task", "repeated_setting")],
+            BODY,
+            {"config": '{"order":"lcs"}', "include": "advantages", "task": "score"},
+            {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"},
+        ),
+        (
+            PQA,
+            {"task": "bioprobench.pqa", "config": '{"reward":"calibrated"}', "run": "by query"},
+            {"task": "bioprobench.pqa", "config": {"reward": "calibrated"}},
+        ),
+        (
+            BODY | {"responses": [PERFECT + " " * 100_000]},
+            {"include": "components"},
+            {"include": ["components"]},
+        ),
+    ],
+    ids=["SCORE", "another task", "a long body"],
+)
+def test_fields_of_json_in_the_query(client, body, query, fields):
+    assert scored(client, body, params=query) == scored(client, body | fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "errors"),
+    [
+        ("order=lcs", [("query.order", "unknown_field")]),
+        ("task=scor", [("query.task", "unknown_task")]),
+        ("config=[]&include=all", [("query.include", "unknown_column"), ("query.config", "wrong_type")]),
+        ("task=score&task=score", [("query.task", "repeated_setting")]),
+        ("include=components&config={%22ordr%22:1}", [("config.ordr", "unknown_setting")]),
+        (
+            "groups=1&task=lexical&config={%22order%22:%22lcs%22}",
+            [("query.groups", "unknown_field")],
         ),
     ],
 )
-def test_wrong_fields_in_the_query(client, query, fields, errors):
-    assert errors_of(problem_of(client.post(f"/v1/score?{query}", json=REQUEST | fields), 422)) == errors
+def test_wrong_fields_in_the_query(client, query, errors):
+    assert errors_of(problem_of(client.post(f"/v1/score?{query}", json=REQUEST), 422)) == errors
+
+
+def test_a_field_in_body_and_query(client):
+    body = REQUEST | {"task": "score", "config": {}}
+    reply = client.post('/v1/score?task=lexical&config={"order":"lcs"}&include=', json=body)
+    repeated = [("query.config", "repeated_setting"), ("query.task", "repeated_setting")]
+    assert errors_of(problem_of(reply, 422)) == repeated
 
 
 @pytest.mark.parametrize("path", ["/v1/explain", "/v1/evaluate"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 from hypothesis import given
@@ -18,8 +19,11 @@ from assay.service.http.request.exchange import Deadline
 from assay.service.http.request.processes import new_call
 from assay.service.http.wire.headers import Problem, StageTimes
 from assay.service.http.wire.json_codec import Limits
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
+from tests.http.trainers.trainer_bytes import GYM, body_of
 from tests.strategies import examples
 
+PATH = "/compat/nemo-gym/aggregate_metrics"
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 
 
@@ -80,10 +84,144 @@ def test_statistics_agree_with_their_definitions(records):
         assert found == pytest.approx(of(members), rel=1e-9, abs=1e-9)
 
 
+def agent_metrics(*records: dict[str, Any]) -> dict[str, float]:
+    return aggregated(list(records))["agent_metrics"]
+
+
 @pytest.mark.attack
 def test_statistics_that_are_not_finite_are_left_out():
-    reply = aggregated([{"reward": 1.7e308}, {"reward": 1.7e308}])
-    assert set(reply["agent_metrics"]) == {"max/reward", "min/reward"}
+    assert set(agent_metrics({"reward": 1.7e308}, {"reward": 1.7e308})) == {"max/reward", "min/reward"}
+
+
+def test_numbers_of_a_record():
+    """Truth values and the usage of tokens too, but no other nested numbers, no texts and no names of Gym."""
+    usage = {"usage": {"output_tokens": 7, "details": {"cached": 1}}, "created_at": 3}
+    record = {"reward": 1, "judged": True, "note": "x", "_ng_cost": 5, "response": usage, "_ng_rollout_index": 2}
+    assert {name for name in agent_metrics(record) if name.startswith("max/")} == {
+        *("max/reward", "max/judged", "max/output_tokens"),
+    }
+    assert aggregated([record])["group_level_metrics"][0]["rollout_infos"] == [
+        {"rollout_id": "0:2", "_ng_task_index": 0, "_ng_rollout_index": 2, "reward": 1, "judged": 1, "output_tokens": 7}
+    ]
+
+
+def test_numbers_that_only_some_rollouts_have():
+    found = agent_metrics({"reward": 1, "rare": 5}, {"reward": 0.5}, {"reward": 0})
+    assert (found["mean/rare"], found["mean/reward"]) == (5.0, 0.5)
+    assert "std/rare" not in found
+
+
+def test_masked_rollouts_are_excluded_and_counted():
+    """Both their rewards and the flag, which replies of Gym's own models always have."""
+    measured = [
+        {"_ng_task_index": 0, "reward": 1.0, "mask_sample": False},
+        {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "mask_sample": False, "failure_reason": None},
+    ]
+    masked = [
+        {"_ng_task_index": task, "_ng_rollout_index": 2, "reward": 0.0, "mask_sample": True} for task in (0, 4, 4)
+    ]
+    alone, both, none = aggregated(measured), aggregated(masked + measured), aggregated(masked)
+    assert set(alone["agent_metrics"]) == {f"{label}/reward" for label in ("mean", "max", "min", "median", "std")}
+    assert alone["key_metrics"] == {"mean/reward": 0.75}
+    coverage = {
+        **{"coverage/measured_rollouts": 2, "coverage/masked_rollouts": 3},
+        **{"coverage/measured_tasks": 1, "coverage/fully_masked_tasks": 1},
+    }
+    assert both["group_level_metrics"] == alone["group_level_metrics"]
+    for part in ("agent_metrics", "key_metrics"):
+        assert both[part] == alone[part] | coverage
+        assert none[part] == dict.fromkeys(coverage, 0) | {
+            **{"coverage/masked_rollouts": 3, "coverage/fully_masked_tasks": 2}
+        }
+    assert none["group_level_metrics"] == []
+
+
+TEXTS_OF_TASKS = {
+    "bioprobench.pqa": (
+        '{"answer": "2 h"}',
+        ["[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]"],
+    ),
+    "bioprobench.err": ('{"is_correct": true}', ["[ANSWER_START]True[ANSWER_END]"] * 2),
+    "score": (REFERENCE, [PERFECT, "nothing", SWAPPED]),
+}
+
+
+def run_of(client: httpx.Client, tasks: list[str]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Return the rewards of rows of these tasks, and the statistics of the replies of /verify."""
+    rewards: dict[str, list[float]] = {}
+    replies = []
+    for number, task in enumerate(tasks):
+        reference, texts = TEXTS_OF_TASKS[task]
+        for place, text in enumerate(texts):
+            row = body_of(GYM, text, reference, task=task)
+            reply = client.post(GYM, params={"task_field": "task"}, json=row).json()
+            replies.append(reply | {"_ng_task_index": number, "_ng_rollout_index": place})
+            rewards.setdefault(task, []).append(reply["reward"])
+    return rewards, client.post(PATH, json={"verify_responses": replies}).json()
+
+
+def test_means_are_over_the_rows_of_their_task(client):
+    """Rows of other tasks have 0 in the place of a number that they lack, which would dilute the mean."""
+    rewards, run = run_of(client, list(TEXTS_OF_TASKS))
+    metrics = run["key_metrics"]
+    assert metrics["bioprobench.pqa/mean/score_accuracy"] == 0.5
+    assert metrics["bioprobench.err/mean/score_accuracy"] == 1.0
+    assert metrics["mean/score_accuracy"] == 0.75  # over the rows that have it
+    assert metrics["mean/score_brier"] == metrics["bioprobench.pqa/mean/score_brier"] > 0.4
+    assert metrics["mean/score_format"] == metrics["score/mean/score_format"] == pytest.approx(2 / 3)
+    assert metrics["mean/score_reason_missing_sections"] == pytest.approx(1 / 3)
+    assert metrics["mean/reward"] == pytest.approx(statistics.fmean(chain(*rewards.values())))
+    for task, values in rewards.items():
+        assert metrics[f"{task}/mean/reward"] == pytest.approx(statistics.fmean(values))
+        assert run["agent_metrics"][f"{task}/std/reward"] == pytest.approx(statistics.stdev(values))
+        assert f"{task}/mean/score_readable" in metrics
+    assert not {"bioprobench.pqa/mean/score_order", "score/mean/score_accuracy", "score/mean/score_task"} & set(metrics)
+    of_prompt = {name for name in run["group_level_metrics"][0] if name.startswith("mean/")}
+    assert {"mean/score_accuracy", "mean/score_brier"} <= of_prompt
+    assert "mean/score_order" not in of_prompt
+    _, alone = run_of(client, ["bioprobench.pqa"])
+    assert alone["key_metrics"]["mean/score_accuracy"] == 0.5
+    assert not [name for name in alone["agent_metrics"] if name.startswith("bioprobench") or "kendall" in name]
+
+
+def test_records_without_a_task_count_for_the_whole_only():
+    """As those that Gym adds for rollouts that failed: a reward of 0 and nothing else."""
+    run = aggregated([{"reward": 1.0, "score_task": 1.0}, {"reward": 0.5, "score_task": 0.0}, {"reward": 0.0}])
+    rewards = {name: value for name, value in run["key_metrics"].items() if name.endswith("reward")}
+    assert rewards == {"mean/reward": 0.5, "score/mean/reward": 0.5, "bioprobench.pqa/mean/reward": 1.0}
+
+
+INVALID: list[tuple[Any, list[str]]] = [
+    ({}, ["verify_responses"]),
+    ({"verify_responses": None}, ["verify_responses"]),
+    ({"verify_responses": {}}, ["verify_responses"]),
+    (
+        {
+            "verify_responses": [
+                *({"reward": 1}, None, {"_ng_task_index": "3"}, [], {"x": "y" * (1 << 20)}),
+                {"_ng_rollout_index": 1.5, "_ng_task_index": None},
+            ]
+        },
+        [
+            *("verify_responses[1]", "verify_responses[2]._ng_task_index", "verify_responses[3]"),
+            *("verify_responses[4]", "verify_responses[5]._ng_task_index", "verify_responses[5]._ng_rollout_index"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "paths"), INVALID)
+def test_invalid_records(client, body, paths):
+    found = problem_of(client.post(PATH, json=body), 422)
+    assert errors_of(found) == [(path, "wrong_type") for path in paths]
+
+
+def test_statistics_of_a_long_run(client):
+    """More records than other arrays may have, and too many bytes for the event loop."""
+    records = b",".join(b'{"reward":%d,"_ng_task_index":%d}' % (k % 2, k % 100) for k in range(70_000))
+    reply = client.post(PATH, content=b'{"verify_responses":[%b]}' % records).json()
+    assert reply["key_metrics"] == {"mean/reward": 0.5}
+    assert [group["num_rollouts"] for group in reply["group_level_metrics"]] == [700] * 100
 
 
 @pytest.mark.attack

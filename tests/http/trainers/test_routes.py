@@ -1,9 +1,9 @@
-"""Common to all trainers' routes: settings in the URL, keys, slashes, errors, and descriptions."""
+"""Common to all trainers' routes: rollouts, settings in the URL, keys, errors, and descriptions; and all of slime's."""
 
 from __future__ import annotations
 
-import base64
 import gzip
+import json
 from typing import Any
 
 import httpx
@@ -13,238 +13,240 @@ from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers import contract
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
-from tests.http.trainers.trainer_bytes import EOS, PROMPT, Rollout, by_aiohttp, expected_of, post
-from tests.servers import launched
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
+from tests.http.trainers.trainer_bytes import (
+    EOS,
+    GYM,
+    OPENRLHF,
+    PATHS,
+    PROMPT,
+    ROLLOUTS,
+    SLIME,
+    Rollout,
+    body_of,
+    expected_of,
+    numbers_in,
+    openrlhf,
+)
+from tests.servers import serving
 
-GYM = "/compat/nemo-gym"
-SCORING = {
-    "/compat/openrlhf": lambda text, label: {"query": [PROMPT + text], "prompts": [PROMPT], "labels": [label]},
-    "/compat/slime": lambda text, label: {"prompt": PROMPT, "response": text, "label": label},
-    f"{GYM}/verify": lambda text, label: {
-        "responses_create_params": {"input": PROMPT},
-        "response": {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]},
-        "reference": label,
-    },
+SESSIONS = "/compat/nemo-gym"
+BODIES = {
+    **{path: body_of(path, SWAPPED + EOS, REFERENCE) for path in PATHS},
+    f"{SESSIONS}/seed_session": {"reference": REFERENCE},
+    f"{SESSIONS}/close_session": {"resources_session_id": "s"},
+    f"{SESSIONS}/aggregate_metrics": {"verify_responses": []},
 }
-OTHERS = {
-    f"{GYM}/seed_session": {"reference": REFERENCE},
-    f"{GYM}/close_session": {"resources_session_id": "s"},
-    f"{GYM}/aggregate_metrics": {"verify_responses": []},
+LABEL_PATHS = {OPENRLHF: "labels[0]", SLIME: "label", GYM: "reference"}
+every_route = pytest.mark.parametrize("path", BODIES)
+every_reward = pytest.mark.parametrize("path", PATHS)
+
+
+AIOHTTP: dict[str, Any] = {}
+"""How OpenRLHF and slime encode requests."""
+HTTPX = {"ensure_ascii": False, "separators": (",", ":")}
+"""How clients of verifiers and NeMo Gym do."""
+LONG = Rollout(PERFECT.replace("…", "why " * 30_000, 1) + EOS, REFERENCE)
+
+
+@every_reward
+@pytest.mark.parametrize("ballast", [0, 100_000])
+@pytest.mark.parametrize("rollout", [*ROLLOUTS, LONG], ids=range(len(ROLLOUTS) + 1))
+def test_one_rollout_a_call(client, path, rollout, ballast):
+    """On the event loop, and too long for it."""
+    (expected,) = expected_of([rollout])
+    for encoding in (AIOHTTP, HTTPX):
+        body = json.dumps(body_of(path, *rollout, ballast=["x" * ballast]), **encoding).encode()
+        assert numbers_in(client.post(path, content=body)) == expected
+    if path == SLIME:
+        bare = client.post(f"{path}?format=float", content=body)
+        assert bare.headers["content-type"] == "application/json"
+        assert type(bare.json()) is float
+        assert bare.json() == expected["reward"]
+
+
+CHAT = [{"role": "system", "content": PROMPT}, {"role": "user", "content": [{"type": "text", "text": "How?"}]}]
+
+
+@pytest.mark.parametrize("further", [{}, {"prompt": CHAT}, {"prompt": None, "metadata": {"label": None}}])
+def test_the_prompt_of_slime_is_ignored(client, further):
+    reply = client.post(SLIME, json={"response": SWAPPED, "label": STEPS, "index": 3, **further})
+    assert [numbers_in(reply)] == expected_of([Rollout(SWAPPED, STEPS)])
+
+
+SLIME_ERRORS = {
+    "null label": ({"prompt": "p", "response": PERFECT, "label": None}, [("label", "wrong_type")]),
+    "no label": ({"prompt": "p", "response": PERFECT}, [("label", "missing_field")]),
+    "prose": ({"response": PERFECT, "label": "Add buffer."}, [("label", "bad_step_line")]),
+    "no text": ({"response": None, "label": None}, [("response", "wrong_type"), ("label", "wrong_type")]),
+    "no response": ({"label": 3}, [("response", "missing_field"), ("label", "wrong_type")]),
 }
-PATHS = [*SCORING, *OTHERS]
-LABEL_PATHS = {"/compat/openrlhf": "labels[0]", "/compat/slime": "label", f"{GYM}/verify": "reference"}
 
 
-def body_of(path: str, text: str = SWAPPED + EOS, label: Any = REFERENCE) -> bytes:
-    return by_aiohttp(SCORING[path](text, label) if path in SCORING else OTHERS[path])
-
-
-def reward_of(reply: httpx.Response) -> float:
-    assert reply.status_code == 200, reply.text
-    document = reply.json()
-    return document["rewards"][0] if "rewards" in document else document["reward"]
-
-
-@pytest.fixture(params=SCORING)
-def path(request: pytest.FixtureRequest) -> str:
-    return request.param
+@pytest.mark.parametrize("query", ["", "?format=float"])
+@pytest.mark.parametrize(("document", "errors"), SLIME_ERRORS.values(), ids=SLIME_ERRORS)
+def test_errors_of_slime(client, document, errors, query):
+    assert errors_of(problem_of(client.post(SLIME + query, json=document), 422)) == errors
 
 
 SETTINGS = [
-    {"order": "lcs"},
-    {"semantics": "product", "total": "sum", "reward_scale": "shift"},
+    {"order": "lcs", "semantics": "product", "total": "sum", "reward_scale": "shift"},
     {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
-    {"object_similarity": "max", "position_decay": "3"},
-    {"max_steps": "2", "advantage_ddof": "0"},
+    {"max_steps": "2", "advantage_ddof": "0", "object_similarity": "max", "use_order": "0"},
     {"max_response_bytes": "100"},
-    {"min_coverage": "1", "use_order": "0"},
 ]
 
 
+@every_reward
 @pytest.mark.parametrize("given", SETTINGS, ids=["&".join(one) for one in SETTINGS])
 def test_settings_in_the_query(client, path, given):
     settings = ScoreSettings.model_validate_strings(given).model_dump()
-    (expected,) = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], **settings)
+    expected = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], **settings)
     for _ in range(2):
-        reply = client.post(path, params=given, content=body_of(path))
-        assert reward_of(reply) == expected["reward"]
+        assert [numbers_in(client.post(path, params=given, json=BODIES[path]))] == expected
 
 
-def test_a_prompt_that_opens_the_think_section(client, path):
-    text = PERFECT.removeprefix("<think>")
-    assert reward_of(client.post(f"{path}?think_prefilled=true", content=body_of(path, text))) == 1.0
-    assert reward_of(client.post(path, content=body_of(path, text))) == 0.0
-
-
-def test_every_invalid_setting_is_reported(client, path):
-    query = "ordr=lcs&order=lc&min_coverage=7&min_coverage=8&use_order=perhaps&max_steps=1.5&think_prefilled="
-    document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
-    assert set(errors_of(document)) == {
-        ("query.ordr", "unknown_setting"),
-        ("query.order", "invalid_setting"),
-        ("query.min_coverage", "invalid_setting"),
-        ("query.min_coverage", "repeated_setting"),
-        ("query.use_order", "invalid_setting"),
-        ("query.max_steps", "invalid_setting"),
-        ("query.think_prefilled", "invalid_setting"),
-    }
+@every_reward
+@pytest.mark.parametrize(
+    ("query", "errors"),
+    [
+        (
+            "order=lc&min_coverage=7&min_coverage=8&use_order=perhaps&max_steps=1.5&think_prefilled=&ordr=lcs",
+            {
+                *(("ordr", "unknown_setting"), ("order", "invalid_setting"), ("min_coverage", "invalid_setting")),
+                *(("min_coverage", "repeated_setting"), ("use_order", "invalid_setting")),
+                *(("max_steps", "invalid_setting"), ("think_prefilled", "invalid_setting")),
+            },
+        ),
+        (
+            "max_steps=1025&max_response_bytes=10000000000",
+            {("max_response_bytes", "over_limit"), ("max_steps", "over_limit")},
+        ),
+    ],
+)
+def test_every_invalid_setting_is_reported(client, path, query, errors):
+    document = problem_of(client.post(f"{path}?{query}", json=BODIES[path]), 422)
+    assert {(name.removeprefix("query."), reason) for name, reason in errors_of(document)} == errors
     assert "perhaps" not in str(document)
 
 
-def test_no_query_raises_a_limit(client, path):
-    query = "max_steps=1025&max_response_bytes=10000000000"
-    document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
-    assert errors_of(document) == [("query.max_response_bytes", "over_limit"), ("query.max_steps", "over_limit")]
-    assert "1024" in document["errors"][1]["detail"]
+@pytest.mark.parametrize(
+    ("path", "query", "errors"),
+    [
+        (OPENRLHF, "format=float", [("query.format", "unknown_setting")]),
+        (SLIME, "format=list&order=lc", [("query.format", "invalid_setting"), ("query.order", "invalid_setting")]),
+        (GYM, "reference_field=", [("query.reference_field", "invalid_setting")]),
+        (GYM, "on_bad_reference=skip", [("query.on_bad_reference", "invalid_setting")]),
+        (OPENRLHF, "on_bad_reference=mask", [("query.on_bad_reference", "unknown_setting")]),
+    ],
+)
+def test_options_belong_to_their_route(client, path, query, errors):
+    assert errors_of(problem_of(client.post(f"{path}?{query}", json=BODIES[path]), 422)) == errors
 
 
+@every_reward
 @pytest.mark.parametrize("query", ["order", "=", "order=%ff", "order=lcs&&=&x", "\xe9=1"])
 def test_an_unreadable_query(client, path, query):
-    reply = client.post(f"{path}?{query}", content=body_of(path))
+    reply = client.post(f"{path}?{query}", json=BODIES[path])
     assert problem_of(reply, 422)["errors"][0]["path"].startswith("query")
 
 
-@pytest.mark.parametrize("query", ["order=lcs&", "&order=lcs", "order=lcs&&", "&&order=lcs&&&total=product&"])
-def test_a_bare_ampersand_is_ignored(client, path, query):
-    (expected,) = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], order="lcs")
-    assert reward_of(client.post(f"{path}?{query}", content=body_of(path))) == expected["reward"]
+@every_route
+@pytest.mark.parametrize("query", ["", "/", "//", "?", "?&", "?&&&", "?run=a&"])
+def test_slashes_and_ampersands(client, path, query):
+    reply = client.post(path + query, json=BODIES[path], follow_redirects=False)
+    assert reply.status_code == (200 if "run" not in query or path in PATHS else 422)
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("query", ["?", "?&", "?&&&"])
-def test_an_empty_query(client, path, query):
-    assert client.post(path + query, content=body_of(path)).status_code == 200
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("given", "status"), [("1e-9", 504), ("", 422), ("30", 200)])
-def test_every_route_keeps_a_trainers_deadline(client, path, given, status):
-    reply = client.post(path, content=body_of(path), headers={"x-request-timeout": given})
-    assert reply.status_code == status
-
-
-def test_options_belong_to_their_route(client):
-    reply = client.post("/compat/openrlhf?format=float", content=body_of("/compat/openrlhf"))
-    assert errors_of(problem_of(reply, 422)) == [("query.format", "unknown_setting")]
-    reply = client.post("/compat/slime?format=list&order=lc", content=body_of("/compat/slime"))
-    assert errors_of(problem_of(reply, 422)) == [
-        ("query.format", "invalid_setting"),
-        ("query.order", "invalid_setting"),
-    ]
-    reply = client.post(f"{GYM}/verify?reference_field=", content=body_of(f"{GYM}/verify"))
-    assert errors_of(problem_of(reply, 422)) == [("query.reference_field", "invalid_setting")]
-
-
+@every_reward
 def test_more_queries_than_are_cached(client, path):
     """Each with a different coverage threshold, in two rounds."""
-    (expected,) = expected_of([Rollout(SWAPPED, REFERENCE)])
+    expected = [expected_of([Rollout(SWAPPED + EOS, REFERENCE)], order=order) for order in ("strict", "lcs")]
     for _ in range(2):
         for k in range(70):
-            reply = client.post(f"{path}?min_coverage=0.{k:04}", content=body_of(path))
-            assert reward_of(reply) == expected["reward"]
-    assert reward_of(client.post(f"{path}?order=lcs", content=body_of(path))) > expected["reward"]
+            query = f"&&min_coverage=0.{k:04}&&&order={('strict', 'lcs')[k % 2]}&"
+            assert [numbers_in(client.post(f"{path}?{query}", json=BODIES[path]))] == expected[k % 2]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("slash", ["", "/", "//"])
-def test_with_and_without_a_slash(client, path, slash):
-    assert client.post(path + slash, content=body_of(path), follow_redirects=False).status_code == 200
+@every_route
+@pytest.mark.parametrize(("given", "status"), [("1e-9", 504), ("", 422), ("30", 200)])
+def test_every_route_keeps_a_trainers_deadline(client, path, given, status):
+    assert client.post(path, json=BODIES[path], headers={"x-request-timeout": given}).status_code == status
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_body_that_is_not_json(client, path):
-    for body in (b"{", b"\xff", b'{"a": NaN}', b'{"a": "\\ud800"}', b'{"a": 1} x', body_of(path)[:-1]):
-        problem_of(post(client, path, body), 400)
-    problem_of(post(client, path, b"[]"), 422)
-    problem_of(post(client, path, b"null"), 422)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_other_media_types_and_encodings(client, path):
+@every_route
+def test_bodies_that_are_not_read(client, path):
+    body = json.dumps(BODIES[path]).encode()
+    for wrong in (b"{", b"\xff", b'{"a": NaN}', b'{"a": "\\ud800"}', b'{"a": 1} x', body[:-1]):
+        problem_of(client.post(path, content=wrong), 400)
+    for wrong in (b"[]", b"null"):
+        problem_of(client.post(path, content=wrong), 422)
     for media_type in ("text/plain", "application/vnd.apache.arrow.stream", "application/json; charset=utf-16"):
-        problem_of(client.post(path, content=body_of(path), headers={"content-type": media_type}), 415)
-    problem_of(client.post(path, content=body_of(path), headers={"content-encoding": "br"}), 415)
-    packed = gzip.compress(body_of(path))
+        problem_of(client.post(path, content=body, headers={"content-type": media_type}), 415)
+    problem_of(client.post(path, content=body, headers={"content-encoding": "br"}), 415)
+    packed = gzip.compress(body)
     assert client.post(path, content=packed, headers={"content-encoding": "gzip"}).status_code == 200
     problem_of(client.post(path, content=packed[:-9], headers={"content-encoding": "gzip"}), 400)
 
 
-def test_a_reference_over_the_limit(client, path):
-    """Bytes of its text, and of its steps; both are too long for the event loop."""
-    long = REFERENCE + " " * 262_144
-    steps = {"steps": [{"action": "add", "objects": ["x" * 262_144], "parameters": []}]}
-    for label in (long, steps):
-        document = problem_of(client.post(path, content=body_of(path, label=label)), 422)
+@every_reward
+def test_texts_over_the_limit(client, path):
+    """A reference is an error; a response has a reward."""
+    many = "\n".join(f'Step {k}: {{"action": "a", "objects": [], "parameters": []}}' for k in range(1, 1026))
+    long = {"steps": [{"action": "add", "objects": ["x" * 262_144], "parameters": []}]}
+    for label in (REFERENCE + " " * 262_144, long, many):
+        document = problem_of(client.post(path, json=body_of(path, SWAPPED, label)), 422)
         assert errors_of(document) == [(LABEL_PATHS[path], "too_long")]
-    wide = "\n".join(f'Step {k}: {{"action": "a", "objects": [], "parameters": []}}' for k in range(1, 1026))
-    document = problem_of(client.post(path, content=body_of(path, label=wide)), 422)
-    assert errors_of(document) == [(LABEL_PATHS[path], "too_long")]
+    numbers = numbers_in(client.post(path, json=body_of(path, PERFECT + " " * 262_144, REFERENCE)))
+    assert (numbers["reward"], numbers["score_reason_code"]) == (0.0, 1.0)
 
 
-def test_a_response_over_the_limit_is_a_result(client, path):
-    reply = client.post(path, content=body_of(path, text=PERFECT + " " * 262_144))
-    assert reward_of(reply) == 0.0
-    numbers = reply.json().get("extra_logs") or reply.json()
-    assert numbers["score_reason_code"] in (1.0, [1.0])
-
-
-def test_too_many_rollouts():
-    with launched("--drain-seconds", "0", "--max-responses", "3") as server, server.client() as client:
-        server.wait_until_ready()
-        for rows, status in ((3, 200), (4, 413)):
-            document = {"query": [SWAPPED] * rows, "prompts": [""] * rows, "labels": [REFERENCE] * rows}
-            assert post(client, "/compat/openrlhf", by_aiohttp(document)).status_code == status
-        document = {"query": ["x"], "prompts": ["x"] * 5, "labels": []}
-        found = problem_of(post(client, "/compat/openrlhf", by_aiohttp(document)), 413)
-        assert errors_of(found) == [("prompts", "too_many")]
-
-
+@every_reward
 def test_hostile_members(client, path):
     """Sixteen megabytes of nested lists, in a member that is ignored and in one that is read."""
     nested = b"[" + b"[[],[]]," * 2_000_000 + b"0]"
-    body = body_of(path)
-    assert reward_of(post(client, path, b'{"x":' + nested + b"," + body[1:])) > 0
-    broken = b'{"x":1, "%b":%b}' % (next(iter(SCORING[path]("", ""))).encode(), nested)
-    reply = post(client, path, broken)
-    assert problem_of(reply, reply.status_code)["status"] in (413, 422)
+    body = json.dumps(BODIES[path]).encode()
+    assert numbers_in(client.post(path, content=b'{"x":' + nested + b"," + body[1:]))["reward"] > 0
+    member = {OPENRLHF: b"query", SLIME: b"response", GYM: b"responses_create_params"}[path]
+    assert client.post(path, content=b'{"x":1, "%b":%b}' % (member, nested)).status_code in (413, 422)
 
 
 @pytest.fixture(scope="module")
-def guarded():
-    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": "the-key"}) as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            yield client
+def strict():
+    """Serve an application with a key, and a limit of three rollouts."""
+    with serving({"ASSAY_API_KEYS": "the-key"}, max_responses=3) as client:
+        yield client
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_keys(guarded, path):
-    body = body_of(path)
-    basic = "Basic " + base64.b64encode(b"any:the-key").decode()
-    for key in ("Bearer the-key", basic):
-        assert post(guarded, path, body, authorization=key).status_code == 200
-        assert post(guarded, path + "/", body, authorization=key).status_code == 200
-    for headers in ({}, {"authorization": "Bearer another"}):
-        problem_of(post(guarded, path, body, **headers), 401)
-        problem_of(post(guarded, path + "/", b"{", **headers), 401)
+@every_route
+def test_keys(strict, path):
+    for slash in ("", "/"):
+        options: dict[str, Any] = {"url": path + slash, "json": BODIES[path]}
+        assert strict.post(**options, headers={"authorization": "Bearer the-key"}).status_code == 200
+        assert strict.post(**options, auth=("any", "the-key")).status_code == 200
+        problem_of(strict.post(**options), 401)
+        problem_of(strict.post(path + slash, content=b"{", headers={"authorization": "Bearer another"}), 401)
     with httpx.Client(trust_env=False) as client:
-        url = guarded.base_url.copy_with(userinfo=b"any:the-key", path=path)
-        assert client.post(url, content=body).status_code == 200
+        url = strict.base_url.copy_with(userinfo=b"any:the-key", path=path)
+        assert client.post(url, json=BODIES[path]).status_code == 200
+    assert strict.get(SESSIONS).status_code == 200
 
 
-def test_the_liveness_check_needs_no_key(guarded):
-    assert guarded.get(GYM).status_code == 200
+def test_too_many_rollouts(strict):
+    key = {"authorization": "Bearer the-key"}
+    for rows, status in ((3, 200), (4, 413)):
+        document = openrlhf([SWAPPED] * rows, [REFERENCE] * rows)
+        assert strict.post(OPENRLHF, json=document, headers=key).status_code == status
+    found = strict.post(OPENRLHF, json={"query": ["x"], "prompts": ["x"] * 5, "labels": []}, headers=key)
+    assert errors_of(problem_of(found, 413)) == [("prompts", "too_many")]
 
 
 def test_trainers_are_patient_by_route():
     (middleware,) = create_app().user_middleware
     routes: Any = middleware.kwargs["routes"]
-    patience = {path: routes[path, "POST"].max_queue_seconds for path in PATHS}
-    assert 120 < patience["/compat/openrlhf"] < 180
-    assert 60 < patience["/compat/slime"] < 120
-    assert patience[f"{GYM}/verify"] > 180
-    assert routes["/v1/score", "POST"].max_queue_seconds is None
+    patience = {path: routes[path, "POST"].max_queue_seconds for path in (*BODIES, "/v1/score")}
+    gym = {path: 600.0 for path in BODIES if path.startswith(SESSIONS)}
+    assert patience == {OPENRLHF: 170.0, SLIME: 110.0, **gym, "/v1/score": None}
 
 
 @pytest.fixture(scope="module")
@@ -252,26 +254,24 @@ def description(client):
     return client.get("/openapi.json").json()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@every_route
 def test_examples_are_right(client, description, path):
     operation = description["paths"][path]["post"]
     request = operation["requestBody"]["content"]["application/json"]
     reply = operation["responses"]["200"]["content"]["application/json"]
     assert (request["example"], reply["example"]) == EXAMPLES[path]
     assert client.post(path, json=request["example"]).json() == reply["example"]
-    getattr(contract, request["schema"]["$ref"].rpartition("/")[2]).model_validate(request["example"])
-    schema = reply["schema"].get("anyOf", [reply["schema"]])[0]
-    getattr(contract, schema["$ref"].rpartition("/")[2]).model_validate(reply["example"])
+    for schema, example in (
+        (request["schema"], request["example"]),
+        (reply["schema"].get("anyOf", [reply["schema"]])[0], reply["example"]),
+    ):
+        getattr(contract, schema["$ref"].rpartition("/")[2]).model_validate(example)
 
 
-@pytest.mark.parametrize("path", SCORING)
+@every_reward
 def test_settings_are_described(client, description, path):
     parameters = {one["name"]: one for one in description["paths"][path]["post"]["parameters"] if one["in"] == "query"}
     settings = client.get("/v1/config").json()["schema"]["properties"]
-    own = {
-        "/compat/openrlhf": {"scores"},
-        "/compat/slime": {"format"},
-        f"{GYM}/verify": {"reference_field", "on_bad_reference"},
-    }
-    assert set(parameters) == {*settings, "run", "task", "task_field", "options", *own[path]}
+    further = {OPENRLHF: {"scores"}, SLIME: {"format"}, GYM: {"reference_field", "on_bad_reference"}}
+    assert set(parameters) == {*settings, "run", "task", "task_field", "options", *further[path]}
     assert all(one["description"] for one in parameters.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +16,22 @@ from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
-from tests.http.trainers.trainer_bytes import EOS, PROMPT, TASK_NUMBERS, by_aiohttp, check_numbers, post
+from tests.http.trainers.trainer_bytes import (
+    EOS,
+    GYM,
+    OPENRLHF,
+    PATHS,
+    SLIME,
+    TASK_NUMBERS,
+    body_of,
+    gym,
+    message,
+    numbers_in,
+    openrlhf,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "trainers"
-OPENRLHF, SLIME, GYM = "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"
-PATHS = [OPENRLHF, SLIME, GYM]
 FIELDS = {OPENRLHF: "task", SLIME: "label.task", GYM: "metadata.task"}
 SETTINGS = {
     "order": "lcs",
@@ -32,42 +41,11 @@ ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
 RIGHT = "[ANSWER_START][2, 0, 1][ANSWER_END]"
 
 
-def openrlhf(responses: list[str], labels: list[Any]) -> dict[str, Any]:
-    return {"query": [PROMPT + text for text in responses], "prompts": [PROMPT] * len(labels), "labels": labels}
-
-
-def gym(response: str, **row: Any) -> dict[str, Any]:
-    parts = [{"type": "output_text", "text": response}]
-    return {
-        "responses_create_params": {"input": PROMPT},
-        "response": {"output": [{"type": "message", "content": parts}]},
-        **row,
-    }
-
-
-def body_of(path: str, response: str, reference: Any, task: Any = None) -> dict[str, Any]:
+def named_body(path: str, response: str, reference: Any, task: Any) -> dict[str, Any]:
     """Return a request with the name of the task in FIELDS."""
     if path == GYM:
-        return gym(response, reference=reference, metadata={"task": task})
-    label = {"task": task, "reference": reference}
-    return openrlhf([response], [label]) if path == OPENRLHF else {"prompt": "p", "response": response, "label": label}
-
-
-def numbers_in(reply: Any, row: int = 0, echoed: Sequence[str] = ()) -> dict[str, float]:
-    """Return the reward and the other numbers of one row of a reply, after checking their names.
-
-    echoed: further fields of the row that come back.
-    """
-    assert reply.status_code == 200, reply.text
-    document = reply.json()
-    if "extra_logs" in document:
-        numbers = {"reward": document["rewards"][row]}
-        numbers |= {name: column[row] for name, column in document["extra_logs"].items()}
-    else:
-        others = ("responses_create_params", "response", *echoed)
-        numbers = {name: value for name, value in document.items() if name not in others}
-    check_numbers(numbers, ("reward", *TASK_NUMBERS))
-    return numbers
+        return body_of(path, response, reference, metadata={"task": task})
+    return body_of(path, response, {"task": task, "reference": reference})
 
 
 def check_row(found: dict[str, float], row: Row) -> None:
@@ -84,132 +62,111 @@ def check_row(found: dict[str, float], row: Row) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("ballast", [0, 70_000])
 @pytest.mark.parametrize("row", ROWS, ids=[f"{k} {row.task}" for k, row in enumerate(ROWS)])
-def test_a_row_that_names_its_task(client, path, row):
-    body = body_of(path, row.response, row.reference, row.task)
-    reply = client.post(path, params={"task_field": FIELDS[path], **SETTINGS}, json=body)
-    check_row(numbers_in(reply), row)
-    assert client.post(
-        path, params={"task_field": FIELDS[path], **SETTINGS}, json=body | {"x": "y" * 70_000}
-    ).json() == (reply.json())
+def test_a_row_whose_task_is_in_a_field_or_the_query(client, path, row, ballast):
+    body = named_body(path, row.response, row.reference, row.task) | {"x": ["y" * ballast]}
+    named = client.post(path, params={"task_field": FIELDS[path], **SETTINGS}, json=body)
+    check_row(numbers_in(named, TASK_NUMBERS), row)
+    fixed = {"task": row.task, **({"order": "lcs"} if row.task == "score" else OPTIONS.get(row.task, {}))}
+    reply = client.post(path, params=fixed, json=body_of(path, row.response, row.reference, x=["y" * ballast]))
+    check_row(numbers_in(reply, TASK_NUMBERS), row)
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("row", ROWS, ids=[f"{k} {row.task}" for k, row in enumerate(ROWS)])
-def test_one_task_for_all_rows(client, path, row):
-    options = {"order": "lcs"} if row.task == "score" else OPTIONS.get(row.task, {})
-    body = body_of(path, row.response, row.reference)
-    if path != GYM:
-        body |= {"labels": [row.reference], "label": row.reference}
-    check_row(numbers_in(client.post(path, params={"task": row.task, **options}, json=body)), row)
-
-
-@pytest.mark.parametrize("label", [lambda given: given, json.dumps], ids=["objects", "JSON text"])
-def test_a_mixed_batch(client, label):
-    labels = [label({"task": row.task, "reference": row.reference}) for row in ROWS]
-    body = by_aiohttp(openrlhf([row.response for row in ROWS], labels))
-    query = "&".join(f"{name}={value}" for name, value in {"task_field": "task", **SETTINGS}.items())
-    reply = post(client, f"{OPENRLHF}?{query}", body)
+@pytest.mark.parametrize("written", [lambda label: label, json.dumps], ids=["objects", "JSON text"])
+def test_a_mixed_batch(client, written):
+    labels = [written({"task": row.task, "reference": row.reference}) for row in ROWS]
+    body = json.dumps(openrlhf([row.response for row in ROWS], labels)).encode()
+    query = {"task_field": "task", **SETTINGS}
+    reply = client.post(OPENRLHF, params=query, content=body)
     for k, row in enumerate(ROWS):
-        check_row(numbers_in(reply, k), row)
-    packed = post(client, f"{OPENRLHF}?{query}", gzip.compress(body), **{"content-encoding": "gzip"})
-    assert packed.json() == reply.json()
-    success = post(client, f"{OPENRLHF}?{query}&scores=passed", body).json()
-    assert success == reply.json() | {"scores": [row.passed for row in ROWS]}
+        check_row(numbers_in(reply, TASK_NUMBERS, k), row)
+    headers = {"content-encoding": "gzip"}
+    assert client.post(OPENRLHF, params=query, content=gzip.compress(body), headers=headers).json() == reply.json()
+    passed = client.post(OPENRLHF, params=query | {"scores": "passed"}, content=body).json()
+    assert passed == reply.json() | {"scores": [row.passed for row in ROWS]}
 
 
-LABELS: dict[str, tuple[str, Any, str, float]] = {
-    "a record": ("bioprobench.ord", {"task": "bioprobench.ord", **ORD}, RIGHT, 1.0),
-    "a record as text": ("bioprobench.ord", json.dumps({"task": "bioprobench.ord", **ORD}), RIGHT, 1.0),
-    "a record as text in a member": (
-        "bioprobench.ord",
-        {"task": "bioprobench.ord", "reference": json.dumps(ORD)},
-        RIGHT,
-        1.0,
-    ),
-    "a column of structures": (
-        "bioprobench.ord",
-        {"task": "bioprobench.ord", "reference": None, "steps": None, **ORD},
-        RIGHT,
-        1.0,
-    ),
-    "steps": ("score", {"task": None, "wrong_steps": None, **STEPS}, PERFECT, 1.0),
-    "steps among other members": ("score", {"task": "score", "reference": None, "id": 3, **STEPS}, PERFECT, 1.0),
-    "steps of a record": (
-        "bioprobench.ord",
-        {"task": "bioprobench.ord", "reference": None, **STEPS, **ORD},
-        RIGHT,
-        1.0,
-    ),
-    "steps without a task": ("score", STEPS, PERFECT, 1.0),
-    "steps as text": ("score", f" {json.dumps(STEPS)}", PERFECT, 1.0),
-    "lines": ("score", REFERENCE, PERFECT, 1.0),
-    "text without a task": ("score", {"reference": REFERENCE}, PERFECT, 1.0),
-    "an answer": ("bioprobench.err", {"task": "bioprobench.err", "reference": True}, "True", 1.0),
+IN_LABELS: dict[str, tuple[str, Any]] = {
+    "a record": ("bioprobench.ord", {"task": "bioprobench.ord", **ORD}),
+    "a record as text": ("bioprobench.ord", json.dumps({"task": "bioprobench.ord", **ORD})),
+    "a record as text in a member": ("bioprobench.ord", {"task": "bioprobench.ord", "reference": json.dumps(ORD)}),
+    "a column": ("bioprobench.ord", {"task": "bioprobench.ord", "reference": None, "steps": None, **ORD}),
+    "steps": ("score", {"task": None, "wrong_steps": None, **STEPS}),
+    "steps among other members": ("score", {"task": "score", "reference": None, "id": 3, **STEPS}),
+    "steps of a record": ("bioprobench.ord", {"task": "bioprobench.ord", "reference": None, **STEPS, **ORD}),
+    "steps without a task": ("score", STEPS),
+    "steps as text": ("score", f" {json.dumps(STEPS)}"),
+    "lines": ("score", REFERENCE),
+    "text without a task": ("score", {"reference": REFERENCE}),
+    "an answer": ("bioprobench.err", {"task": "bioprobench.err", "reference": True}),
 }
+ANSWERS = {"bioprobench.ord": RIGHT, "score": PERFECT, "bioprobench.err": "True"}
 
 
-@pytest.mark.parametrize(("task", "label", "response", "reward"), LABELS.values(), ids=LABELS)
-def test_the_reference_in_a_label(client, task, label, response, reward):
-    found = numbers_in(client.post(f"{SLIME}?task_field=label.task", json={"response": response, "label": label}))
-    assert (found["score_task"], found["reward"]) == (REWARD_TASKS.index(task), reward)
-    reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf([response + EOS], [label]))
-    assert (found["score_task"], numbers_in(reply)["reward"]) == (REWARD_TASKS.index(task), reward)
-    row = gym(response, extra={"label": label})
-    reply = client.post(f"{GYM}?task_field=extra.label.task&reference_field=extra.label", json=row)
-    assert numbers_in(reply) == found
-
-
-@pytest.mark.parametrize(("task", "label", "response", "reward"), LABELS.values(), ids=LABELS)
-def test_the_client_reads_labels_alike(client, monkeypatch, task, label, response, reward):
+@pytest.mark.parametrize(("task", "label"), IN_LABELS.values(), ids=IN_LABELS)
+def test_the_reference_in_a_label(client, monkeypatch, task, label):
+    """The client of Python reads labels alike."""
+    response = ANSWERS[task]
+    row = gym(message(response), extra={"label": label})
+    for reply in (
+        client.post(f"{SLIME}?task_field=label.task", json={"response": response, "label": label}),
+        client.post(f"{OPENRLHF}?task_field=task", json=openrlhf([response + EOS], [label])),
+        client.post(f"{GYM}?task_field=extra.label.task&reference_field=extra.label", json=row),
+    ):
+        found = numbers_in(reply, TASK_NUMBERS)
+        assert (found["score_task"], found["reward"]) == (REWARD_TASKS.index(task), 1.0)
     monkeypatch.setenv("ASSAY_CLIENT_TASK", "task")
     reference, named = labelled(label)
     assert named == task
     body = {"responses": [response], "references": [reference_of(reference, named)], "task": [named]}
-    assert client.post("/v1/score", json=body).json()["rewards"] == [reward]
+    assert client.post("/v1/score", json=body).json()["rewards"] == [1.0]
 
 
-def test_a_task_outside_the_label(client):
-    document = {"response": RIGHT, "label": ORD, "metadata": {"task": "bioprobench.ord"}}
-    found = numbers_in(client.post(f"{SLIME}?task_field=metadata.task", json=document))
-    assert (found["score_task"], found["reward"]) == (2.0, 1.0)
-    for metadata in ({}, {"task": None}, None, 3):
-        document = {"response": PERFECT, "label": REFERENCE, "metadata": metadata}
-        found = numbers_in(client.post(f"{SLIME}?task_field=metadata.task", json=document))
-        assert (found["score_task"], found["reward"], found["score_passed"]) == (0.0, 1.0, 1.0)
+@pytest.mark.parametrize("metadata", [{"task": "bioprobench.ord"}, {}, {"task": None}, None, 3])
+def test_a_task_outside_the_label(client, metadata):
+    other = metadata == {"task": "bioprobench.ord"}
+    row = {"response": RIGHT if other else PERFECT, "label": ORD if other else REFERENCE, "metadata": metadata}
+    found = numbers_in(client.post(f"{SLIME}?task_field=metadata.task", json=row), TASK_NUMBERS)
+    assert (found["score_task"], found["reward"], found["score_passed"]) == (2.0 * other, 1.0, 1.0)
 
 
-QUERIES = {
-    "task=score&task_field=t": {("query.task", "conflict"), ("query.task_field", "conflict")},
-    "task=bioprobench.od&order=lcs": {("query.task", "unknown_task")},
-    "task=": {("query.task", "unknown_task")},
-    "task_field=": {("query.task_field", "invalid_setting")},
-    "task=bioprobench.ord&order=lcs&repeats=no": {
-        ("query.order", "unknown_setting"),
-        ("query.repeats", "invalid_setting"),
-    },
-    "bioprobench.ord.repeats=failed": {("query.bioprobench.ord.repeats", "unknown_setting")},
-    "task=score&lexical.reward=meteor&ordr=lcs": {
-        ("query.lexical.reward", "unknown_setting"),
-        ("query.ordr", "unknown_setting"),
-    },
+QUERIES: dict[str, set[tuple[str, str]]] = {
+    "task=score&task_field=t": {("task", "conflict"), ("task_field", "conflict")},
+    "task=bioprobench.od&order=lcs": {("task", "unknown_task")},
+    "task=": {("task", "unknown_task")},
+    "task_field=": {("task_field", "invalid_setting")},
+    "task=bioprobench.ord&order=lcs&repeats=no": {("order", "unknown_setting"), ("repeats", "invalid_setting")},
+    "bioprobench.ord.repeats=failed": {("bioprobench.ord.repeats", "unknown_setting")},
+    "task=score&lexical.reward=meteor&ordr=lcs": {("lexical.reward", "unknown_setting"), ("ordr", "unknown_setting")},
     "task_field=t&bioprobench.ord.repeat=x&bioprobench.or.repeats=x&repeats=failed&order=x": {
-        ("query.bioprobench.ord.repeat", "unknown_setting"),
-        ("query.bioprobench.or.repeats", "unknown_setting"),
-        ("query.repeats", "unknown_setting"),
-        ("query.order", "invalid_setting"),
+        *(("bioprobench.ord.repeat", "unknown_setting"), ("bioprobench.or.repeats", "unknown_setting")),
+        *(("repeats", "unknown_setting"), ("order", "invalid_setting")),
     },
     "task_field=t&lexical.bertscore_model=x&lexical.by=y": {
-        ("query.lexical.bertscore_model", "local_option"),
-        ("query.lexical.by", "unknown_setting"),
+        *(("lexical.bertscore_model", "local_option"), ("lexical.by", "unknown_setting")),
     },
 }
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("query", "named"), QUERIES.items(), ids=QUERIES)
-def test_every_error_of_a_query_is_reported(client, path, query, named):
-    assert set(errors_of(problem_of(client.post(f"{path}?{query}", content=b"{"), 422))) == named
+@pytest.mark.parametrize(("query", "errors"), QUERIES.items(), ids=QUERIES)
+def test_every_error_of_a_query_is_reported(client, path, query, errors):
+    document = problem_of(client.post(f"{path}?{query}", content=b"{"), 422)
+    assert {(name.removeprefix("query."), reason) for name, reason in errors_of(document)} == errors
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_reward_that_cannot_be_computed_is_an_error_of_the_query(client, path):
+    """Not of a label, and never a masked rollout: every row would be one."""
+    mask = {"on_bad_reference": "mask"} if path == GYM else {}
+    for query, body, name in (
+        ({"task": "lexical"}, body_of(path, "a", "a"), "query.reward"),
+        ({"task_field": FIELDS[path]}, named_body(path, "a", "a", "lexical"), "query.lexical.reward"),
+    ):
+        document = problem_of(client.post(path, params=query | mask, json=body), 422)
+        assert errors_of(document) == [(name, "not_installed")]
+        assert not re.search(COMMAND_LINE, document["errors"][0]["detail"])
 
 
 def test_every_invalid_row_is_reported(client):
@@ -223,23 +180,20 @@ def test_every_invalid_row_is_reported(client):
         "Add buffer.",
     ]
     named = [
-        ("labels[2].task", "unknown_task"),
-        ("labels[3].task", "wrong_type"),
-        ("labels[0]", "bad_reference"),
-        ("labels[1]", "bad_step_line"),
-        ("labels[4]", "bad_reference"),
-        ("labels[6]", "bad_step_line"),
+        *(("labels[2].task", "unknown_task"), ("labels[3].task", "wrong_type"), ("labels[0]", "bad_reference")),
+        *(("labels[1]", "bad_step_line"), ("labels[4]", "bad_reference"), ("labels[6]", "bad_step_line")),
     ]
     body = openrlhf(["x"] * len(labels), labels)
-    for document in (body, body | {"ballast": "x" * 100_000}):
+    shorter = body | {"prompts": [""] * 6}
+    for document, errors in (
+        (body, named),
+        (body | {"ballast": "x" * 100_000}, named),
+        (shorter, [("prompts", "wrong_length"), *named]),
+    ):
         found = problem_of(client.post(f"{OPENRLHF}?task_field=task", json=document), 422)
-        assert errors_of(found) == named
-        details = {error["path"]: error["detail"] for error in found["errors"]}
-        assert details["labels[0]"].startswith("bioprobench.ord: ")
-        assert details["labels[1]"].startswith("score: ")
-    body["prompts"].pop()
-    found = errors_of(problem_of(client.post(f"{OPENRLHF}?task_field=task", json=body), 422))
-    assert found == [("prompts", "wrong_length"), *named]
+        assert errors_of(found) == errors
+        details = {error["path"]: error["detail"].partition(": ")[0] for error in found["errors"]}
+        assert (details["labels[0]"], details["labels[1]"]) == ("bioprobench.ord", "score")
 
 
 BAD_ROWS: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
@@ -248,48 +202,43 @@ BAD_ROWS: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "no response": (SLIME, {"label": 3}, [("response", "missing_field"), ("label", "bad_reference")]),
     "no labels": (OPENRLHF, {"query": ["x"], "prompts": [""]}, [("labels", "missing_field")]),
     "labels of another type": (OPENRLHF, {"query": [], "prompts": [], "labels": ORD}, [("labels", "wrong_type")]),
-    "no reference": (GYM, gym("x"), [("reference", "missing_field")]),
-    "another record": (GYM, gym("x", reference={"wrong_steps": [1]}), [("reference", "bad_reference")]),
+    "no reference": (GYM, gym(message("x")), [("reference", "missing_field")]),
+    "another record": (GYM, body_of(GYM, "x", {"wrong_steps": [1]}), [("reference", "bad_reference")]),
     "a number without a double": (SLIME, '{"response": "x", "label": 1e999}', [("label", "bad_reference")]),
 }
 
 
-@pytest.mark.parametrize(("path", "document", "named"), BAD_ROWS.values(), ids=BAD_ROWS)
-def test_an_invalid_row_of_a_fixed_task_gets_no_reward(client, path, document, named):
-    body = document.encode() if isinstance(document, str) else by_aiohttp(document)
-    assert errors_of(problem_of(post(client, f"{path}?task=bioprobench.ord", body), 422)) == named
+@pytest.mark.parametrize(("path", "document", "errors"), BAD_ROWS.values(), ids=BAD_ROWS)
+def test_an_invalid_row_of_a_fixed_task_gets_no_reward(client, path, document, errors):
+    body = document if isinstance(document, str) else json.dumps(document)
+    assert errors_of(problem_of(client.post(f"{path}?task=bioprobench.ord", content=body), 422)) == errors
 
 
-def test_no_rows(client):
-    body = openrlhf([], [])
-    for query in ("task=bioprobench.ord", "task_field=task"):
-        reply = client.post(f"{OPENRLHF}?{query}", json=body).json()
-        assert reply == {"rewards": [], "scores": [], "extra_logs": {name: [] for name in TASK_NUMBERS}}
+@pytest.mark.parametrize("query", ["task=bioprobench.ord", "task_field=task"])
+def test_no_rows(client, query):
+    reply = client.post(f"{OPENRLHF}?{query}", json=openrlhf([], [])).json()
+    assert reply == {"rewards": [], "scores": [], "extra_logs": {name: [] for name in TASK_NUMBERS}}
 
 
-def test_a_masked_row(client):
+@pytest.mark.parametrize("ballast", ["", "x" * 100_000])
+def test_a_masked_row(client, ballast):
     query = "task_field=metadata.task&on_bad_reference=mask"
-    row = gym("x", reference={"wrong_steps": ["a"]}, metadata={"task": "bioprobench.ord"})
-    for ballast in ("", "x" * 100_000):
-        reply = client.post(f"{GYM}?{query}", json=row | {"ballast": ballast}).json()
-        assert reply["mask_sample"] is True
-        assert reply["failure_reason"].startswith("reference: bioprobench.ord: ")
-        assert {reply[name] for name in TASK_NUMBERS} == {0.0, -1.0}
-        assert [reply[name] for name in ("reward", "score_task", "score_reason_code")] == [0.0, -1.0, -1.0]
+    row = named_body(GYM, "x", {"wrong_steps": ["a"]}, "bioprobench.ord") | {"ballast": [ballast]}
+    reply = client.post(f"{GYM}?{query}", json=row).json()
+    assert reply["mask_sample"] is True
+    assert reply["failure_reason"].startswith("reference: bioprobench.ord: ")
+    numbers = {"reward": 0.0, **dict.fromkeys(TASK_NUMBERS, 0.0), "score_task": -1.0, "score_reason_code": -1.0}
+    assert numbers.items() <= reply.items()
     assert client.post(f"{GYM}?{query}", json=row | {"metadata": {"task": "ord"}}).status_code == 422
 
 
 def test_the_labels_of_the_page(client):
     (block,) = re.findall(r"^```text\n(.*?)^```", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    labels = block.splitlines()
-    answers = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT]
-    reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, labels))
-    assert [numbers_in(reply, k)["score_task"] for k in range(3)] == [1.0, 2.0, 0.0]
-    assert reply.json()["rewards"][:2] == [1.0, 1.0]
-    assert (
-        reply.json()
-        == client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, [*map(json.loads, labels)])).json()
-    )
+    answers, labels = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT], block.splitlines()
+    for given in (labels, [*map(json.loads, labels)]):
+        reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, given)).json()
+        assert reply["extra_logs"]["score_task"] == [1.0, 2.0, 0.0]
+        assert reply["rewards"][:2] == [1.0, 1.0]
 
 
 def test_the_filter_of_the_page():
@@ -302,46 +251,15 @@ def test_the_filter_of_the_page():
         assert names["some_pass"](None, samples) is kept
 
 
-@pytest.mark.parametrize(
-    ("trainer", "path", "query"),
-    [
-        ("openrlhf", OPENRLHF, "task_field=task"),
-        ("slime", SLIME, "task_field=label.task"),
-        ("nemo-gym", GYM, "task_field=task"),
-    ],
-)
-def test_prepared_rows_of_several_tasks(client, trainer, path, query):
-    for k, row in enumerate(ROWS):
-        one = PromptRow(str(k), reference_text(row.reference), {}, {"id": str(k), "task": row.task})
-        line = PROMPTS[trainer](one)
-        if trainer == "openrlhf":
-            body = openrlhf([row.response], [line["label"]])
-        elif trainer == "slime":
-            body = {**line, "response": row.response}
-        else:
-            body = {**line, "response": gym(row.response)["response"]}
-        reply = client.post(path, params={**dict([query.split("=")]), **SETTINGS}, json=body)
-        check_row(numbers_in(reply, echoed=("id", "task")), row)
-
-
-@pytest.mark.parametrize("path", [OPENRLHF, SLIME, GYM])
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("task=lexical", "query.reward"),
-        ("task_field={field}", "query.lexical.reward"),
-        ("task_field={field}&on_bad_reference=mask", "query.lexical.reward"),
-    ],
-)
-def test_a_reward_that_cannot_be_computed_is_an_error_of_the_query(client, path, query, named):
-    """Not of a label, and never a masked rollout: every row would be one."""
-    if "mask" in query and path != GYM:
-        return
-    by_rows = "task_field" in query
-    body = body_of(path, "a", "a", "lexical")
-    if not by_rows and path != GYM:
-        body |= {"labels": ["a"]} if path == OPENRLHF else {"label": "a"}
-    reply = client.post(f"{path}?{query.format(field=FIELDS[path])}", json=body)
-    document = problem_of(reply, 422)
-    assert errors_of(document) == [(named, "not_installed")]
-    assert not re.search(COMMAND_LINE, document["errors"][0]["detail"])
+@pytest.mark.parametrize("row", ROWS, ids=[f"{k} {row.task}" for k, row in enumerate(ROWS)])
+def test_prepared_rows_of_several_tasks(client, row):
+    prepared = PromptRow("1", reference_text(row.reference), {}, {"id": "1", "task": row.task})
+    lines = {name: PROMPTS[name](prepared) for name in ("openrlhf", "slime", "nemo-gym")}
+    row_of_gym = {**lines["nemo-gym"], "response": gym(message(row.response))["response"]}
+    for path, field, body in (
+        (OPENRLHF, "task", openrlhf([row.response], [lines["openrlhf"]["label"]])),
+        (SLIME, "label.task", {**lines["slime"], "response": row.response}),
+        (GYM, "task", row_of_gym),
+    ):
+        reply = client.post(path, params={"task_field": field, **SETTINGS}, json=body)
+        check_row(numbers_in(reply, TASK_NUMBERS, echoed=("id", "task")), row)

@@ -1,13 +1,12 @@
-"""Bodies as trainers' clients encode them, and checks of their replies."""
+"""Requests as trainers' clients send them, and checks of their replies."""
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import httpx
-import orjson
 
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
@@ -20,6 +19,10 @@ SYSTEM = (
 )
 PROMPT = SYSTEM + "<|im_start|>user\nHow do I lyse cells at 4 °C?<|im_end|>\n<|im_start|>assistant\n"
 """A prompt with all four tags, as a chat template renders it."""
+
+OPENRLHF, SLIME, GYM = "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"
+PATHS = [OPENRLHF, SLIME, GYM]
+"""The routes that give rewards."""
 
 FREQUENT = (
     *("think_not_opened", "missing_sections", "bad_step_line", "bad_step_json", "bad_step_schema"),
@@ -51,23 +54,37 @@ ROLLOUTS = [
 ]
 
 
-def by_aiohttp(document: Any) -> bytes:
-    """Encode as `aiohttp`'s `json=` does: OpenRLHF and slime."""
-    return json.dumps(document).encode()
+def openrlhf(responses: list[str], labels: list[Any], prompt: str = PROMPT, cut: int = 0) -> dict[str, Any]:
+    """Return rollouts after a prompt that has lost its first `cut` characters."""
+    return {
+        "query": [prompt[cut:] + text for text in responses],
+        "prompts": [prompt] * len(responses),
+        "labels": labels,
+    }
 
 
-def by_orjson(document: Any) -> bytes:
-    """Encode as NeMo Gym's own client does."""
-    return orjson.dumps(document)
+def message(*texts: str) -> dict[str, Any]:
+    parts = [{"annotations": [], "text": text, "type": "output_text", "logprobs": None} for text in texts]
+    return {"id": "msg_1", "content": parts, "role": "assistant", "status": "completed", "type": "message"}
 
 
-def by_httpx(document: Any) -> bytes:
-    """Encode as verifiers' client does."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+def gym(*output: dict[str, Any], **row: Any) -> dict[str, Any]:
+    """Return a row as NeMo Gym's agents send it, with these items of output."""
+    usage = {"input_tokens": 900, "output_tokens": 700, "total_tokens": 1600}
+    return {
+        "responses_create_params": {"input": [{"role": "user", "content": PROMPT}], "max_output_tokens": None},
+        "response": {"id": "resp_1", "created_at": 1_790_000_000.25, "output": list(output), "usage": usage},
+        **row,
+    }
 
 
-def post(client: httpx.Client, path: str, body: bytes, **headers: str) -> httpx.Response:
-    return client.post(path, content=body, headers={"content-type": "application/json", **headers})
+def body_of(path: str, response: str, reference: Any, **further: Any) -> dict[str, Any]:
+    """Return a request of one rollout with further members."""
+    if path == GYM:
+        return gym(message(response), reference=reference, **further)
+    if path == OPENRLHF:
+        return openrlhf([response], [reference]) | further
+    return {"prompt": PROMPT, "response": response, "label": reference, **further}
 
 
 def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, float]]:
@@ -85,9 +102,22 @@ def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, floa
     return rows
 
 
-def check_numbers(found: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Check the names, their order, and that all values are finite floats."""
-    assert tuple(found) == names
-    for value in found.values():
-        assert type(value) is float
-        assert math.isfinite(value)
+def numbers_in(
+    reply: httpx.Response, names: tuple[str, ...] = NUMBERS, row: int = 0, echoed: Collection[str] = ()
+) -> dict[str, float]:
+    """Return reward and numbers of one row of a reply, after checking their names, their order and their types.
+
+    echoed: further fields of a row that come back, after prompt and response.
+    """
+    assert reply.status_code == 200, reply.text
+    document = reply.json()
+    if "extra_logs" in document:
+        assert tuple(document) == ("rewards", "scores", "extra_logs")
+        columns = {"reward": document["rewards"], **document["extra_logs"]}
+        document = {name: column[row] for name, column in columns.items()}
+    elif "response" in document:
+        assert tuple(document)[: 2 + len(echoed)] == ("responses_create_params", "response", *echoed)
+        document = dict(list(document.items())[2 + len(echoed) :])
+    assert tuple(document) == ("reward", *names)
+    assert all(type(value) is float and math.isfinite(value) for value in document.values())
+    return document

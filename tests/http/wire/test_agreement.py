@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from tests.servers import launched
+from tests.http.samples import scored
+from tests.servers import ready
 from tests.strategies import batches, examples, settings
 
 comparable = settings.filter(lambda overrides: overrides.get("max_steps", 1024) == 1024)
@@ -22,18 +22,14 @@ comparable = settings.filter(lambda overrides: overrides.get("max_steps", 1024) 
 @pytest.fixture(scope="module")
 def one_thread():
     """Start a server that scores every request on its only thread, none on the event loop."""
-    with launched("--threads", "1", "--inline-bytes", "0", "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            yield client
+    with ready("--threads", "1", "--inline-bytes", "0") as server, server.client() as client:
+        yield client
 
 
 def outcomes(client: httpx.Client, responses: list[str], references: list[Any], index: list[int], config: Any) -> list:
     """Return (reward, reason, components) of every response."""
     request = {"references": references, "responses": responses, "reference_index": index, "config": config}
-    reply = client.post("/v1/score", content=orjson.dumps(request | {"include": ["components"]}))
-    assert reply.status_code == 200, reply.text[:500]
-    found = reply.json()
+    found = scored(client, request | {"include": ["components"]})
     columns = zip(*found["components"].values(), strict=True) if responses else []
     return list(zip(found["rewards"], found["reasons"], columns, strict=True))
 
@@ -45,11 +41,11 @@ def test_batch_singles_permuted_concurrent_and_other_threads(client, one_thread,
     scores = Scorer(threads=3, **config).score(responses, references, index)
     columns = zip(*(column.tolist() for column in scores.components.values()), strict=True)
     expected = list(zip(scores.rewards.tolist(), scores.reasons.tolist(), columns, strict=True))
-    assert outcomes(client, responses, references, index, config) == expected
-    assert outcomes(one_thread, responses, references, index, config) == expected
     rows = dice.sample(range(len(responses)), len(responses))
-    shuffled = outcomes(client, [responses[k] for k in rows], references, [index[k] for k in rows], config)
-    assert shuffled == [expected[k] for k in rows]
+    shuffled = [responses[k] for k in rows], references, [index[k] for k in rows]
+    for server in (client, one_thread):
+        assert outcomes(server, responses, references, index, config) == expected
+        assert outcomes(server, *shuffled, config) == [expected[k] for k in rows]
 
     def single(k: int) -> list:
         return outcomes(dice.choice([client, one_thread]), [responses[k]], [references[index[k]]], [0], config)
@@ -63,10 +59,8 @@ def test_batch_singles_permuted_concurrent_and_other_threads(client, one_thread,
 def test_a_batch_of_many_slices(client, one_thread, batch, rows, dice):
     """More rows than one slice of a thread, drawn from a few."""
     responses, references, index = batch
-    if not responses:
-        return
+    drawn = [dice.randrange(len(responses)) for _ in range(rows if responses else 0)]
     alone = outcomes(client, responses, references, index, {})
-    drawn = [dice.randrange(len(responses)) for _ in range(rows)]
     for server in (client, one_thread):
         found = outcomes(server, [responses[k] for k in drawn], references, [index[k] for k in drawn], {})
         assert found == [alone[k] for k in drawn]

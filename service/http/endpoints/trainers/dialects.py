@@ -20,7 +20,7 @@ from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
 from ...wire.headers import Problem
-from ...wire.json_codec import Envelope, Limits, TooManyError, element_issues, open_envelope
+from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
 from .rows import ABSENT, JsonObject, array_of, parsed
 
 FREQUENT_REASONS = (
@@ -95,14 +95,14 @@ class Rollouts(NamedTuple):
         """Return the columns, and append every issue, except of references, to `issues`; raise Problem `too-large`."""
         paths = {"responses": self.response_path, "references": reference_path}
         columns = open_arrays({"responses": self.responses, "references": self.references}, paths, limits)
-        issues += column_issues(columns, "responses", self.response_path)
+        issues += text_issues(columns, self.response_path)
         prompts = None
         if self.prompts:
             opened = open_arrays({"responses": self.prompts}, {"responses": "prompts[]"}, limits)
-            issues += column_issues(opened, "responses", "prompts[]")
+            issues += text_issues(opened, "prompts[]")
             prompts = opened.responses
         if "references" in columns.not_arrays:
-            issues += column_issues(columns, "references", reference_path)
+            issues.append(not_array(reference_path))
         if (responses := columns.responses) is not None:
             for path, column in (("prompts", prompts), (reference_path, columns.references)):
                 if column is not None and column.rows != responses.rows:
@@ -124,9 +124,14 @@ def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: Limits)
         raise Problem("too-large", f"A request may have {limits.max_responses} rollouts.", [issue]) from None
 
 
-def column_issues(columns: Envelope, name: str, path: str) -> list[Issue]:
-    not_array = [Issue(name, "wrong_type", "must be an array")] if name in columns.not_arrays else []
-    return rename_paths(not_array + element_issues(columns, name), name, path)
+def text_issues(columns: Envelope, path: str) -> list[Issue]:
+    if "responses" in columns.not_arrays:
+        return [not_array(path)]
+    return rename_paths(response_issues(columns), "responses", path)
+
+
+def not_array(path: str) -> Issue:
+    return Issue(path.removesuffix("[]"), "wrong_type", "must be an array")
 
 
 def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:

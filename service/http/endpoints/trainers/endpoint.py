@@ -22,7 +22,8 @@ from ...request.metrics import Metrics
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
 from ...wire.headers import Body, Problem, StageTimes, invalid_request
-from ...wire.json_codec import Answer, FastPath, element_issues, issues_of, parse_query
+from ...wire.json_codec import Answer, FastPath, issues_of, parse_query
+from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
 
@@ -115,15 +116,10 @@ def in_query(issues: Iterable[Issue]) -> list[Issue]:
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
-    parameters = [
-        {
-            "name": name,
-            "in": "query",
-            "description": schema["description"],
-            "schema": {key: value for key, value in text_schema(schema).items() if key != "description"},
-        }
-        for name, schema in properties.items()
-    ]
+    parameters = []
+    for name, schema in properties.items():
+        described = text_schema(schema)
+        parameters.append(parameter(name, "query", described.pop("description"), described))
     description = "Options of other tasks: `repeats` with `task`, `bioprobench.ord.repeats` with `task_field`."
     further = {"name": "options", "in": "query", "description": description, "style": "form", "explode": True}
     return [*parameters, {**further, "schema": task_options_schema(), "example": {}}]  # so that a page fills in none
@@ -229,12 +225,10 @@ class TrainerEndpoint:
                 return Answer(reply, scores)
         columns = rollouts.read(path, limits, issues)
         issues += task_issues
-        malformed = element_issues(columns, "references")
-        if not label and dialect.missing_reference:
-            malformed = [Issue("references[0]", "missing_field", dialect.missing_reference)]
         refuse = partial(self._refusal, issues, request, query)
         if columns.references is None or columns.reference_kinds is None:
-            raise refuse(malformed)
+            missing = dialect.missing_reference
+            raise refuse([] if label or missing is None else [Issue("references[0]", "missing_field", missing)])
         times.decoded()
         rows = columns.references.rows
         batch = Batch(
