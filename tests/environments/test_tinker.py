@@ -175,10 +175,8 @@ def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) ->
 
 def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl")
-    for where in ({}, {"task": "score"}, {"type": "planning", "level": "1"}):
-        found = [group.row.id for group in groups_of(builder_of(rows, where=where))]
-        chosen = [one.row["id"] for one in SAMPLES if all(one.row[name] == value for name, value in where.items())]
-        assert sorted(found) == sorted(chosen)
+    found = [group.row.id for group in groups_of(builder_of(rows, where={"task": "score"}))]
+    assert sorted(found) == [one.row["id"] for one in SAMPLES if one.row["task"] == "score"]
     orders = [[group.row.id for group in groups_of(builder_of(rows, seed=seed))] for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
     with pytest.raises(ValueError, match="has no row with"):
@@ -201,13 +199,6 @@ def test_without_a_service_there_are_no_rewards(nowhere: str, tmp_path: Path) ->
         rolled_out(groups, Policy(to_all(SAMPLES[:1])), strategy=RetryOnFailure(max_retries=1))
 
 
-@pytest.mark.usefixtures("at")
-def test_settings_of_the_reward(tmp_path: Path) -> None:
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", SAMPLES[:1]), config={"order": "strict"}))
-    (result,) = rolled_out(groups, Policy(to_all(SAMPLES[:1])))
-    assert "|order:strict|" in result.trajectories_G[0].transitions[0].logs["signature"]
-
-
 WRITTEN = {
     "thoughts first": answered([]),
     "thoughts elsewhere": f"Here it is. {THINK}\n<key>\n</key>{THINK}<orc></orc>",
@@ -228,8 +219,6 @@ def test_an_answer_is_what_the_model_wrote(name: str, text: str) -> None:
 
 def test_thoughts_that_the_prompt_begins_are_part_of_the_answer() -> None:
     renderer = get_renderer("qwen3_5", tokenizer=TOKENIZER)
-    prompt = TOKENIZER.decode(renderer.build_generation_prompt([{"role": "user", "content": "Why?"}]).to_ints())
-    assert prompt.endswith("<think>\n")
     answer = answer_of(renderer, TOKENIZER.encode("Wash.\n</think>\n\n<key>" + END["qwen3"]))
     assert answer == "<think>Wash.\n</think>\n\n<key>"
 

@@ -27,10 +27,10 @@ ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 REFERENCE = f"Step 1: {ADD}"
 PERFECT = f"<think>…</think><key>\n{REFERENCE}\n</key><orc>\nStep 1: Add 5 ml of lysis buffer.\n</orc><note>-</note>"
 
-texts = st.lists(st.text(max_size=40).map(str.encode), max_size=300)
+texts = st.lists(st.text(max_size=3).map(str.encode), max_size=40)
 
 
-@given(texts=texts, references=st.integers(1, 20), most=st.integers(1, 9), data=st.data())
+@given(texts=texts, references=st.integers(1, 9), most=st.integers(1, 9), data=st.data())
 def test_slices_cover_every_response_once_and_every_reference(texts, references, most, data):
     index = np.array([data.draw(st.integers(0, references - 1)) for _ in texts], np.int64)
     names = [b"%d" % number for number in range(references)]
