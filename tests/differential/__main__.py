@@ -114,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=("record", "compare", "against", "batches"))
     parser.add_argument("targets", nargs="*", help="a folder, two folders, or a commit")
-    parser.add_argument("--limit", type=int, default=30, help="differences to print of each kind")
+    parser.add_argument("--limit", type=int, default=5, help="differences to print of each kind")
     parser.add_argument("--count", type=int, default=5000, help="random batches")
     parser.add_argument("--seed", type=int, default=0, help="seed of the batches")
     options = parser.parse_args()

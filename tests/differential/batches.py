@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import httpx
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .commands import entry_point, run
-from .requests import ARROW_HEADERS, Request, query, reply_to, running, stream, trainer_body
+from .requests import ARROW_HEADERS, Request, query, reply_to, running, stream
 from .samples import BAD_REFERENCES, REFERENCES, RESPONSES, SETTINGS, TASKS
 
 Outcome = dict[str, Any]
@@ -38,6 +35,16 @@ BAD_OPTIONS = (
     {"lexical": 5},
     {"no.task": {}},
 )
+TEXTS = {
+    task: [
+        reference if isinstance(reference, str) else json.dumps(reference)
+        for reference in references
+        if task != "score" or isinstance(reference, str)
+    ]
+    for task, references in REFERENCES.items()
+}
+"""References as every face can have them."""
+
 BREAKS = (
     *("reference", "reference", "reference", "task", "task", "unused", "index", "groups length", "groups type"),
     *("response", "task type", "task length", "setting", "option"),
@@ -67,15 +74,6 @@ class Batch(NamedTuple):
         task = self.document["task"]
         return [task] * len(self.document["responses"]) if isinstance(task, str) else task
 
-    def texts(self) -> list[str] | None:
-        """Return the references as text, as columns need them; None if one cannot be text."""
-        tasks = dict(zip(self.reference_of, self.tasks, strict=True))
-        references = self.document["references"]
-        is_record = [isinstance(one, (bool, dict)) and tasks[k] in TASKS[1:] for k, one in enumerate(references)]
-        if not all(record or isinstance(one, str) for record, one in zip(is_record, references, strict=True)):
-            return None
-        return [one if isinstance(one, str) else json.dumps(one) for one in references]
-
 
 def new_batch(number: int, seed: int) -> Batch:
     """Return a random batch: references in the order of their first use, most often several tasks."""
@@ -83,12 +81,9 @@ def new_batch(number: int, seed: int) -> Batch:
     breaks = frozenset(dice.sample(BREAKS, dice.choice((1, 1, 2, 3)))) if dice.random() < 0.5 else frozenset()
     fixed = dice.choice((None, None, None, "score", dice.choice(TASKS)))
     configuration = dice.randrange(len(SETTINGS)) if fixed in (None, "score") else 0
-    texts: dict[str, tuple[str, Any]] = {}  # by their text, as equal texts are one reference in columns
-    for _ in range(dice.randint(1, 4)):
-        task = fixed or dice.choice((*TASKS, "score"))
-        reference = dice.choice(REFERENCES[task])
-        texts.setdefault(reference if isinstance(reference, str) else json.dumps(reference), (task, reference))
-    pairs = list(texts.values())
+    tasks = dice.choices([fixed] if fixed else [*TASKS, "score"], k=dice.randint(1, 4))
+    pairs = [(task, dice.choice(TEXTS[task])) for task in tasks]
+    pairs = list({text: (task, text) for task, text in pairs}.values())  # equal texts are one reference in columns
     chosen = [*range(len(pairs)), *(dice.randrange(len(pairs)) for _ in range(dice.randint(0, 5)))]
     options = OPTIONS[configuration]
     config = SETTINGS[configuration] | ({} if fixed == "score" else options)
@@ -118,9 +113,9 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
         return [dice.choice(values) if k == row else value for k, value in enumerate(column)]
 
     if name == "reference":
-        for k in {dice.randrange(len(references)) for _ in range(2)}:
-            owner = task[index.index(k)] if many and k in index[: len(task)] else task
-            references[k] = dice.choice(BAD_REFERENCES.get(str(owner), [{}]))
+        k = dice.randrange(len(references))
+        owner = task[index.index(k)] if many and k in index[: len(task)] else task
+        references[k] = dice.choice([one for one in BAD_REFERENCES.get(str(owner), [""]) if isinstance(one, str)])
     elif name == "task":
         names = ("bioprobench.nope", "scor", "bioprobench.gen")
         document["task"] = with_value(task, *names) if many else dice.choice(names)
@@ -130,7 +125,7 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
         document["task"] = dice.choice((task[:-1], [*task, "score"]))
     elif name == "unused":
         document["reference_index"] = index[:count]
-        references.append(dice.choice(REFERENCES[dice.choice(TASKS)]))
+        references.append(dice.choice(TEXTS[dice.choice(TASKS)]))
     elif name == "index":
         document["reference_index"] = dice.choice((with_value(index, 99, -1, "0", 0.5, None, True), [*index, 0]))
     elif name == "groups length":
@@ -186,9 +181,10 @@ def by_arrow(client: httpx.Client) -> Callable[[Batch], Outcome | None]:
 
     def ask(batch: Batch) -> Outcome | None:
         document = batch.document
-        if batch.broken - {"reference", "task", "setting", "option"} or (texts := batch.texts()) is None:
+        if batch.broken - {"reference", "task", "setting", "option"}:
             return None
-        columns = {"response": document["responses"], "reference": [texts[k] for k in batch.reference_of]}
+        references = [document["references"][k] for k in batch.reference_of]
+        columns = {"response": document["responses"], "reference": references}
         columns |= {"group": document["groups"]} if "groups" in document else {}
         parameters = {"config": document["config"], "include": ",".join(document["include"])}
         (parameters if isinstance(document["task"], str) else columns)["task"] = document["task"]
@@ -203,41 +199,6 @@ def by_arrow(client: httpx.Client) -> Callable[[Batch], Outcome | None]:
     return ask
 
 
-def by_trainer(client: httpx.Client) -> Callable[[Batch], Outcome | None]:
-    """Score as a request of OpenRLHF; its reference is a label, with the task if there are several."""
-
-    def ask(batch: Batch) -> Outcome | None:
-        document, task = batch.document, batch.document["task"]
-        if batch.broken - {"reference", "task"} or None in document["references"]:
-            return None
-        config = {
-            f"{name}.{option}" if isinstance(value, dict) else name: text if isinstance(text, str) else json.dumps(text)
-            for name, value in document["config"].items()
-            for option, text in (value if isinstance(value, dict) else {name: value}).items()
-        }
-        config |= {"task": task} if isinstance(task, str) else {"task_field": "task"}
-        bodies = []
-        for name, k, text in zip(batch.tasks, batch.reference_of, document["responses"], strict=True):
-            reference = document["references"][k]
-            label = reference if isinstance(task, str) else {"task": name, "reference": reference}
-            bodies.append(trainer_body("/compat/openrlhf", text, label))
-        body = {name: [body[name][0] for body in bodies] for name in bodies[0]}
-        reply = reply_to(client, Request("", f"/compat/openrlhf?{query(**config)}", body)).json()
-        if "errors" in reply:
-            return {"issues": [batch_issue(batch, error) for error in reply["errors"]]}
-        columns = {name.removeprefix("score_"): column for name, column in reply["extra_logs"].items()}
-        return {**columns, "rewards": reply["rewards"]}
-
-    return ask
-
-
-def batch_issue(batch: Batch, error: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the issue of a trainer's row with the path that it has in a batch."""
-    path = re.sub(r"^labels\[(\d+)\]\.task$", r"task[\1]", error["path"].replace("query.task", "task"))
-    path = re.sub(r"^labels\[(\d+)\](\.reference)?$", lambda m: f"references[{batch.reference_of[int(m[1])]}]", path)
-    return path, error["reason"], error["detail"]
-
-
 def flags_of(configuration: int) -> Iterator[str]:
     """Yield the flags of a configuration of `assay score`."""
     yield "--include components,advantages"
@@ -248,41 +209,28 @@ def flags_of(configuration: int) -> Iterator[str]:
         yield from (f"--option {task}.{name}={value}" for name, value in options.items())
 
 
-def rows_of(batch: Batch, form: str) -> Iterator[dict[str, Any]]:
+def rows_of(batch: Batch) -> Iterator[dict[str, Any]]:
     """Yield the rows that a file has of a batch; none if a file cannot say what it says."""
     if batch.broken - ({"reference", "task"} if isinstance(batch.document["task"], list) else {"reference"}):
         return
-    texts = batch.texts() if form == "parquet" else batch.document["references"]
-    for k, (task, index) in enumerate(zip(batch.tasks, batch.reference_of, strict=True) if texts else ()):
+    for k, (task, index) in enumerate(zip(batch.tasks, batch.reference_of, strict=True)):
         group = f"{batch.number} {batch.document.get('groups', batch.reference_of)[k]!r}"
-        row = {"batch": batch.number, "row": k, "task": task, "group": group}
-        yield {**row, "response": batch.document["responses"][k], "reference": texts[index]}
+        row = {"batch": batch.number, "task": task, "group": group, "response": batch.document["responses"][k]}
+        yield {**row, "reference": batch.document["references"][index]}
 
 
-def by_rows(start: Any, folder: Path, batches: list[Batch], form: str) -> dict[int, Outcome]:
+def by_rows(start: Any, folder: Path, batches: list[Batch]) -> dict[int, Outcome]:
     """Score the rows of many batches as one file for each configuration; return outcomes by number."""
     outcomes: dict[int, Outcome] = {}
     for configuration in range(len(SETTINGS)):
-        chosen = [batch for batch in batches if batch.configuration == configuration]
-        rows = [row for batch in chosen for row in rows_of(batch, form)]
-        if not rows:
-            continue
-        source, target = (folder / f"{name}.{form}" for name in ("rows", "scored"))
-        if form == "parquet":
-            pq.write_table(pa.Table.from_pylist(rows), source)
-        else:
-            source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        flags = (
-            f"--task-field task --include components,advantages --group-field group {' '.join(flags_of(configuration))}"
-        )
-        if run(start, f"score {source.name} -q -o {target.name} {flags}", folder) > 1:
+        rows = [row for batch in batches if batch.configuration == configuration for row in rows_of(batch)]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        flags = " ".join(("--task-field task --group-field group", *flags_of(configuration)))
+        if rows and run(start, f"score rows.jsonl -q -o scored.jsonl {flags}", folder) > 1:
             raise RuntimeError((folder.parent / "stderr").read_text())
-        by_batch = defaultdict(list)
-        for row in pq.read_table(target).to_pylist() if form == "parquet" else map(json.loads, target.open()):
-            by_batch[row["batch"]].append(row)
-        outcomes |= {
-            batch.number: of_rows(batch, by_batch[batch.number]) for batch in chosen if batch.number in by_batch
-        }
+        scored = map(json.loads, (folder / "scored.jsonl").open()) if rows else ()
+        for number, group in groupby(scored, key=lambda row: row["batch"]):
+            outcomes[number] = of_rows(batches[number], list(group))
     return outcomes
 
 
@@ -296,29 +244,19 @@ def of_rows(batch: Batch, rows: list[dict[str, Any]]) -> Outcome:
             issues.append((path, error["reason"], error["detail"]))
     if issues:
         return {"issues": issues}
-    first = rows[0].get("components", rows[0])  # columns of their own in Parquet
-    names = [name for name, value in first.items() if isinstance(value, float) and name not in ("reward", "advantage")]
-    columns = {name: [row.get("components", row)[name] for row in rows] for name in names}
+    columns = {name: [row["components"][name] for row in rows] for name in rows[0]["components"]}
     columns |= {"rewards": [row["reward"] for row in rows], "reasons": [row["reason"] for row in rows]}
     return columns | ({"advantages": [row["advantage"] for row in rows]} if "groups" in batch.document else {})
 
 
-ROWS = ("rows of jsonl", "rows of parquet")
-
-
-def difference(a: Outcome, b: Outcome, faces: tuple[str, str]) -> str | None:
-    """Return how two outcomes differ, or None.
-
-    Rows of trainers and files have an error each, in words of their own: repeats and details do not count there, nor
-    the order between files and others.
-    """
+def difference(a: Outcome, b: Outcome, is_of_rows: bool) -> str | None:
+    """Return how two outcomes differ, or None. A row has one error: there, repeats and their order do not count."""
     if ("issues" in a) != ("issues" in b):
         return "one refuses"
     if "issues" not in a:
         return "numbers" if any(a[name] != b[name] for name in a.keys() & b.keys()) else None
-    short = any(face in (*ROWS, "OpenRLHF") for face in faces)
-    first, second = (list(dict.fromkeys(issue[:2] if short else issue for issue in each["issues"])) for each in (a, b))
-    if first == second or (sorted(first) == sorted(second) and any(face in ROWS for face in faces)):
+    first, second = ([issue[: 2 if is_of_rows else 3] for issue in each["issues"]] for each in (a, b))
+    if first == second or (is_of_rows and set(first) == set(second)):
         return None
     if sorted(first) == sorted(second):
         return "order"
@@ -333,13 +271,13 @@ def outcomes_of(batches: list[Batch]) -> dict[str, dict[int, Outcome]]:
         folder.mkdir()
         faces: dict[str, Callable[[Batch], Outcome | None]] = {
             **{"Scorer": by_scorer, "JSON": by_json(client), "JSON on threads": by_json(threads)},
-            **{"Arrow": by_arrow(client), "OpenRLHF": by_trainer(client)},
+            "Arrow": by_arrow(client),
         }
         outcomes = {
             name: {batch.number: outcome for batch in batches if (outcome := face(batch)) is not None}
             for name, face in faces.items()
         }
-        return outcomes | {name: by_rows(start, folder, batches, name.removeprefix("rows of ")) for name in ROWS}
+        return outcomes | {"rows": by_rows(start, folder, batches)}
 
 
 def compare_faces(count: int, seed: int, limit: int) -> int:
@@ -351,15 +289,10 @@ def compare_faces(count: int, seed: int, limit: int) -> int:
         a, b = (outcomes[name] for name in faces)
         both = sorted(a.keys() & b.keys())
         refused = sum("issues" in a[number] and "issues" in b[number] for number in both)
-        kinds = {number: kind for number in both if (kind := difference(a[number], b[number], faces))}
+        kinds = {number: kind for number in both if (kind := difference(a[number], b[number], "rows" in faces))}
         differing |= kinds.keys()
-        counts = ", ".join(f"{kind} {many}" for kind, many in Counter(kinds.values()).most_common())
-        print(f"{' / '.join(faces)}: {len(kinds)} of {len(both)} differ ({refused} refused by both) {counts}".rstrip())
-        for number in list(kinds)[: min(limit, 3) if "JSON" in faces else 0]:
-            print(
-                f"  batch {number}, {kinds[number]}, broken: {', '.join(sorted(batches[number].broken)) or 'nothing'}"
-            )
-            for name, outcome in zip(faces, (a[number], b[number]), strict=True):
-                print(f"    {name}: {str(outcome.get('issues', outcome))[:300]}")
+        print(f"{' / '.join(faces)}: {len(kinds)} of {len(both)} differ ({refused} refused by both)")
+        for number, kind in list(kinds.items())[:limit]:
+            print(f"  batch {number}, {kind}:", *(outcome.get("issues", outcome) for outcome in (a[number], b[number])))
     print(f"{len(differing)} of {count} batches differ between some faces")
     return len(differing)

@@ -94,16 +94,11 @@ CODE = {"prediction_code": "spin(cells='HeLa')", "prediction_functions": "def sp
 EVALUATIONS: dict[str, dict[str, Any]] = {
     "score": {"response": PERFECT, "reference": KEY, "level": 1, "type": "planning"},
     "scirecipe": {"response": SWAPPED, "reference": PERFECT},
-    "lexical": {"response": "Add the buffer.", "reference": "Add lysis buffer."},
-    "bioprobench.pqa": {"answer": "2 h", "generated_response": marked("2 h & 90")},
     "bioprobench.ord": {**ORDER, "generated_response": marked("[1, 2, 0]")},
-    "bioprobench.err": {**ERR, "generated_response": marked("False")},
-    "bioprobench.gen": {"output": ["1. Weigh."], "generated_response": "1. Weigh it."},
     "bioprobench.rea_err": {**ERR, "generated_response": marked("False"), "LLM_judge": "True"},
     "bioplanner": {"ground_truth": PROGRAM, **CODE},
-    "llam_eval": {"criterion": "Coherence", "responses": ["4", "- Coherence: 5", "?"]},
 }
-"""A record of every task."""
+"""A record of each kind of task."""
 
 PUBLISHED: dict[str, list[dict[str, Any]]] = {
     "scirecipe": [TRAIN | {"exp_goal": f"{TRAIN['exp_goal']} Version {k}."} for k in range(6)],

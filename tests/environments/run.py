@@ -107,9 +107,7 @@ def install(framework: Framework, wheels: list[Path]) -> str:
         stamp.write_text(digest, encoding="ascii")
     called(*UV, "pip", "install", "--python", framework.python, "--no-deps", "--reinstall", *wheels)
     first = re.findall(r"^[\w.-]+", text, re.MULTILINE)[0]
-    code = (
-        f"import importlib.metadata as m, platform as p; print(m.version({first!r}), 'on Python', p.python_version())"
-    )
+    code = f"import importlib.metadata as m, platform as p; print(m.version({first!r}), 'on', p.python_version())"
     return f"{first} {called(framework.python, '-c', code).strip()}"
 
 
