@@ -30,18 +30,6 @@ def test_an_oversized_paste_is_refused_and_said_so(open_page):
     assert playground.shown_reward == reward
 
 
-def test_a_thousand_steps_do_not_freeze_the_page(playground):
-    step = '{"action": "add", "objects": ["buffer"], "parameters": ["5 ml"]}'
-    key = "\n".join(f"Step {k}: {step}" for k in range(1, 1001))
-    prose = "\n".join(f"Step {k}: Add 5 ml of buffer." for k in range(1, 1001))
-    playground.write(response=f"<think>a</think><key>\n{key}\n</key><orc>\n{prose}\n</orc><note>b</note>")
-    assert playground.shown_reason == "ok"
-    assert playground.page.locator(".pairs > li").count() < 100
-    more = playground.page.get_by_role("button", name="Show all")
-    more.click()
-    assert playground.page.locator(".pairs > li").count() >= 1000
-
-
 def wait_for(page: Page, held: list[Route], count: int) -> None:
     """Wait until so many requests are held back."""
     for _ in range(500):

@@ -151,19 +151,6 @@ def test_all_that_is_asked_for_exists(used, exposed):
     assert [problem for use in used for problem in misfits(use, exposed)] == []
 
 
-@pytest.mark.parametrize(
-    ("expression", "problem"),
-    [
-        ("rate(assay_request_total[5m])", "no metric assay_request_total"),
-        ('sum by (cause) (assay_responses_total{reason="ok"})', "no label cause"),
-        ('assay_stage_duration_seconds_count{stage=~"score|wait"} > 0', "no stage='wait'"),
-    ],
-)
-def test_what_does_not_exist_is_noticed(exposed, expression, problem):
-    problems = [text for use in uses("here", promql.parse(expression)) for text in misfits(use, exposed)]
-    assert [problem in text for text in problems] == [True]
-
-
 def test_every_metric_of_ours_is_drawn(used, exposed):
     """Every metric is in a panel or an alert, except those in `aside`."""
     aside = {"assay_process_virtual_memory_bytes"}

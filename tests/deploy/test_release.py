@@ -63,17 +63,6 @@ def test_a_tag_is_the_version_of_all_and_none_under_development(tmp_path, tag, v
         assert output.read_text(encoding="utf-8") == f"image=ghcr.io/owner/assay\nprerelease={prerelease}\n"
 
 
-def test_nothing_is_published_before_everything_is_tested_and_built():
-    def before(job: str) -> set[str]:
-        needs = JOBS[job].get("needs", [])
-        needs = [needs] if isinstance(needs, str) else needs
-        return {*needs, *(earlier for need in needs for earlier in before(need))}
-
-    assert before("image") >= {"version", "ci"}
-    assert before("pypi") == {"version", "ci", "distributions", "image", "index"}
-    assert before("release") == before("pypi") | {"pypi"}
-
-
 def test_workflows_use_actions_by_digest_and_may_do_little():
     pinned = r"\./\.github/workflows/[\w-]+\.yml|[\w./-]+@[0-9a-f]{40} # v[0-9.]+"
     for name, text in WORKFLOWS.items():

@@ -115,7 +115,8 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
     if name == "reference":
         k = dice.randrange(len(references))
         owner = task[index.index(k)] if many and k in index[: len(task)] else task
-        references[k] = dice.choice([one for one in BAD_REFERENCES.get(str(owner), [""]) if isinstance(one, str)])
+        bad = [text for text in BAD_REFERENCES.get(str(owner), []) if isinstance(text, str)]
+        references[k] = dice.choice(["{}", *bad])
     elif name == "task":
         names = ("bioprobench.nope", "scor", "bioprobench.gen")
         document["task"] = with_value(task, *names) if many else dice.choice(names)

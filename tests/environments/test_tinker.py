@@ -17,7 +17,6 @@ from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator, compute_trajectory_metrics
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -144,20 +143,6 @@ def test_means_are_over_the_rows_of_their_task(at: str, tmp_path: Path) -> None:
     assert {name: found[name] for name in expected} == pytest.approx({k: fmean(v) for k, v in expected.items()})
     others = {name for name in found if "/score_" in name} - set(expected)
     assert {name.rpartition("/")[2] for name in others} == {"score_passed", "score_readable"}
-
-
-@pytest.mark.usefixtures("at")
-def test_advantages_are_those_of_the_group(tmp_path: Path) -> None:
-    """And the answer's tokens are what is trained on."""
-    sample = SAMPLES[0]
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [sample]), group_size=2))
-    results = rolled_out(groups, Policy(to_all([sample], "nothing")))
-    assert sorted(results[0].get_total_rewards()) == [0.0, 1.0]
-    advantages = compute_advantages(results)
-    assert sorted(advantages[0].tolist()) == [-0.5, 0.5]
-    data, _ = assemble_training_data(results, advantages)
-    trained = {max(datum.loss_fn_inputs["advantages"].data): sum(datum.loss_fn_inputs["mask"].data) for datum in data}
-    assert trained[0.5] == len(TOKENIZER.encode(sample.answer + END["qwen3"]))
 
 
 def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) -> None:

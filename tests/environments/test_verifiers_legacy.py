@@ -80,13 +80,6 @@ def test_an_invalid_reference_ends_the_run_and_is_named(at: str, tmp_path: Path)
     assert results_in(tmp_path) == {}
 
 
-def test_without_a_service_the_run_ends(nowhere: str, tmp_path: Path) -> None:
-    run = evaluated(HERE, tmp_path, SAMPLES[:1], *IN_PROCESS)
-    assert run.returncode != 0
-    assert nowhere in run.stdout
-    assert results_in(tmp_path) == {}
-
-
 def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", SAMPLES[:5])
     write_rows(tmp_path / "test.jsonl", SAMPLES[5:])

@@ -55,7 +55,7 @@ def test_references_get_full_marks_for_themselves(many):
     references = list(dict.fromkeys(rollout["reference"] for rollout in many))
     answers = [reference for reference in references if reference.startswith("<think>")]
     assert 0.7 * len(references) < len(answers) < len(references)
-    assert set(Scorer().score(answers, answers).rewards) == {1.0}
+    assert set(Scorer().score(answers, answers).components["semantics"]) == {2.5}
 
 
 @pytest.mark.parametrize("template", rollouts.TEMPLATES["protocols"], ids=lambda template: template["name"])
@@ -68,4 +68,4 @@ def test_all_steps_of_a_protocol_can_be_written_and_answered_wrongly(template):
     assert {step.action for step in protocol.steps} <= rollouts.ANSWERS["synonyms"].keys()
     text = rollouts.written(rollouts.draft(dice, protocol, steps))
     scores = Scorer().score([text], [text])
-    assert (scores.reasons[0], scores.rewards[0], scores.components["coverage"][0]) == ("ok", 1, 1)
+    assert (scores.reasons[0], scores.components["coverage"][0], scores.components["content"][0]) == ("ok", 1, 1.5)
