@@ -61,14 +61,14 @@ def frameworks() -> dict[str, Framework]:
 
     Its tests are `test_NAME.py`; a variant without tests of its own runs those of the package.
     """
-    found = {}
+    by_name = {}
     for requirements in sorted((ROOT / "environments").glob("assay_*/requirements*.txt")):
         package = requirements.parent.name.removeprefix("assay_")
         module = package + requirements.stem.removeprefix("requirements").replace("-", "_")
         tests = next(path for name in (module, package) if (path := HERE / f"test_{name}.py").exists())
         name = module.replace("_", "-")
-        found[name] = Framework(name, requirements, tests)
-    return found
+        by_name[name] = Framework(name, requirements, tests)
+    return by_name
 
 
 def called(*command: object) -> str:
@@ -148,18 +148,18 @@ def result_of(framework: Framework, wheels: list[Path]) -> str:
 
 def main() -> int:
     """Return 0 unless a test failed, or a framework was skipped and `--strict` is given."""
-    known = frameworks()
+    available = frameworks()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("framework", nargs="*", help=f"default: all of {', '.join(known)}")
+    parser.add_argument("framework", nargs="*", help=f"default: all of {', '.join(available)}")
     parser.add_argument("--strict", action="store_true", help="fail if a framework cannot be installed")
     options = parser.parse_args()
-    if unknown := set(options.framework) - set(known):
+    if unknown := set(options.framework) - set(available):
         parser.error(f"no such framework: {', '.join(sorted(unknown))}")
     try:
         wheels = built()
     except NotInstalled as error:
         raise SystemExit(f"assay-client and assay-environments cannot be built here:\n{error}") from None
-    results = {name: result_of(known[name], wheels) for name in options.framework or known}
+    results = {name: result_of(available[name], wheels) for name in options.framework or available}
     print("\n" + "\n".join(f"{name:20} {result}" for name, result in results.items()), flush=True)
     failures = ("FAILED", "NOT TESTED") if options.strict else "FAILED"
     return int(any(result.startswith(failures) for result in results.values()))

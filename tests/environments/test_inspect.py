@@ -157,7 +157,7 @@ def test_an_answer_is_not_scored_without_the_text_of_the_reply(evaluated: Evalua
 
 def test_rows_are_selected(tmp_path: Path) -> None:
     rows = str(write_rows(tmp_path / "rows.jsonl", SAMPLES))
-    found = [sample.id for sample in protocols(rows, type="safety", level=1).dataset]
-    assert found == [one.row["id"] for one in chosen(task="score", type="safety", level="1")] != []
+    ids = [sample.id for sample in protocols(rows, type="safety", level=1).dataset]
+    assert ids == [one.row["id"] for one in chosen(task="score", type="safety", level="1")] != []
     with pytest.raises(ValueError, match="has no row with"):
         protocols(rows, type="none")

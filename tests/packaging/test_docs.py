@@ -93,7 +93,7 @@ def test_pages_and_headings_that_are_cited_exist() -> None:
             cited = [page + anchor for page, anchor in CITED_PAGE.findall(text) if not exists(ROOT / page, anchor)]
             wrong[str(name)] = [*cited, *cited_rules(text)]
     assert {"README.md", "kernels/score.py", "docs/rules.md"} <= wrong.keys()
-    assert {name: found for name, found in wrong.items() if found} == {}
+    assert {name: citations for name, citations in wrong.items() if citations} == {}
 
 
 def shown_default(field: Any) -> str:

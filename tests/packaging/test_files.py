@@ -67,16 +67,20 @@ def requirements_of(root: Path) -> dict[str, Requirement]:
 
 def bounded(requirements: dict[str, Requirement]) -> set[str]:
     """Return the names that are required in other ways than from a version on."""
-    return {one.name for one in requirements.values() if {part.operator for part in one.specifier} - {">="}}
+    return {
+        requirement.name
+        for requirement in requirements.values()
+        if {part.operator for part in requirement.specifier} - {">="}
+    }
 
 
 def test_requirements_have_lower_bounds_and_a_reason_for_every_upper_bound() -> None:
     requirements = requirements_of(ROOT)
-    lower = {one.name for one in requirements.values() if ">=" in str(one.specifier)}
-    assert {one.name for one in requirements.values()} - lower <= {"assay"}
+    lower = {requirement.name for requirement in requirements.values() if ">=" in str(requirement.specifier)}
+    assert {requirement.name for requirement in requirements.values()} - lower <= {"assay"}
     table = re.findall(r"^\| `([\w-]+)` ", text_of("docs/decisions/upper-bounds.md"), re.MULTILINE)
     assert sorted(table) == sorted(bounded(requirements))
-    assert "13.9.4" in requirements["pyproject.toml  rich"].specifier  # for AReaL, which requires one before 14.3
+    assert "13.9.4" in requirements["pyproject.toml  rich"].specifier  # AReaL requires one before 14.3
 
 
 def test_the_weekly_workflow_removes_every_upper_bound(tmp_path: Path) -> None:
@@ -87,8 +91,8 @@ def test_the_weekly_workflow_removes_every_upper_bound(tmp_path: Path) -> None:
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
     before, after = requirements_of(ROOT), requirements_of(tmp_path)
     assert bounded(after) == set()
-    assert {key: (one.extras, one.marker) for key, one in after.items()} == {
-        key: (one.extras, one.marker) for key, one in before.items()
+    assert {key: (requirement.extras, requirement.marker) for key, requirement in after.items()} == {
+        key: (requirement.extras, requirement.marker) for key, requirement in before.items()
     }
 
 

@@ -107,13 +107,13 @@ def imports_of(name: str) -> Iterator[Import]:
 
 @pytest.fixture(scope="module")
 def imports() -> list[Import]:
-    return [one for name in MODULES for one in imports_of(name)]
+    return [each for name in MODULES for each in imports_of(name)]
 
 
 @pytest.fixture(scope="module")
 def inner(imports: list[Import]) -> list[Import]:
     """Return the imports of modules of the product."""
-    return [one for one in imports if one.imported in MODULES and one.imported != one.importer]
+    return [each for each in imports if each.imported in MODULES and each.imported != each.importer]
 
 
 class House:
@@ -132,17 +132,17 @@ class House:
         """Return the rooms without modules."""
         return self.floors.keys() - set(map(self.room, MODULES))
 
-    def objection(self, one: Import) -> str | None:
+    def objection(self, each: Import) -> str | None:
         """Return why a module must not import another one, None if it may."""
-        above, below = self.room(one.importer), self.room(one.imported)
+        above, below = self.room(each.importer), self.room(each.imported)
         if above is None or below is None or above == below or self.floors[above] > self.floors[below]:
             return None
         if self.floors[above] < self.floors[below]:
-            return f"{one} (floor {self.floors[below]} from floor {self.floors[above]})"
+            return f"{each} (floor {self.floors[below]} from floor {self.floors[above]})"
         nested = self._outermost(above) == self._outermost(below)
         if nested and self._order.index(above) > self._order.index(below):
             return None
-        return f"{one} ({below} from {above}, both on floor {self.floors[above]})"
+        return f"{each} ({below} from {above}, both on floor {self.floors[above]})"
 
     def _outermost(self, room: str) -> str:
         """Return the largest room of the same floor that this one is inside of, or the room itself."""
@@ -155,19 +155,19 @@ HOUSE, KERNELS = House(FLOORS), House(KERNEL_FLOORS)
 
 def none_of(found: Iterable[object]) -> None:
     """Fail with one line for each that is found."""
-    if lines := [str(one) for one in found]:
+    if lines := [str(each) for each in found]:
         pytest.fail("\n".join(lines), pytrace=False)
 
 
 def test_every_import_runs_down(inner: list[Import]) -> None:
-    kernels = [one for one in inner if of_kernels(one.importer)]
+    kernels = [each for each in inner if of_kernels(each.importer)]
     none_of(filter(None, [*map(HOUSE.objection, inner), *map(KERNELS.objection, kernels)]))
 
 
 def test_no_module_needs_itself(inner: list[Import]) -> None:
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
-    for one in inner:
-        graph[one.importer].add(one.imported)
+    for each in inner:
+        graph[each.importer].add(each.imported)
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of a circle
 
 
@@ -186,13 +186,13 @@ def test_the_house_stays_small() -> None:
 
 
 def test_kernels_need_numba_and_numpy_alone(imports: list[Import]) -> None:
-    outer = [one for one in imports if of_kernels(one.importer) and not of_kernels(one.imported)]
-    none_of(one for one in outer if root(one) not in KERNELS_MAY_IMPORT)
+    outer = [each for each in imports if of_kernels(each.importer) and not of_kernels(each.imported)]
+    none_of(each for each in outer if root(each) not in KERNELS_MAY_IMPORT)
 
 
 def test_the_product_needs_no_tests_and_no_examples(imports: list[Import]) -> None:
-    pairs = {(one.importer, one.imported): one for one in imports if root(one) in NOT_OF_THE_PRODUCT}
-    none_of(one for pair, one in pairs.items() if pair not in CHECKOUT_ONLY)
+    pairs = {(each.importer, each.imported): each for each in imports if root(each) in NOT_OF_THE_PRODUCT}
+    none_of(each for pair, each in pairs.items() if pair not in CHECKOUT_ONLY)
     assert pairs.keys() == CHECKOUT_ONLY
     assert [name for _, name in CHECKOUT_ONLY if not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()] == []
 
@@ -201,8 +201,8 @@ def of_kernels(name: str) -> bool:
     return name.split(".")[:2] == ["assay", "kernels"]
 
 
-def root(one: Import) -> str:
-    return one.imported.partition(".")[0]
+def root(each: Import) -> str:
+    return each.imported.partition(".")[0]
 
 
 def test_the_list_of_packages_is_complete() -> None:
