@@ -119,12 +119,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the batches")
     options = parser.parse_args()
     if options.command == "record":
-        record(*map(Path, options.targets))
+        (folder,) = options.targets
+        record(Path(folder))
         return 0
     if options.command == "compare":
-        return min(compare(*map(Path, options.targets), options.limit), 1)
+        old, new = map(Path, options.targets)
+        return min(compare(old, new, options.limit), 1)
     if options.command == "against":
-        return min(against(*options.targets, options.limit, options.count), 1)
+        (commit,) = options.targets
+        return min(against(commit, options.limit, options.count), 1)
     from .batches import compare_faces
 
     return min(compare_faces(options.count, options.seed, options.limit), 1)
