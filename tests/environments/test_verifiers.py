@@ -14,15 +14,8 @@ from verifiers.v1.utils.loaders import resolve_env_config, taskset_class
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
 from tests.environments.readmes import blocks
-from tests.environments.samples import rewards_of, score_requests, write_rows
-from tests.environments.verifiers_runs import (
-    BAD_REFERENCE,
-    PACKAGE,
-    ROLLOUTS,
-    SAMPLES,
-    UNANSWERED,
-    evaluated,
-)
+from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
+from tests.environments.verifiers_runs import PACKAGE, ROLLOUTS, UNANSWERED, evaluated
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer

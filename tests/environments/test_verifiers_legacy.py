@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import rewards_of, score_requests, write_rows
-from tests.environments.verifiers_runs import (
-    BAD_REFERENCE,
-    ROLLOUTS,
-    SAMPLES,
-    UNANSWERED,
-    evaluated,
-)
+from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
+from tests.environments.verifiers_runs import ROLLOUTS, UNANSWERED, evaluated
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
