@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,25 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
         command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", "warmup"]
         subprocess.run(command, cwd=ROOT, check=True)
-
-
-def skips_in_a_line(reasons: list[str]) -> str:
-    """Return how many tests were skipped, and which commands bring what they need."""
-    found = [re.search(r"make [a-z-]+|pip install [^:)]+", reason) for reason in reasons]
-    commands = Counter(
-        match[0] if match else "make test" if re.search("could not import|needs assay", reason) else ""
-        for match, reason in zip(found, reasons, strict=True)
-    )
-    others = commands.pop("", 0)
-    parts = [f"{count} run after `{command}`" for command, count in commands.most_common()]
-    parts += [f"{others} not on this system (reasons above)"] if others else []
-    return f"{len(reasons)} skipped: {', '.join(parts)}"
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = terminalreporter.stats.get("skipped", [])
-    if reports:
-        terminalreporter.write_line(skips_in_a_line([str(report.longrepr[2]) for report in reports]))
 
 
 @pytest.fixture(scope="session")

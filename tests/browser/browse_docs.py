@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.servers import launched
+from tests.browser.conftest import KEY
 
-KEY = "a-key-of-the-docs"
 PATIENCE = 60_000
 """Milliseconds; Swagger UI takes seconds to draw an operation with all its examples."""
-
-
-@pytest.fixture(scope="module")
-def guarded():
-    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": KEY}) as server:
-        server.wait_until_ready()
-        yield server
 
 
 def open_docs(page: Page, address: str) -> None:
@@ -38,16 +29,14 @@ def try_example(page: Page, status: int, path: str = "/v1/score") -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/docs", "/docs/", "/behind/a/proxy/docs"])
-def test_every_route_is_shown_and_can_be_called(contexts, server, path):
+def test_every_route_is_shown_and_can_be_called_behind_a_proxy(contexts, server):
     """The fixture `contexts` fails a test whose page violates its Content-Security-Policy."""
     page = contexts().new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    prefix = path.removesuffix("/").removesuffix("docs")
-    if prefix != "/":
-        page.route(f"**{prefix}**", lambda route: route.continue_(url=route.request.url.replace(prefix, "/")))
-    open_docs(page, server.url + path)
+    prefix = "/behind/a/proxy/"
+    page.route(f"**{prefix}**", lambda route: route.continue_(url=route.request.url.replace(prefix, "/")))
+    open_docs(page, f"{server.url}{prefix}docs")
     with server.client() as client:
         operations = [key for methods in client.get("/openapi.json").json()["paths"].values() for key in methods]
     expect(page.locator(".opblock")).to_have_count(len(operations))
@@ -66,7 +55,7 @@ def test_the_example_of_every_route_is_a_valid_request(contexts, server):
         try_example(page, 200, path)
 
 
-def test_a_call_with_a_bearer_key(contexts, guarded):
+def test_a_call_with_a_bearer_key_or_with_the_password_that_the_browser_asks_for(contexts, guarded, complaints):
     page = contexts().new_page()
     open_docs(page, f"{guarded.url}/docs")
     page.locator(".auth-wrapper .authorize").first.click()
@@ -74,9 +63,6 @@ def test_a_call_with_a_bearer_key(contexts, guarded):
     page.locator(".modal-ux").get_by_role("button", name="Apply credentials").first.click()
     page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
     try_example(page, 200)
-
-
-def test_a_call_with_the_key_as_the_password_that_the_browser_asks_for(contexts, guarded, complaints):
     complaints.allow("status of 401")
     page = contexts(http_credentials={"username": "any", "password": KEY}).new_page()
     open_docs(page, f"{guarded.url}/docs")

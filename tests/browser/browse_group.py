@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 
 import httpx
 import pytest
@@ -32,19 +30,9 @@ def test_rewards_and_advantages_are_those_of_the_service(group, server):
     assert min(reply["rewards"]) < max(reply["rewards"])
 
 
-def test_editing_a_rollout_changes_its_row_and_all_advantages(group):
-    before = group.table()
-    group.page.locator("#rollouts summary").first.click()
-    group.page.get_by_label("Rollout 1", exact=True).fill("nothing")
-    group.settled()
-    after = group.table()
-    assert after[0][3] == "missing sections"
-    assert [row[1] for row in after[1:]] == [row[1] for row in before[1:]]
-    assert all(old[2] != new[2] for old, new in zip(before, after, strict=True))
-
-
 def test_rollouts_come_and_go(group):
-    count = len(group.table())
+    before = group.table()
+    count = len(before)
     group.page.get_by_role("button", name="Add an empty rollout").click()
     expect(group.page.get_by_label(f"Rollout {count + 1}", exact=True)).to_be_focused()
     group.settled()
@@ -56,6 +44,12 @@ def test_rollouts_come_and_go(group):
     group.page.get_by_role("button", name=f"Remove rollout {count + 1}").click()
     group.settled()
     assert [row[1] for row in group.table()] == [row[1] for row in rows[:count] + rows[count + 1 :]]
+    group.page.locator("#rollouts summary").first.click()
+    group.page.get_by_label("Rollout 1", exact=True).fill("nothing")
+    group.settled()
+    after = group.table()
+    assert after[0][3] == "missing sections"
+    assert all(old[2] != new[2] for old, new in zip(before, after, strict=False))
 
 
 def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(group):
@@ -72,43 +66,21 @@ def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(gr
     assert group.table() == []
 
 
-def test_rewards_that_differ_in_the_last_bit_have_no_spread(group):
-    def nearly_equal(route):
-        reply = route.fetch().json()
-        zeros = [0.0] * (len(reply["rewards"]) - 1)
-        rewards = [0.8755555555555554, *(0.8755555555555556 for _ in zeros)]
-        route.fulfill(json=reply | {"rewards": rewards, "advantages": [0.0, *zeros]})
-
-    group.page.route("**/v1/score", nearly_equal)
-    group.page.get_by_role("button", name="Add an empty rollout").click()
-    group.settled()
-    expect(group.page.locator(".summary")).to_contain_text("no gradient")
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n'])
-def test_what_cannot_be_imported_changes_nothing(group, text):
+def test_what_cannot_be_imported_changes_nothing(group):
     before = group.table()
     group.page.locator("summary", has_text="paste many at once").click()
-    group.page.get_by_label("JSON array of texts").fill(text)
-    group.page.get_by_role("button", name="Replace the rollouts").click()
-    if text.endswith("\n\n"):
-        group.settled()
-        assert len(group.table()) == 1
-        return
-    expect(group.import_fault).to_be_visible()
-    assert group.table() == before
-
-
-def test_one_of_them_can_be_explained(group):
-    row = group.table()[2]
-    group.page.get_by_role("button", name="Explain rollout 3").click()
-    group.settled()
-    assert group.shown_reward == pytest.approx(number(row[1]), abs=5e-5)
-    expect(group.result).to_be_focused()
+    for text in ("{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n'):
+        group.page.get_by_label("JSON array of texts").fill(text)
+        group.page.get_by_role("button", name="Replace the rollouts").click()
+        if text.endswith("\n\n"):
+            group.settled()
+            assert len(group.table()) == 1
+        else:
+            expect(group.import_fault).to_be_visible()
+            assert group.table() == before
 
 
 def test_the_table_is_sorted_by_a_click(group):
-    given = group.table()
     for title, column, descending in (("Reward", 1, True), ("Advantage", 2, True), ("Reason", 3, False)):
         head = group.page.get_by_role("button", name=title, exact=True)
         head.click()
@@ -117,13 +89,12 @@ def test_the_table_is_sorted_by_a_click(group):
         expect(group.page.get_by_role("columnheader", name=title)).to_have_attribute(
             "aria-sort", "descending" if descending else "ascending"
         )
-        head.click()
-        assert [row[column] for row in group.table()] != [row[column] for row in given] or column == 3
     group.page.get_by_role("button", name="Reward", exact=True).click()
     first = group.table()[0]
     group.page.locator("#result-group").get_by_role("button", name="Why?").first.click()
     group.settled()
     assert group.shown_reward == number(first[1])
+    expect(group.result).to_be_focused()
 
 
 def test_bars_are_on_the_scale_of_all_rewards(group):
@@ -142,12 +113,7 @@ CORRECTED = RESPONSE.replace("2 h", "1 h")
 ROWS = [
     {"id": "digest-a", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": RESPONSE},
     {"id": "spin-a", "prompt": "Spin it.", "reference": REFERENCE.split("\n")[0], "response": "no sections"},
-    {
-        "id": "digest-b",
-        "prompt": "Digest the plasmid.",
-        "reference": REFERENCE,
-        "response": RESPONSE.replace("2 h", "1 h"),
-    },
+    {"id": "digest-b", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": CORRECTED},
 ]
 
 
@@ -181,7 +147,7 @@ def test_a_rollouts_file_is_walked_through(group):
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
 
 
-def test_a_dropped_file_is_read(group):
+def test_a_dropped_file_is_read_and_one_of_something_else_changes_nothing(group):
     group.page.evaluate(
         """([name, text]) => {
           const transfer = new DataTransfer();
@@ -193,13 +159,10 @@ def test_a_dropped_file_is_read(group):
     )
     expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
     group.settled()
-    assert [row[0] for row in group.table()] == ["1 · spin-a"]
-
-
-def test_a_file_of_something_else_changes_nothing(group):
     before = group.table()
+    assert [row[0] for row in before] == ["1 · spin-a"]
     open_file(group, [{"id": 1, "completion": "x"}])
-    expect(group.import_fault).to_contain_text("its fields: id, completion")
+    expect(group.import_fault).to_contain_text("id, completion")
     assert group.table() == before
 
 
@@ -227,12 +190,3 @@ def test_differences_of_two_rollouts(group):
     expect(lines).to_have_count(0)
     group.page.get_by_label("Second rollout").select_option(index=1)
     assert lines.locator("span").all_inner_texts() == ["2", "1", "2", "1"]
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_the_curl_call_gives_what_is_shown(group):
-    command = group.text_to_copy("curl, score")
-    shown = subprocess.run(["bash", "-c", command], check=True, capture_output=True, env={"no_proxy": "*"})
-    reply = json.loads(shown.stdout)
-    assert [number(row[1]) for row in group.table()] == pytest.approx(reply["rewards"], abs=5e-5)
-    assert [number(row[2]) for row in group.table()] == pytest.approx(reply["advantages"], abs=5e-4)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import median
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.conftest import axe_finds
 from tests.browser.texts import REFERENCE, RESPONSE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MAX_BYTES = 200_000
-FRAME = 1000 / 60
 MAX_PICTURE_BYTES = 300_000
-
-
-def axe_finds(playground) -> list[str]:
-    found = Axe().run(playground.page).response["violations"]
-    return [f"{rule['id']}: {node['target']}" for rule in found for node in rule["nodes"]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -35,7 +28,7 @@ def test_axe_finds_nothing(open_page, scheme, complaints):
     playground.page.locator(".checks > summary").click()
     for title in ("Two steps swapped", "Other steps, other words", "The prose forgets a word", "Broken JSON in a step"):
         playground.example(title)
-        assert axe_finds(playground) == [], title
+        assert axe_finds(playground.page) == [], title
     playground.page.locator("#access > summary").click()
     playground.see("Compare a group")
     playground.page.locator("#rollouts summary").first.click()
@@ -44,15 +37,10 @@ def test_axe_finds_nothing(open_page, scheme, complaints):
     content = "\n".join(json.dumps({**row, "reference": REFERENCE}) for row in rows).encode()
     playground.rollouts_file.set_input_files({"name": "step-12.jsonl", "mimeType": "", "buffer": content})
     playground.text_to_copy("JSON reply")
-    assert axe_finds(playground) == []
+    assert axe_finds(playground.page) == []
     playground.reference.fill("Step 1: nothing")
     expect(playground.reference_fault).to_be_visible()
-    assert axe_finds(playground) == []
-
-
-def test_axe_finds_nothing_on_a_phone(open_page):
-    playground = open_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    assert axe_finds(playground) == []
+    assert axe_finds(playground.page) == []
 
 
 def test_the_page_weighs_less_than_200_kb(contexts, server):
@@ -68,43 +56,19 @@ def test_the_page_weighs_less_than_200_kb(contexts, server):
     assert sum(len(reply.body()) for reply in loaded) < MAX_BYTES
 
 
-def test_a_reply_is_on_the_page_with_the_next_frame(playground):
-    """Of every reply: no more than one frame passes until it can be seen, and the work fits into a frame's time."""
-    playground.page.evaluate(
-        """() => {
-          window.frames_ = 0;
-          const tick = () => { window.frames_ += 1; requestAnimationFrame(tick); };
-          requestAnimationFrame(tick);
-          window.at = { reply: [], shown: [] };
-          const mark = performance.mark.bind(performance);
-          performance.mark = (name, ...rest) => {
-            window.at[name.replace("assay:", "")]?.push(window.frames_);
-            return mark(name, ...rest);
-          };
-        }"""
-    )
-    for _ in range(12):
-        for title in ("A good answer", "One step left out"):
-            playground.example(title)
-    at = playground.page.evaluate("window.at")
-    assert len(at["shown"]) == len(at["reply"]) >= 20
-    assert all(shown == reply for reply, shown in zip(at["reply"], at["shown"], strict=True))
-    durations = playground.page.evaluate("performance.getEntriesByName('assay:update').map((entry) => entry.duration)")
-    print(f"\nfrom reply to page: median {median(durations):.1f} ms, longest {max(durations):.1f} ms")
-    assert median(durations) < FRAME
-
-
-@pytest.mark.parametrize("width", [320, 390, 768, 1024])
-@pytest.mark.parametrize("view", ["One response", "Compare a group"])
-def test_nothing_sticks_out_of_a_small_screen(open_page, width, view):
-    playground = open_page(viewport={"width": width, "height": 800})
-    playground.see(view)
+def test_nothing_sticks_out_of_a_small_screen(open_page):
+    playground = open_page()
     playground.open_settings()
-    assert playground.page.evaluate("document.documentElement.scrollWidth") <= width
+    for view in ("One response", "Compare a group"):
+        playground.see(view)
+        for width in (320, 390, 768, 1024):
+            playground.page.set_viewport_size({"width": width, "height": 800})
+            assert playground.page.evaluate("document.documentElement.scrollWidth") <= width, (view, width)
 
 
 def test_on_a_phone_the_reward_stays_in_sight_and_leads_to_the_result(open_page):
     playground = open_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    assert axe_finds(playground.page) == []
     expect(playground.glance).to_be_visible()
     expect(playground.glance).to_contain_text("ok")
     playground.glance.tap()
@@ -139,28 +103,20 @@ def test_screen_readers_hear_the_outcome(playground):
     expect(playground.live).to_have_text("Reward 0.9200, ok.")
     playground.example("Cut off before its end")
     expect(playground.live).to_have_text("Reward 0.0000, missing sections.")
-    landmarks = playground.page.evaluate(
-        "['header', 'main', 'footer'].map((tag) => document.querySelectorAll(tag).length)"
-    )
-    assert landmarks == [1, 1, 1]
 
 
-def test_whoever_wants_no_motion_gets_none(open_page):
-    still, moving = open_page(reduced_motion="reduce"), open_page(reduced_motion="no-preference")
+def test_motion_and_colours_are_those_that_were_chosen(open_page):
+    still, moving = (open_page(reduced_motion=motion, color_scheme="light") for motion in ("reduce", "no-preference"))
     duration = "getComputedStyle(document.querySelector('.gauge span')).transitionDuration"
     assert still.page.evaluate(duration) == "0s"
     assert moving.page.evaluate(duration) != "0s"
-
-
-def test_colours_can_be_chosen(open_page):
-    playground = open_page(color_scheme="light")
     paper = "getComputedStyle(document.documentElement).backgroundColor"
-    light = playground.page.evaluate(paper)
-    button = playground.page.get_by_role("button", name="Theme")
+    light = still.page.evaluate(paper)
+    button = still.page.get_by_role("button", name="Theme")
     button.click()
-    assert playground.page.evaluate(paper) == light
+    assert still.page.evaluate(paper) == light
     button.click()
-    assert playground.page.evaluate(paper) != light
+    assert still.page.evaluate(paper) != light
     expect(button).to_have_text("Theme: dark")
 
 

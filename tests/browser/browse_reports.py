@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
 from assay.service.cli.main import main
+from tests.browser.conftest import axe_finds
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
@@ -45,31 +45,15 @@ def report(tmp_path, monkeypatch, contexts):
     return report
 
 
-def open_all(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_axe_finds_nothing(report, name, scheme):
-    page = report(name, color_scheme=scheme)
-    open_all(page)
-    found = Axe().run(page).response["violations"]
-    assert [f"{rule['id']}: {node['target']}" for rule in found for node in rule["nodes"]] == []
-
-
-@pytest.mark.parametrize("width", [320, 390, 1024])
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_nothing_sticks_out_of_a_small_screen(report, name, width):
-    page = report(name, viewport={"width": width, "height": 800})
-    open_all(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_the_verdict_leads_to_the_details(report):
-    page = report("rewards")
-    page.get_by_role("link", name="fail a gate").click()
-    expect(page.locator("#reasons h2")).to_be_in_viewport()
+def test_axe_finds_nothing_and_nothing_sticks_out_of_a_small_screen(report, name):
+    for scheme in ("light", "dark"):
+        page = report(name, color_scheme=scheme)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert axe_finds(page) == [], scheme
+    for width in (320, 390, 1024):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_click_selects_a_table_to_copy(report):
@@ -81,8 +65,10 @@ def test_a_click_selects_a_table_to_copy(report):
     assert box.inner_text().startswith("% Semantic-A is out of 150")
 
 
-def test_on_paper_it_is_dark_on_white(report):
+def test_the_verdict_leads_to_the_details_and_paper_is_white(report):
     page = report("rewards", color_scheme="dark")
+    page.get_by_role("link", name="fail a gate").click()
+    expect(page.locator("#reasons h2")).to_be_in_viewport()
     page.emulate_media(media="print")
     colours = "(({ backgroundColor, color }) => [backgroundColor, color])(getComputedStyle(document.body))"
     assert page.evaluate(colours) == ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]

@@ -24,11 +24,9 @@ def reward_of(server, response: str, reference: str, config: dict[str, Any]) -> 
     return {"reward": reply.json()["rewards"][0], "reason": reply.json()["reasons"][0]}
 
 
-def test_typing_updates_the_reward(playground, server):
-    before = playground.shown_reward
+def test_typing_updates_the_reward(playground):
     playground.example("A good answer")
     best = playground.shown_reward
-    assert best > before
     playground.response.evaluate("field => field.setSelectionRange(field.value.length, field.value.length)")
     playground.response.press_sequentially("\nThat is all.", delay=5)
     playground.settled()
@@ -38,11 +36,8 @@ def test_typing_updates_the_reward(playground, server):
     )
     playground.page.keyboard.type("90 ul")
     playground.settled()
-    assert playground.shown_reason == "low_coverage"
-    assert playground.shown_reward == 0
+    assert (playground.shown_reason, playground.shown_reward) == ("low_coverage", 0)
     expect(playground.page.locator(".moved.down")).to_be_visible()
-    playground.page.keyboard.press("Control+z")
-    playground.settled()
 
 
 def test_every_example_has_the_reason_that_it_stands_for(playground, server):
@@ -67,9 +62,8 @@ def test_settings_change_the_reward(playground, server):
     playground.page.get_by_label("use_position", exact=True).uncheck()
     playground.page.get_by_label("position_decay", exact=True).fill("2.5")
     playground.settled()
-    example = next(example for example in playground.examples() if example["title"] == "Two steps swapped")
     config = {"order": "lcs", "reward_scale": "shift", "use_position": False, "position_decay": 2.5}
-    score = reward_of(server, example["response"], example["reference"], config)
+    score = reward_of(server, playground.response.input_value(), playground.reference.input_value(), config)
     assert playground.shown_reward == pytest.approx(score["reward"], abs=5e-5)
     assert playground.settings_count.inner_text() == "4 changed"
     playground.settings_reset.click()
@@ -115,14 +109,8 @@ def test_a_reference_that_cannot_be_read_is_an_error_and_no_reward(playground, c
     expect(playground.reference_fault).to_be_visible()
     expect(playground.result).to_have_attribute("data-current", "no")
     expect(playground.reference).to_have_attribute("aria-invalid", "true")
-    expect(playground.stale).to_have_text("Showing the last valid result. Fix the reference to update it.")
-    playground.reference.fill("")
-    expect(playground.reference_fault).to_contain_text("The reference is empty. Paste at least one line")
     playground.write(reference=right)
     expect(playground.reference_fault).to_be_hidden()
-
-
-def test_a_reference_may_be_steps(playground):
     steps = {"steps": [{"action": "resuspend", "objects": ["cell pellet"], "parameters": ["250 μl"]}]}
     playground.write(reference=json.dumps(steps))
     expect(playground.page.locator(".pair .step").nth(1)).to_contain_text("resuspend")
@@ -135,9 +123,6 @@ def test_a_failure_says_where_and_shows_it(playground):
     selected = playground.response.evaluate("field => field.value.slice(field.selectionStart, field.selectionEnd)")
     assert '"350 μl"' in selected
     assert "\n" not in selected.strip()
-
-
-def test_uncovered_words_are_marked(playground):
     playground.example("The prose forgets a word")
     expect(playground.page.locator(".gate.failed")).to_contain_text("Consistency gate")
     assert playground.page.locator(".pairs .chip.uncovered").all_inner_texts() == ["12000", "xg"]
@@ -190,40 +175,8 @@ def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):
     expect(undo).to_have_count(0)
 
 
-def test_steps_follow_the_reward_and_passed_gates_are_one_line(playground):
-    playground.example("Two steps swapped")
-    titles = playground.page.locator("#result-one h3:visible").all_inner_texts()
-    assert titles[:3] == ["Steps side by side", "What would change it most", "What each factor costs"]
-    checks = playground.page.locator(".checks > summary")
-    expect(checks).to_have_text("✓ Format and consistency: 8 checks passed")
-    expect(playground.page.locator(".gate").first).to_be_hidden()
-    first = playground.page.locator(".pairs > li").first.bounding_box()
-    assert first
-    assert first["y"] < 600
-    checks.click()
-    expect(playground.page.locator(".gate").first).to_be_visible()
-    playground.example("The prose forgets a word")
-    expect(checks).to_have_text("✗ Consistency gate failed: coverage")
-    expect(playground.page.locator(".gate.failed")).to_be_visible()
-    assert playground.page.locator("#result-one > .card > h3:visible").first.inner_text() == "What would change it most"
-
-
-def test_rewards_have_four_decimals_everywhere(playground):
-    playground.example("Two steps swapped")
-    shown = [playground.reward.inner_text()]
-    for part in (".waterfall td.figure", ".gain"):
-        shown += playground.page.locator(part).all_inner_texts()
-    figures = [figure for text in shown for figure in text.split() if figure != "to"]
-    assert len(figures) > 10
-    assert [figure for figure in figures if len(figure.split(".")[-1]) != 4] == []
-
-
 def test_the_eight_configurations_are_scored_and_can_be_applied(playground, server):
-    requests: list[str] = []
-    playground.page.on("request", lambda request: requests.append(request.url))
     playground.example("Two steps swapped")
-    assert not [url for url in requests if url.endswith("/v1/score")]
-    example = next(example for example in playground.examples() if example["title"] == "Two steps swapped")
     playground.page.locator(".matrix > summary").click()
     cells = playground.page.locator(".matrix .cell")
     expect(cells.last).not_to_have_text("…")
@@ -231,9 +184,8 @@ def test_the_eight_configurations_are_scored_and_can_be_applied(playground, serv
     assert len(set(names)) == 8
     for cell, name in zip(cells.all(), names, strict=True):
         config = dict(part.split(" ") for part in name.split(", "))
-        score = reward_of(server, example["response"], example["reference"], config)
+        score = reward_of(server, playground.response.input_value(), playground.reference.input_value(), config)
         assert number(cell.inner_text()) == pytest.approx(score["reward"], abs=5e-5), name
-    expect(cells.first).to_have_attribute("aria-pressed", "true")
     best = cells.nth(names.index("order lcs, semantics product, total sum"))
     promised = number(best.inner_text())
     best.click()
@@ -245,29 +197,6 @@ def test_the_eight_configurations_are_scored_and_can_be_applied(playground, serv
     expect(playground.settings_count).to_have_text("")
 
 
-def test_a_response_that_changes_meanwhile_ends_its_matrix(playground):
-    held = []
-    playground.page.evaluate(
-        """() => {
-          window.signals = [];
-          const send = window.fetch;
-          window.fetch = (path, options) => {
-            if (path === "v1/score") window.signals.push(options.signal);
-            return send(path, options);
-          };
-        }"""
-    )
-    playground.page.route("**/v1/score", lambda route: held.append(route))
-    playground.page.locator(".matrix > summary").click()
-    playground.page.wait_for_function("() => window.signals.length === 8")
-    cell = playground.page.locator(".matrix .cell").first
-    expect(cell).to_have_text("…")
-    playground.page.unroute("**/v1/score")
-    playground.example("A good answer")
-    expect(cell).to_have_text(playground.reward.inner_text())
-    assert playground.page.evaluate("window.signals.map((signal) => signal.aborted)") == [True] * 8 + [False] * 8
-
-
 def test_text_is_never_markup(playground):
     playground.write(response=MARKUP + BROKEN, reference=playground.reference.input_value())
     step = json.dumps({"action": MARKUP, "objects": [MARKUP], "parameters": []})
@@ -275,14 +204,6 @@ def test_text_is_never_markup(playground):
     assert playground.page.title() == "Assay playground"
     assert playground.page.locator(".result img, .result script").count() == 0
     assert "onerror" in playground.page.locator(".pairs").inner_text()
-
-
-def test_half_a_character_is_no_obstacle(playground):
-    playground.response.evaluate(
-        "field => { field.value = '\\ud83d ' + field.value; field.dispatchEvent(new Event('input')); }"
-    )
-    playground.settled()
-    assert playground.shown_reason == "ok"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
@@ -299,48 +220,32 @@ def test_the_curl_calls_give_what_is_shown(playground):
     assert playground.shown_reward == pytest.approx(reply["reward"], abs=5e-5)
 
 
-def test_copy_buttons(open_page):
-    playground = open_page(permissions=["clipboard-read", "clipboard-write"])
-    text = playground.text_to_copy("curl, score")
-    playground.page.get_by_role("button", name="Copy", exact=True).click()
-    expect(playground.note).to_have_text("Copied.")
-    assert playground.page.evaluate("navigator.clipboard.readText()") == text
-
-
-def test_a_link_brings_everything_back(open_page, server):
+def test_a_link_brings_everything_back_but_what_has_an_error(open_page, server, complaints):
+    complaints.allow("status of 422")
     playground = open_page(permissions=["clipboard-read", "clipboard-write"])
     playground.open_settings()
     playground.page.get_by_label("order", exact=True).select_option("lcs")
     playground.write(response=playground.response.input_value() + "\nµ – 🧪")
     text, reward = playground.response.input_value(), playground.shown_reward
-    playground.link.click()
-    expect(playground.note).to_have_text("Link copied.")
-    link = playground.page.evaluate("navigator.clipboard.readText()")
-    assert link.startswith(server.url)
-    other = open_page(link)
-    assert other.response.input_value() == text
-    assert other.shown_reward == reward
-    assert other.settings_count.inner_text() == "1 changed"
-    other.page.wait_for_function(f"() => location.href === {json.dumps(link)}")
-
-
-def test_a_link_keeps_the_valid_settings(open_page, complaints):
-    complaints.allow("status of 422")
-    playground = open_page(permissions=["clipboard-read", "clipboard-write"])
-    playground.open_settings()
-    playground.page.get_by_label("order", exact=True).select_option("lcs")
-    playground.settled()
-    for value in ("", "7"):
-        playground.page.get_by_label("min_coverage", exact=True).fill(value)
-        expect(playground.page.locator("#fault-min_coverage")).to_be_visible()
+    for fault in (None, "7"):
+        if fault:
+            playground.page.get_by_label("min_coverage", exact=True).fill(fault)
+            expect(playground.page.locator("#fault-min_coverage")).to_be_visible()
         playground.link.click()
-        expect(playground.note).to_have_text("Link copied without what has an error: min_coverage.")
-        other = open_page(playground.page.evaluate("navigator.clipboard.readText()"))
+        expect(playground.note).to_contain_text("Link copied without" if fault else "Link copied.")
+        link = playground.page.evaluate("navigator.clipboard.readText()")
+        assert link.startswith(server.url)
+        other = open_page(link)
+        assert other.response.input_value() == text
+        assert other.shown_reward == reward
         assert other.settings_count.inner_text() == "1 changed"
-        assert other.page.get_by_label("order", exact=True).input_value() == "lcs"
+        other.page.wait_for_function(f"() => location.href === {json.dumps(link)}")
+    copied = playground.text_to_copy("curl, score")
+    playground.page.get_by_role("button", name="Copy", exact=True).click()
+    expect(playground.note).to_have_text("Copied.")
+    assert playground.page.evaluate("navigator.clipboard.readText()") == copied
 
 
-@pytest.mark.parametrize("fragment", ["#a=", "#a=AAAA", "#a=%%%", "#result", "#a=" + "A" * 200_000])
-def test_a_link_that_holds_nothing_is_as_good_as_none(open_page, server, fragment):
-    playground = open_page(f"{server.url}/{fragment}")
-    assert playground.shown_reason == "ok"
+def test_a_link_that_holds_nothing_is_as_good_as_none(open_page, server):
+    for fragment in ("#a=AAAA", "#a=%%%", "#a=" + "A" * 200_000):
+        assert open_page(f"{server.url}/{fragment}").shown_reason == "ok"

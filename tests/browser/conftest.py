@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.playground import Playground
-from tests.servers import LiveServer
+from tests.servers import LiveServer, launched
 
 FLAGS = [
     "--no-sandbox",
@@ -24,9 +25,15 @@ FLAGS = [
 ]
 PATIENCE = 15_000
 """Milliseconds that anything on a page may take before its test fails."""
-
+KEY = "a-key-of-the-test"
 
 expect.set_options(timeout=PATIENCE)
+
+
+def axe_finds(page: Page, **options: Any) -> list[str]:
+    """Return what axe has to say against the accessibility of a page."""
+    violations = Axe().run(page, options=options or None).response["violations"]
+    return [f"{rule['id']}: {node['target']}" for rule in violations for node in rule["nodes"]]
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +92,14 @@ def contexts(browser: Browser, complaints: Complaints) -> Iterator[Callable[...,
     yield make
     for context in made:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[LiveServer]:
+    """Start a service that asks for a key."""
+    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": KEY}) as server:
+        server.wait_until_ready()
+        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -11,48 +10,40 @@ from typing import Any
 
 import pytest
 
+from assay.service.config import ServerSettings
+
 pytest.importorskip("yaml", reason="needs assay[deploy]")
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 
 
-@pytest.fixture(scope="session")
-def kubectl() -> str:
-    """Return the program: beside this Python, where the extra `deploy` has put it, or on PATH."""
-    beside = shutil.which("kubectl", path=str(Path(sys.executable).parent))
-    found = beside or shutil.which("kubectl")
-    if found is None:
-        pytest.skip("there is no kubectl here")
-    return found
+def read(path: str) -> Any:
+    """Return a YAML file of deploy/."""
+    import yaml
+
+    return yaml.safe_load((DEPLOY / path).read_text(encoding="utf-8"))
 
 
 def built(kubectl: str, folder: str) -> list[dict[str, Any]]:
     """Return the manifests that `kubectl apply --kustomize` would send."""
     import yaml
 
-    shown = subprocess.run(
-        [kubectl, "kustomize", str(DEPLOY / "kubernetes" / folder)], check=False, capture_output=True, text=True
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert not shown.stderr, shown.stderr
+    command = [kubectl, "kustomize", str(DEPLOY / "kubernetes" / folder)]
+    shown = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (shown.returncode, shown.stderr) == (0, "")
     return list(yaml.safe_load_all(shown.stdout))
 
 
-@pytest.fixture(scope="session")
-def manifests(kubectl: str) -> dict[str, list[dict[str, Any]]]:
-    """Everything that can be applied, by its folder."""
-    return {folder: built(kubectl, folder) for folder in ("base", "overlays/development", "overlays/production")}
+def bytes_needed(settings: ServerSettings) -> int:
+    """docs/operations.md: the process itself, and six bytes for each byte in work."""
+    return 400 * 2**20 + 6 * settings.max_work_bytes
 
 
 @pytest.fixture(scope="session")
-def grafana_dashboard() -> dict[str, Any]:
-    return json.loads((DEPLOY / "grafana" / "assay.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="session")
-def alert_rules() -> list[dict[str, Any]]:
-    import yaml
-
-    groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))["groups"]
-    return [rule for group in groups for rule in group["rules"]]
+def kubectl() -> str:
+    """Return the program: beside this Python, where the extra `deploy` has put it, or on PATH."""
+    path = shutil.which("kubectl", path=str(Path(sys.executable).parent)) or shutil.which("kubectl")
+    if path is None:
+        pytest.skip("there is no kubectl here")
+    return path

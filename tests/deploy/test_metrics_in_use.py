@@ -1,18 +1,22 @@
-"""Every metric, label and label value that an alert or a panel asks for exists in /metrics of a real service."""
+"""What alerts and panels ask for exists in /metrics of a real service, and every alert is explained."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.deploy.conftest import DEPLOY, ROOT, read
 from tests.http.samples import REQUEST
 from tests.servers import launched
 
@@ -29,9 +33,10 @@ BATCH = {"references": REQUEST["references"], "responses": ["x" * 200_000] * 4}
 """Long enough not to be scored at once."""
 
 DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*", "$run": ".*", "$task": ".*"}
-
-
-OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+DASHBOARD = json.loads((DEPLOY / "grafana" / "assay.json").read_text(encoding="utf-8"))
+RULES = [rule for group in read("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
 class Use(NamedTuple):
@@ -47,9 +52,10 @@ Exposed = Mapping[str, Mapping[str, set[str]]]
 """Metric to label to values."""
 
 
-def exposed_by(*flags: str) -> Exposed:
-    """What a service with these flags exposes after requests of every kind."""
-    with launched("--drain-seconds", "0", "--max-work-bytes", "1", *flags) as server:
+@pytest.fixture(scope="module")
+def exposed() -> Exposed:
+    """Return what a service with two processes exposes after requests of every kind."""
+    with launched("--drain-seconds", "0", "--max-work-bytes", "1", "--workers", "2") as server:
         server.wait_until_ready()
         with server.client() as client, ThreadPoolExecutor(4) as senders:
             visit(client)
@@ -58,29 +64,13 @@ def exposed_by(*flags: str) -> Exposed:
                     assert reply.status_code == 200
                 if "assay_queue_wait_seconds_count" in client.get("/metrics").text:
                     break
-            found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+            names: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
             for family in text_string_to_metric_families(client.get("/metrics").text):
                 for sample in family.samples:
-                    labels = found[sample.name]
+                    labels = names[sample.name]
                     for label, value in sample.labels.items():
                         labels[label].add(value)
-    return found
-
-
-@pytest.fixture(scope="module")
-def alone() -> Exposed:
-    return exposed_by()
-
-
-@pytest.fixture(scope="module")
-def exposed() -> Exposed:
-    """Of a service with several processes: what one process has, and more."""
-    return exposed_by("--workers", "2")
-
-
-def test_several_processes_expose_what_one_does(alone, exposed):
-    assert alone.keys() <= exposed.keys()
-    assert {name for name in exposed.keys() - alone.keys() if not name.startswith("assay_worker")} == set()
+    return names
 
 
 def visit(client: httpx.Client) -> None:
@@ -92,12 +82,12 @@ def visit(client: httpx.Client) -> None:
         assert client.get(path).status_code == 200
 
 
-def expressions(dashboard: Mapping[str, Any], rules: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """(where it stands, PromQL), with Grafana's variables filled in."""
-    for rule in rules:
+def expressions() -> Iterator[tuple[str, str]]:
+    """Yield where PromQL stands, and the expression with Grafana's variables filled in."""
+    for rule in RULES:
         yield f"alert {rule['alert']}", rule["expr"]
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", []):
+    for panel in PANELS:
+        for target in panel["targets"]:
             expression = target["expr"]
             for variable, value in DRAWN_BY_GRAFANA.items():
                 expression = expression.replace(variable, value)
@@ -151,30 +141,14 @@ def misfits(use: Use, exposed: Exposed) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def used(grafana_dashboard, alert_rules) -> list[Use]:
-    return [
-        use for where, text in expressions(grafana_dashboard, alert_rules) for use in uses(where, promql.parse(text))
-    ]
+def used() -> list[Use]:
+    return [use for where, text in expressions() for use in uses(where, promql.parse(text))]
 
 
 def test_all_that_is_asked_for_exists(used, exposed):
     assert len(used) > 50
     assert "docs/operations.md" in {use.where for use in used}
     assert [problem for use in used for problem in misfits(use, exposed)] == []
-
-
-@pytest.mark.parametrize(
-    ("expression", "problem"),
-    [
-        ("rate(assay_request_total[5m])", "no metric assay_request_total"),
-        ('sum by (cause) (assay_responses_total{reason="ok"})', "no label cause"),
-        ('assay_responses_total{reason="okay"}', "no reason='okay'"),
-        ('assay_stage_duration_seconds_count{stage=~"score|wait"} > 0', "no stage='wait'"),
-    ],
-)
-def test_what_does_not_exist_is_found(exposed, expression, problem):
-    found = [text for use in uses("here", promql.parse(expression)) for text in misfits(use, exposed)]
-    assert [problem in text for text in found] == [True]
 
 
 def test_every_metric_of_ours_is_drawn(used, exposed):
@@ -185,10 +159,10 @@ def test_every_metric_of_ours_is_drawn(used, exposed):
     assert {family.sub("", name) for name in exposed} - drawn - aside == set()
 
 
-def test_legends_name_labels_that_survive(grafana_dashboard):
+def test_legends_name_labels_that_survive():
     """`{{label}}` of a sum is empty unless the sum is by that label."""
-    for panel in grafana_dashboard["panels"]:
-        for target in panel.get("targets", []):
+    for panel in PANELS:
+        for target in panel["targets"]:
             named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
             tree = promql.parse(target["expr"].replace("$__rate_interval", "5m"))
             grouped = [use.grouped_by for use in uses(panel["title"], tree)]
@@ -196,3 +170,47 @@ def test_legends_name_labels_that_survive(grafana_dashboard):
                 assert named <= ADDED_BY_PROMETHEUS, panel["title"]
             else:
                 assert all(named <= labels for labels in grouped), panel["title"]
+
+
+def test_panels_are_complete_and_those_of_a_run_are_for_the_chosen_runs():
+    for panel in PANELS:
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    names = [variable["name"] for variable in DASHBOARD["templating"]["list"]]
+    assert names == ["datasource", "job", "instance", "run", "task"]
+    shown = " ".join(target["expr"] for panel in PANELS for target in panel["targets"])
+    selectors = re.findall(r"(assay_(?:responses|reward|component|group)\w*)\{([^}]*)\}", shown)
+    assert len(selectors) > 10
+    assert [name for name, labels in selectors if 'run=~"$run"' not in labels] == []
+
+
+def test_every_alert_is_explained_in_a_section_and_has_cases():
+    sections = re.findall(r"^### (Assay\w+)\n(.*?)(?=^##|\Z)", OPERATIONS, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in sections] == [rule["alert"] for rule in RULES]
+    assert [name for name, text in sections if not ("**Means**" in text and "**Do**" in text)] == []
+    for rule in RULES:
+        assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
+        assert rule["labels"]["severity"] in ("critical", "warning")
+    cases = [case for test in read("prometheus/alerts_test.yml")["tests"] for case in test["alert_rule_test"]]
+    for fires in (True, False):
+        names = {case["alertname"] for case in cases if bool(case.get("exp_alerts")) == fires}
+        assert names == {rule["alert"] for rule in RULES}
+
+
+def test_the_rules_of_the_operator_are_those_of_prometheus():
+    plain, operator = ((DEPLOY / "prometheus" / name).read_text() for name in ("alerts.yml", "prometheusrule.yaml"))
+    copied = operator.partition("\nspec:\n")[2]
+    assert copied == indent(plain[plain.index("groups:") :], "  "), "see the first lines of prometheusrule.yaml"
+
+
+@pytest.mark.parametrize(
+    "arguments", ["check rules alerts.yml", "check config prometheus.yml", "test rules alerts_test.yml"]
+)
+def test_promtool_agrees(arguments):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool here")
+    command = [promtool, *arguments.split()]
+    shown = subprocess.run(command, cwd=DEPLOY / "prometheus", check=False, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stdout + shown.stderr

@@ -15,8 +15,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +28,8 @@ SHOWN = 60
 """Characters of either side that are printed before and after the first difference."""
 
 
-def record(folder: Path, parts: Sequence[str]) -> None:
-    """Write what every request and command gives, as a line of JSON each."""
+def record(folder: Path) -> None:
+    """Write what every command and request gives, as a line of JSON each."""
     import assay
 
     from .commands import record_commands
@@ -38,15 +37,10 @@ def record(folder: Path, parts: Sequence[str]) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for part, recorder in {"commands": record_commands, "requests": record_requests}.items():
-        if part not in parts:
-            continue
-        started, count = time.monotonic(), 0
         with open(folder / f"{part}.jsonl", "w", encoding="utf-8") as file:
             for name, outcome in recorder():
-                text = json.dumps({"name": name, **outcome}).replace(assay.__version__, "VERSION")
-                file.write(text + "\n")
-                count += 1
-        print(f"{count} {part} of {assay.__file__} in {time.monotonic() - started:.0f} s", flush=True)
+                file.write(json.dumps({"name": name, **outcome}).replace(assay.__version__, "VERSION") + "\n")
+        print(f"{part} of {assay.__file__} are recorded", flush=True)
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
@@ -54,8 +48,8 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     outcomes: dict[str, dict[str, Any]] = {}
     for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
         outcome = json.loads(line)
-        name, number = outcome.pop("name"), 2
-        while (unique := name if number == 2 else f"{name} ({number - 1})") in outcomes:
+        name, number = outcome.pop("name"), 0
+        while (unique := f"{name} ({number})" if number else name) in outcomes:
             number += 1
         outcomes[unique] = outcome
     return outcomes
@@ -75,20 +69,15 @@ def excerpts(old: str, new: str) -> Iterator[str]:
         yield f"    {sign} {text[max(0, start - SHOWN) : start + SHOWN]!r}"
 
 
-def compare(old: Path, new: Path, limit: int, parts: Sequence[str] = PARTS) -> int:
+def compare(old: Path, new: Path, limit: int) -> int:
     """Print the differences between two recordings, and return how many outcomes differ."""
     total = 0
-    for part in parts:
-        if not (old / f"{part}.jsonl").exists() or not (new / f"{part}.jsonl").exists():
-            print(f"{part}: not recorded in both")
-            continue
+    for part in PARTS:
         before, after, differing = read(old / f"{part}.jsonl"), read(new / f"{part}.jsonl"), 0
         for name in dict.fromkeys([*before, *after]):
             a, b = leaves(before.get(name, {})), leaves(after.get(name, {}))
-            if a == b:
-                continue
-            differing += 1
-            if differing > limit:
+            differing += a != b
+            if a == b or differing > limit:
                 continue
             print(f"{part}: {name}{'' if name in after else ' (missing)'}{'' if name in before else ' (new)'}")
             for path in dict.fromkeys([*a, *b] if name in before and name in after else []):
@@ -99,48 +88,46 @@ def compare(old: Path, new: Path, limit: int, parts: Sequence[str] = PARTS) -> i
     return total
 
 
-def against(commit: str, limit: int, count: int, parts: Sequence[str]) -> int:
+def against(commit: str, limit: int, count: int) -> int:
     """Record a commit, in a worktree of its own, and this checkout at the same time; compare them and all faces."""
     with TemporaryDirectory() as folder:
         old = Path(folder) / "old"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(old), commit], cwd=ROOT, check=True)
         tool = [sys.executable, "-m", "tests.differential"]
         try:
-            environs, recorders = {}, []
+            recorders = []
             for name, checkout in (("old", old), ("new", ROOT)):
-                imported = Path(folder) / f"import-{name}"
-                imported.mkdir()
-                (imported / "assay").symlink_to(checkout)
-                environs[name] = {**os.environ, "PYTHONPATH": str(imported)}
-                command = [*tool, "record", f"{folder}/record-{name}", "--parts", *parts]
-                recorders.append(subprocess.Popen(command, cwd=ROOT, env=environs[name]))
+                packages = Path(folder) / f"import-{name}"
+                packages.mkdir()
+                (packages / "assay").symlink_to(checkout)
+                environ = {**os.environ, "PYTHONPATH": str(packages)}
+                recorders.append(subprocess.Popen([*tool, "record", f"{folder}/record-{name}"], cwd=ROOT, env=environ))
             if sum(recorder.wait() for recorder in recorders):
                 raise SystemExit("a recording has failed")
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(old)], cwd=ROOT, check=True)
-        differences = compare(Path(folder) / "record-old", Path(folder) / "record-new", limit, parts)
-        return differences + subprocess.call([*tool, "batches", "--count", str(count)], cwd=ROOT, env=environs["new"])
+        differences = compare(Path(folder) / "record-old", Path(folder) / "record-new", limit)
+        return differences + subprocess.call([*tool, "batches", "--count", str(count)], cwd=ROOT, env=environ)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=("record", "compare", "against", "batches"))
     parser.add_argument("targets", nargs="*", help="a folder, two folders, or a commit")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to record or compare")
-    parser.add_argument("--limit", type=int, default=30, help="differences to print of each kind")
+    parser.add_argument("--limit", type=int, default=5, help="differences to print of each kind")
     parser.add_argument("--count", type=int, default=5000, help="random batches")
     parser.add_argument("--seed", type=int, default=0, help="seed of the batches")
     options = parser.parse_args()
     if options.command == "record":
         (folder,) = options.targets
-        record(Path(folder), options.parts)
+        record(Path(folder))
         return 0
     if options.command == "compare":
         old, new = map(Path, options.targets)
-        return min(compare(old, new, options.limit, options.parts), 1)
+        return min(compare(old, new, options.limit), 1)
     if options.command == "against":
         (commit,) = options.targets
-        return min(against(commit, options.limit, options.count, options.parts), 1)
+        return min(against(commit, options.limit, options.count), 1)
     from .batches import compare_faces
 
     return min(compare_faces(options.count, options.seed, options.limit), 1)

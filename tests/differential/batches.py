@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import httpx
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .commands import entry_point, run
-from .requests import ARROW_HEADERS, Request, Service, query, running, stream, trainer_body
+from .requests import ARROW_HEADERS, Request, query, reply_to, running, stream
 from .samples import BAD_REFERENCES, REFERENCES, RESPONSES, SETTINGS, TASKS
 
 Outcome = dict[str, Any]
 """The columns of the results by name, or `issues`, a list of (path, reason, detail)."""
 
 OPTIONS: list[dict[str, Any]] = [
-    {"lexical": {"reward": ("rouge_l", "bleu_avg", "meteor")[k % 3]}}
+    {"lexical": {"reward": ("rouge_l", "bleu_avg")[k % 2]}}
     | ({"bioprobench.ord": {"repeats": "failed"}} if k % 2 else {})
     | ({"bioprobench.pqa": {"reward": "calibrated"}} if k > 3 else {})
     for k in range(len(SETTINGS))
@@ -36,10 +35,19 @@ BAD_OPTIONS = (
     {"lexical": 5},
     {"no.task": {}},
 )
+TEXTS = {
+    task: [
+        reference if isinstance(reference, str) else json.dumps(reference)
+        for reference in references
+        if task != "score" or isinstance(reference, str)
+    ]
+    for task, references in REFERENCES.items()
+}
+"""References as every face can have them."""
 
 BREAKS = (
-    *("reference", "reference", "reference", "task", "task", "unused", "index range", "index type", "index length"),
-    *("groups length", "groups type", "response", "task type", "task length", "setting", "option"),
+    *("reference", "reference", "reference", "task", "task", "unused", "index", "groups length", "groups type"),
+    *("response", "task type", "task length", "setting", "option"),
 )
 """What can be wrong; some more often."""
 
@@ -57,26 +65,14 @@ class Batch(NamedTuple):
     def reference_of(self) -> list[int]:
         """The reference of each response."""
         count = len(self.document["responses"])
-        return self.document.get("reference_index") or (
-            [0] * count if len(self.document["references"]) == 1 else list(range(count))
-        )
+        one_each = range(count) if len(self.document["references"]) > 1 else [0] * count
+        return self.document.get("reference_index") or list(one_each)
 
     @property
     def tasks(self) -> list[str]:
         """The task of each response."""
         task = self.document["task"]
         return [task] * len(self.document["responses"]) if isinstance(task, str) else task
-
-    def texts(self) -> list[str] | None:
-        """Return the references as text, as columns need them; None if one cannot be text."""
-        tasks = dict(zip(self.reference_of, self.tasks, strict=True))
-        texts = []
-        for k, reference in enumerate(self.document["references"]):
-            is_record = isinstance(reference, (bool, dict)) and tasks[k] in TASKS[1:]
-            if not is_record and not isinstance(reference, str):
-                return None
-            texts.append(reference if isinstance(reference, str) else json.dumps(reference))
-        return texts
 
 
 def new_batch(number: int, seed: int) -> Batch:
@@ -85,28 +81,23 @@ def new_batch(number: int, seed: int) -> Batch:
     breaks = frozenset(dice.sample(BREAKS, dice.choice((1, 1, 2, 3)))) if dice.random() < 0.5 else frozenset()
     fixed = dice.choice((None, None, None, "score", dice.choice(TASKS)))
     configuration = dice.randrange(len(SETTINGS)) if fixed in (None, "score") else 0
-    texts: dict[str, tuple[str, Any]] = {}  # by their text, as equal texts are one reference in columns
-    for _ in range(dice.randint(1, 4)):
-        task = fixed or dice.choice((*TASKS, "score"))
-        reference = dice.choice(REFERENCES[task])
-        texts.setdefault(reference if isinstance(reference, str) else json.dumps(reference), (task, reference))
-    pairs = list(texts.values())
+    tasks = dice.choices([fixed] if fixed else [*TASKS, "score"], k=dice.randint(1, 4))
+    pairs = [(task, dice.choice(TEXTS[task])) for task in tasks]
+    pairs = list({text: (task, text) for task, text in pairs}.values())  # equal texts are one reference in columns
     chosen = [*range(len(pairs)), *(dice.randrange(len(pairs)) for _ in range(dice.randint(0, 5)))]
+    options = OPTIONS[configuration]
+    config = SETTINGS[configuration] | ({} if fixed == "score" else options)
     document: dict[str, Any] = {
         "responses": [dice.choice(RESPONSES[pairs[k][0]]) for k in chosen],
         "references": [reference for _, reference in pairs],
+        **({"reference_index": chosen} if len(pairs) not in (1, len(chosen)) or dice.random() < 0.5 else {}),
         "include": ["components"],
+        "task": fixed or [pairs[k][0] for k in chosen],
+        "config": config if fixed in (None, "score") else dict(options.get(fixed, {})),
     }
-    if len(pairs) not in (1, len(chosen)) or dice.random() < 0.5:
-        document["reference_index"] = chosen
     if dice.random() < 0.7:
         document["groups"] = [dice.choice((["a", "b"], [1, 2])[number % 2]) for _ in chosen]
         document["include"].append("advantages")
-    document["task"] = fixed or [pairs[k][0] for k in chosen]
-    options = OPTIONS[configuration]
-    document["config"] = SETTINGS[configuration] | ({} if fixed == "score" else options)
-    if fixed not in (None, "score"):
-        document["config"] = dict(options.get(fixed, {}))
     for name in sorted(breaks):
         damage(document, name, dice)
     return Batch(number, document, configuration, breaks)
@@ -116,16 +107,16 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
     """Break a batch in the way of this name, if it has what is broken."""
     task, references, count = document["task"], document["references"], len(document["responses"])
     index = list(document.get("reference_index") or range(count))
-    row = dice.randrange(count)
-    many = isinstance(task, list)
+    row, many = dice.randrange(count), isinstance(task, list)
 
     def with_value(column: list[Any], *values: Any) -> list[Any]:
         return [dice.choice(values) if k == row else value for k, value in enumerate(column)]
 
     if name == "reference":
-        for k in {dice.randrange(len(references)) for _ in range(2)}:
-            owner = task[index.index(k)] if many and k in index[: len(task)] else task
-            references[k] = dice.choice(BAD_REFERENCES.get(str(owner), [{}]))
+        k = dice.randrange(len(references))
+        owner = task[index.index(k)] if many and k in index[: len(task)] else task
+        bad = [text for text in BAD_REFERENCES.get(str(owner), []) if isinstance(text, str)]
+        references[k] = dice.choice(["{}", *bad])
     elif name == "task":
         names = ("bioprobench.nope", "scor", "bioprobench.gen")
         document["task"] = with_value(task, *names) if many else dice.choice(names)
@@ -135,13 +126,9 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
         document["task"] = dice.choice((task[:-1], [*task, "score"]))
     elif name == "unused":
         document["reference_index"] = index[:count]
-        references.append(dice.choice(REFERENCES[dice.choice(TASKS)]))
-    elif name == "index range":
-        document["reference_index"] = with_value(index, 99, -1, len(references))
-    elif name == "index type":
-        document["reference_index"] = with_value(index, "0", 0.5, None, True)
-    elif name == "index length":
-        document["reference_index"] = [*index, 0]
+        references.append(dice.choice(TEXTS[dice.choice(TASKS)]))
+    elif name == "index":
+        document["reference_index"] = dice.choice((with_value(index, 99, -1, "0", 0.5, None, True), [*index, 0]))
     elif name == "groups length":
         document["groups"] = ["a"] * (count + dice.choice((-1, 1)))
     elif name == "groups type":
@@ -155,9 +142,6 @@ def damage(document: dict[str, Any], name: str, dice: random.Random) -> None:
         document["config"] = document["config"] | dice.choice(options)
 
 
-# --------------------------------------------------------------------------------------------------------------- faces
-
-
 def by_scorer(batch: Batch) -> Outcome | None:
     """Score in process; None if a setting is wrong, which the scorer reports by itself."""
     import assay
@@ -165,31 +149,20 @@ def by_scorer(batch: Batch) -> Outcome | None:
     if "setting" in batch.broken:
         return None
     document, task = batch.document, batch.document["task"]
-    names = {name for settings in SETTINGS for name in settings}
-    if isinstance(task, str) and task != "score":
-        names = set()  # its config has options of that task only
+    names = (
+        {name for settings in SETTINGS for name in settings} if not isinstance(task, str) or task == "score" else set()
+    )
     settings = {name: value for name, value in document["config"].items() if name in names}
     options = {name: value for name, value in document["config"].items() if name not in names}
+    columns = [document.get(name) for name in ("responses", "references", "reference_index", "groups")]
     try:
-        scores = (
-            assay.Scorer(threads=1)
-            .with_overrides(settings)
-            .score(
-                *(
-                    document["responses"],
-                    document["references"],
-                    document.get("reference_index"),
-                    document.get("groups"),
-                ),
-                task=task,
-                task_options=options or None,
-            )
-        )
+        scorer = assay.Scorer(threads=1).with_overrides(settings)
+        scores = scorer.score(*columns, task=task, task_options=options or None)
     except assay.ScoringError as error:
         return {"issues": [tuple(issue) for issue in error.issues]}
-    columns = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist()}
-    columns |= {name: column.tolist() for name, column in scores.components.items()}
-    return columns | ({"advantages": scores.advantages().tolist()} if "groups" in document else {})
+    outcome = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist()}
+    outcome |= {name: column.tolist() for name, column in scores.components.items()}
+    return outcome | ({"advantages": scores.advantages().tolist()} if "groups" in document else {})
 
 
 def of_reply(reply: dict[str, Any]) -> Outcome:
@@ -200,136 +173,65 @@ def of_reply(reply: dict[str, Any]) -> Outcome:
     return columns | reply.get("components", {})
 
 
-def by_json(service: Service) -> Callable[[Batch], Outcome | None]:
-    return lambda batch: of_reply(json.loads(service.ask(Request("", "/v1/score", batch.document))["body"]))
+def by_json(client: httpx.Client) -> Callable[[Batch], Outcome]:
+    return lambda batch: of_reply(reply_to(client, Request("", "/v1/score", batch.document)).json())
 
 
-def by_arrow(service: Service) -> Callable[[Batch], Outcome | None]:
+def by_arrow(client: httpx.Client) -> Callable[[Batch], Outcome | None]:
     """Score as a stream of Arrow, which has a reference in every row."""
 
     def ask(batch: Batch) -> Outcome | None:
         document = batch.document
-        if batch.broken - {"reference", "task", "setting", "option"} or (texts := batch.texts()) is None:
+        if batch.broken - {"reference", "task", "setting", "option"}:
             return None
-        columns = {"response": document["responses"], "reference": [texts[k] for k in batch.reference_of]}
-        if "groups" in document:
-            columns["group"] = document["groups"]
+        references = [document["references"][k] for k in batch.reference_of]
+        columns = {"response": document["responses"], "reference": references}
+        columns |= {"group": document["groups"]} if "groups" in document else {}
         parameters = {"config": document["config"], "include": ",".join(document["include"])}
-        if isinstance(document["task"], str):
-            parameters["task"] = document["task"]
-        else:
-            columns["task"] = document["task"]
+        (parameters if isinstance(document["task"], str) else columns)["task"] = document["task"]
         request = Request("", "/v1/score?" + query(**parameters), stream(**columns), ARROW_HEADERS)
-        status, data = service.ask_bytes(request)
-        if status != 200:
-            return of_reply(json.loads(data.replace(b'"query.task"', b'"task"')))
+        reply = reply_to(client, request)
+        if reply.status_code != 200:
+            return of_reply(json.loads(reply.content.replace(b'"query.task"', b'"task"')))
         names = {"reward": "rewards", "reason": "reasons", "advantage": "advantages"}
-        reply = pa.ipc.open_stream(data).read_all().to_pydict()
-        return {names.get(name, name): column for name, column in reply.items()}
+        table = pa.ipc.open_stream(reply.content).read_all().to_pydict()
+        return {names.get(name, name): column for name, column in table.items()}
 
     return ask
-
-
-def by_request_file(start: Any, folder: Path) -> Callable[[Batch], Outcome | None]:
-    """Score a file with the request by `assay score`; every 25th batch, as each takes a process."""
-
-    def ask(batch: Batch) -> Outcome | None:
-        if batch.number % 25:
-            return None
-        (folder / "request.json").write_text(json.dumps(batch.document))
-        run(start, "score request.json -q -o reply.json", folder)
-        return of_reply(json.loads((folder / "reply.json").read_text()))
-
-    return ask
-
-
-def by_trainer(service: Service, path: str) -> Callable[[Batch], Outcome | None]:
-    """Score as rows of a trainer: all of OpenRLHF in one request, others one by one."""
-
-    def ask(batch: Batch) -> Outcome | None:
-        document, task = batch.document, batch.document["task"]
-        if batch.broken - {"reference", "task"} or None in document["references"]:
-            return None
-        if path != "/compat/openrlhf" and batch.number % 5:
-            return None
-        config = {
-            f"{name}.{option}" if isinstance(value, dict) else name: text if isinstance(text, str) else json.dumps(text)
-            for name, value in document["config"].items()
-            for option, text in (value if isinstance(value, dict) else {name: value}).items()
-        }
-        field = "label.task" if path == "/compat/slime" else "task"
-        config |= {"task": task} if isinstance(task, str) else {"task_field": field}
-        bodies = []
-        for name, k, text in zip(batch.tasks, batch.reference_of, document["responses"], strict=True):
-            reference = document["references"][k]
-            label = reference if isinstance(task, str) else {"task": name, "reference": reference}
-            row = trainer_body(path, text, label, thought=None)
-            bodies.append(row | ({"task": name, "reference": reference} if path.endswith("verify") else {}))
-        if path == "/compat/openrlhf":
-            bodies = [{name: [body[name][0] for body in bodies] for name in bodies[0]}]
-        replies = [json.loads(service.ask(Request("", f"{path}?{query(**config)}", body))["body"]) for body in bodies]
-        errors = [(k, error) for k, reply in enumerate(replies) for error in reply.get("errors", ())]
-        if errors:
-            return {"issues": [batch_issue(batch, row, error) for row, error in errors]}
-        numbers = replies[0].get("extra_logs") or {name: [reply[name] for reply in replies] for name in replies[0]}
-        rewards = replies[0].get("rewards") or [reply["reward"] for reply in replies]
-        named = {name.removeprefix("score_"): column for name, column in numbers.items() if name.startswith("score_")}
-        return {"rewards": rewards, **named}
-
-    return ask
-
-
-def batch_issue(batch: Batch, row: int, error: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the issue of a trainer's row with the path that it has in a batch."""
-    path: str = error["path"]
-    if path.startswith("labels["):
-        row, path = int(path[7 : path.index("]")]), "label" + path[path.index("]") + 1 :]
-    if path in ("label.task", "task"):
-        path = f"task[{row}]"
-    elif path in ("label", "reference"):
-        path = f"references[{batch.reference_of[row]}]"
-    return path.replace("query.task", "task"), error["reason"], error["detail"]
 
 
 def flags_of(configuration: int) -> Iterator[str]:
-    yield "--include components,advantages --group-field group"
+    """Yield the flags of a configuration of `assay score`."""
+    yield "--include components,advantages"
     for name, value in SETTINGS[configuration].items():
         flag = name.replace("_", "-")
         yield f"--{'no-' if value is False else ''}{flag}" if isinstance(value, bool) else f"--{flag} {value}"
     for task, options in OPTIONS[configuration].items():
-        for name, value in options.items():
-            yield f"--option {task}.{name}={value}"
+        yield from (f"--option {task}.{name}={value}" for name, value in options.items())
 
 
-def by_rows(start: Any, folder: Path, batches: list[Batch], form: str) -> dict[int, Outcome]:
+def rows_of(batch: Batch) -> Iterator[dict[str, Any]]:
+    """Yield the rows that a file has of a batch; none if a file cannot say what it says."""
+    if batch.broken - ({"reference", "task"} if isinstance(batch.document["task"], list) else {"reference"}):
+        return
+    for k, (task, index) in enumerate(zip(batch.tasks, batch.reference_of, strict=True)):
+        group = f"{batch.number} {batch.document.get('groups', batch.reference_of)[k]!r}"
+        row = {"batch": batch.number, "task": task, "group": group, "response": batch.document["responses"][k]}
+        yield {**row, "reference": batch.document["references"][index]}
+
+
+def by_rows(start: Any, folder: Path, batches: list[Batch]) -> dict[int, Outcome]:
     """Score the rows of many batches as one file for each configuration; return outcomes by number."""
     outcomes: dict[int, Outcome] = {}
     for configuration in range(len(SETTINGS)):
-        rows = []
-        chosen = {batch.number: batch for batch in batches if batch.configuration == configuration}
-        for batch in chosen.values():
-            if batch.broken - ({"reference", "task"} if isinstance(batch.document["task"], list) else {"reference"}):
-                continue
-            texts = batch.texts() if form == "parquet" else batch.document["references"]
-            for k, (task, index) in enumerate(zip(batch.tasks, batch.reference_of, strict=True) if texts else ()):
-                group = batch.document.get("groups", batch.reference_of)[k]
-                row = {"batch": batch.number, "row": k, "task": task, "group": f"{batch.number} {group!r}"}
-                rows.append({**row, "response": batch.document["responses"][k], "reference": texts[index]})
-        if not rows:
-            continue
-        source, target = (folder / f"{name}.{form}" for name in ("rows", "scored"))
-        if form == "parquet":
-            pq.write_table(pa.Table.from_pylist(rows), source)
-        else:
-            source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        flags = " ".join(flags_of(configuration))
-        if run(start, f"score {source.name} -q -o {target.name} --task-field task {flags}", folder) > 1:
+        rows = [row for batch in batches if batch.configuration == configuration for row in rows_of(batch)]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        flags = " ".join(("--task-field task --group-field group", *flags_of(configuration)))
+        if rows and run(start, f"score rows.jsonl -q -o scored.jsonl {flags}", folder) > 1:
             raise RuntimeError((folder.parent / "stderr").read_text())
-        scored = pq.read_table(target).to_pylist() if form == "parquet" else map(json.loads, target.open())
-        by_batch = defaultdict(list)
-        for row in scored:
-            by_batch[row["batch"]].append(row)
-        outcomes |= {number: of_rows(chosen[number], rows) for number, rows in by_batch.items()}
+        scored = map(json.loads, (folder / "scored.jsonl").open()) if rows else ()
+        for number, group in groupby(scored, key=lambda row: row["batch"]):
+            outcomes[number] = of_rows(batches[number], list(group))
     return outcomes
 
 
@@ -337,69 +239,46 @@ def of_rows(batch: Batch, rows: list[dict[str, Any]]) -> Outcome:
     """Return the outcome of the rows of one batch."""
     issues = []
     for k, row in enumerate(rows):
-        if row.get("error"):
-            reason, detail = row["error"]["reason"], row["error"]["detail"]
-            path = f"task[{k}]" if reason == "unknown_task" else f"references[{batch.reference_of[k]}]"
-            issues.append((path, reason, detail))
+        if error := row.get("error"):
+            is_task = error["reason"] == "unknown_task"
+            path = f"task[{k}]" if is_task else f"references[{batch.reference_of[k]}]"
+            issues.append((path, error["reason"], error["detail"]))
     if issues:
         return {"issues": issues}
-    first = rows[0].get("components", rows[0])  # columns of their own in Parquet
-    names = [name for name, value in first.items() if isinstance(value, float) and name not in ("reward", "advantage")]
-    columns = {name: [row.get("components", row)[name] for row in rows] for name in names}
+    columns = {name: [row["components"][name] for row in rows] for name in rows[0]["components"]}
     columns |= {"rewards": [row["reward"] for row in rows], "reasons": [row["reason"] for row in rows]}
     return columns | ({"advantages": [row["advantage"] for row in rows]} if "groups" in batch.document else {})
 
 
-# ---------------------------------------------------------------------------------------------------------- comparison
-
-
-ROWS = ("rows of jsonl", "rows of parquet")
-TRAINERS = ("OpenRLHF", "slime", "NeMo Gym")
-
-
-def difference(a: Outcome, b: Outcome, faces: tuple[str, str]) -> str | None:
-    """Return how two outcomes differ, or None.
-
-    Rows of trainers and files have an error each, in words of their own: repeats and details do not count there, nor
-    the order between files and others.
-    """
+def difference(a: Outcome, b: Outcome, is_of_rows: bool) -> str | None:
+    """Return how two outcomes differ, or None. A row has one error: there, repeats and their order do not count."""
     if ("issues" in a) != ("issues" in b):
         return "one refuses"
     if "issues" not in a:
         return "numbers" if any(a[name] != b[name] for name in a.keys() & b.keys()) else None
-    short = any(face in (*ROWS, *TRAINERS) for face in faces)
-    lists = [list(dict.fromkeys(issue[:2] if short else issue for issue in each["issues"])) for each in (a, b)]
-    if lists[0] == lists[1]:
+    first, second = ([issue[: 2 if is_of_rows else 3] for issue in each["issues"]] for each in (a, b))
+    if first == second or (is_of_rows and set(first) == set(second)):
         return None
-    if sorted(lists[0]) == sorted(lists[1]):
-        return None if any(face in ROWS for face in faces) else "order"
-    if [issue[:2] for issue in lists[0]] == [issue[:2] for issue in lists[1]]:
-        return "details"
-    return "issues"
+    if sorted(first) == sorted(second):
+        return "order"
+    return "details" if [issue[:2] for issue in first] == [issue[:2] for issue in second] else "issues"
 
 
 def outcomes_of(batches: list[Batch]) -> dict[str, dict[int, Outcome]]:
     """Return the outcomes of all batches by the name of the face and the number of the batch."""
     start = entry_point()
-    outcomes: dict[str, dict[int, Outcome]] = {}
-    with TemporaryDirectory() as top, running() as service, running("--inline-bytes", "0", "--threads", "1") as threads:
+    with TemporaryDirectory() as top, running() as client, running("--inline-bytes", "0", "--threads", "1") as threads:
         folder = Path(top) / "files"
         folder.mkdir()
         faces: dict[str, Callable[[Batch], Outcome | None]] = {
-            "Scorer": by_scorer,
-            "JSON": by_json(service),
-            "JSON on threads": by_json(threads),
-            "Arrow": by_arrow(service),
-            "request file": by_request_file(start, folder),
-            "OpenRLHF": by_trainer(service, "/compat/openrlhf"),
-            "slime": by_trainer(service, "/compat/slime"),
-            "NeMo Gym": by_trainer(service, "/compat/nemo-gym/verify"),
+            **{"Scorer": by_scorer, "JSON": by_json(client), "JSON on threads": by_json(threads)},
+            "Arrow": by_arrow(client),
         }
-        for name, face in faces.items():
-            outcomes[name] = {batch.number: outcome for batch in batches if (outcome := face(batch)) is not None}
-        for form in ("jsonl", "parquet"):
-            outcomes[f"rows of {form}"] = by_rows(start, folder, batches, form)
-    return outcomes
+        outcomes = {
+            name: {batch.number: outcome for batch in batches if (outcome := face(batch)) is not None}
+            for name, face in faces.items()
+        }
+        return outcomes | {"rows": by_rows(start, folder, batches)}
 
 
 def compare_faces(count: int, seed: int, limit: int) -> int:
@@ -411,15 +290,10 @@ def compare_faces(count: int, seed: int, limit: int) -> int:
         a, b = (outcomes[name] for name in faces)
         both = sorted(a.keys() & b.keys())
         refused = sum("issues" in a[number] and "issues" in b[number] for number in both)
-        kinds = {number: kind for number in both if (kind := difference(a[number], b[number], faces))}
+        kinds = {number: kind for number in both if (kind := difference(a[number], b[number], "rows" in faces))}
         differing |= kinds.keys()
-        details = ", ".join(f"{kind} {many}" for kind, many in Counter(kinds.values()).most_common())
-        print(f"{' / '.join(faces)}: {len(kinds)} of {len(both)} differ ({refused} refused by both) {details}".rstrip())
-        for number in list(kinds)[: min(limit, 3) if "JSON" in faces else 0]:
-            print(
-                f"  batch {number}, {kinds[number]}, broken: {', '.join(sorted(batches[number].broken)) or 'nothing'}"
-            )
-            for name, outcome in zip(faces, (a[number], b[number]), strict=True):
-                print(f"    {name}: {str(outcome.get('issues', outcome))[:300]}")
+        print(f"{' / '.join(faces)}: {len(kinds)} of {len(both)} differ ({refused} refused by both)")
+        for number, kind in list(kinds.items())[:limit]:
+            print(f"  batch {number}, {kind}:", *(outcome.get("issues", outcome) for outcome in (a[number], b[number])))
     print(f"{len(differing)} of {count} batches differ between some faces")
     return len(differing)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import samples
-from .samples import KEY, PERFECT, PUBLISHED, REFERENCES, RESPONSES, STEPS, SWAPPED, TASKS
+from .samples import CODE, KEY, PERFECT, PROGRAM, REFERENCES, RESPONSES, STEPS, SWAPPED
 
 LINES = Path(__file__).with_name("commands.txt")
 
@@ -30,18 +30,18 @@ UNSTEADY = r"(?<=in )[\d.]+(?= s\b)|(?<=after )[\d.]+(?= s\b)|\d{4}-\d\d-\d\d \d
 def tables() -> dict[str, list[Any]]:
     """Return the rows of every file that a command line reads, by its name."""
     rollouts = samples.example("rollouts.jsonl")
-    tables = {name: rows for name, rows in PUBLISHED.items() if name not in ("pqa", "ord", "err")}
+    answers = {}
     for name in ("pqa", "ord", "err"):
-        tables[f"{name}-records"] = PUBLISHED[name]
-        responses = enumerate(RESPONSES[f"bioprobench.{name}"])
         reference = next(record for record in REFERENCES[f"bioprobench.{name}"] if isinstance(record, dict))
-        tables[name] = [
+        responses = enumerate(RESPONSES[f"bioprobench.{name}"])
+        answers[name] = [
             {**reference, "generated_response": text, "type": f"t{k % 2}", "id": k} for k, text in responses
         ]
-    definition = "def spin(cells):\n    pass"
-    programs = [{"prediction_code": text, "prediction_functions": definition} for text in RESPONSES["bioplanner"]]
     dumps = [{"input": "?", "output": row["response"], "gts": row["reference"], "score_task": 0} for row in rollouts]
-    return tables | {
+    programs = enumerate(RESPONSES["bioplanner"])
+    return {
+        **samples.PUBLISHED,
+        **answers,
         "rollouts": rollouts,
         "own": samples.example("grpo_tiny/protocols.jsonl"),
         "other": [{**row, "response": rollouts[k - 1]["response"]} for k, row in enumerate(rollouts)],
@@ -49,8 +49,8 @@ def tables() -> dict[str, list[Any]]:
         "mixed": samples.mixed_rows(),
         "verl": [{**row, "score": 0.5, "step": 1} for row in dumps],
         "renamed": [{"output": row["output"], "gold": row["gts"], "meta": {"gold": row["gts"]}} for row in dumps],
-        "gen": [{**row, "generated_response": "1. Weigh it.\n2. Pour."} for row in PUBLISHED["gen"]],
-        "bioplanner": [{"ground_truth": samples.PROGRAM, "id": k, **row} for k, row in enumerate(programs)],
+        "gen": [{**row, "generated_response": "1. Weigh it.\n2. Pour."} for row in samples.PUBLISHED["gen-records"]],
+        "bioplanner": [{"ground_truth": PROGRAM, "id": k, **CODE, "prediction_code": text} for k, text in programs],
         "llam": [{"criterion": "Coherence", "responses": ["4", "5", "- Coherence: 3", "?"]}, {"criterion": "x"}],
         "references": [KEY, PERFECT, STEPS, "x"],
         "empty": [],
@@ -62,11 +62,7 @@ BROKEN = [{"response": SWAPPED, "reference": KEY}, {"response": 5, "reference": 
 DOCUMENTS: dict[str, Any] = {
     "request": REQUEST | {"config": {"order": "lcs"}},
     "bad-request": REQUEST | {"responses": [5], "references": ["x", {}], "config": {"ordr": 1}, "task": "nope"},
-    "mixed-request": {
-        "responses": [RESPONSES[task][0] for task in TASKS],
-        "references": [REFERENCES[task][0] for task in TASKS],
-        **{"task": TASKS, "config": {"lexical": {"reward": "rouge_l"}}},
-    },
+    "mixed-request": samples.MIXED,
     "explain": {"response": SWAPPED, "reference": KEY, "config": {"order": "lcs"}, "suggestions": 1},
     "grid": [{"name": "lenient", "min_coverage": 0.5}, {"order": ["strict", "lcs"], "position_decay": [1, 1.5]}],
     "bad": [{"ordr": 1, "min_coverage": [2, 0.5]}],

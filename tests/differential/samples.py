@@ -8,6 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tests.prepare.published import CHAT, ERR, EVAL, GEN, ORD, PQA, PROTOCOL, RIGHT, RL, ROW, SFT, TEXT, TRAIN
+
 ROOT = Path(__file__).resolve().parents[2]
 
 ADD = {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}
@@ -79,62 +81,33 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 """Seven configurations, which together change every setting."""
 
-QUESTION = "How is a gel of 1 % agarose made?"
-WEIGH = {"action": "weigh", "objects": ["agarose"], "parameters": ["1 g"]}
-DISSOLVE = {"action": "dissolve", "objects": ["agarose", "tae buffer"], "parameters": ["100 ml", "microwave"]}
-SECTIONS = {
-    "think": "Agarose dissolves in hot buffer only.",
-    "key": key_of(WEIGH, DISSOLVE),
-    "orc": "Step 1: Weigh 1 g of agarose.\nStep 2: Dissolve the agarose in 100 ml of TAE buffer in a microwave.",
-    "note": "Hot agarose burns.",
+MIXED = {
+    "responses": [RESPONSES[task][k] for k in range(2) for task in TASKS],
+    "references": [REFERENCES[task][0] for task in TASKS],
+    "reference_index": [*range(len(TASKS))] * 2,
+    "groups": [k % 4 for k in range(2 * len(TASKS))],
+    "task": TASKS * 2,
+    "include": ["components", "advantages"],
+    "config": {"order": "lcs", "bioprobench.ord": {"repeats": "failed"}, "lexical": {"reward": "rouge_l"}},
 }
-WHOLE = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in SECTIONS.items())
-LIBRARY = 'Please note that you can only use the following actions: "weigh", "dissolve", "pour".'
-CONTEXT = {"purpose": "Make a gel.", "prior_step": "Weigh.", "next_step": "Pour."}
-WRONG_STEP = {
-    **{"id": "ERR-1", "context": CONTEXT, "corrupted_text": "Melt it on ice.", "corrected_text": "Melt it."},
-    **{"is_correct": False, "type": "operation", "error_description": "Ice does not melt it."},
+CODE = {"prediction_code": "spin(cells='HeLa')", "prediction_functions": "def spin(cells):\n    pass"}
+EVALUATIONS: dict[str, dict[str, Any]] = {
+    "score": {"response": PERFECT, "reference": KEY, "level": 1, "type": "planning"},
+    "scirecipe": {"response": SWAPPED, "reference": PERFECT},
+    "bioprobench.ord": {**ORDER, "generated_response": marked("[1, 2, 0]")},
+    "bioprobench.rea_err": {**ERR, "generated_response": marked("False"), "LLM_judge": "True"},
+    "bioplanner": {"ground_truth": PROGRAM, **CODE},
 }
+"""A record of each kind of task."""
 
 PUBLISHED: dict[str, list[dict[str, Any]]] = {
-    "scirecipe": [{"exp_goal": f"{QUESTION} Version {k}.", **SECTIONS} for k in range(6)],
-    "eval": [
-        {
-            **{"id": k, "question": QUESTION, "type": "Planning", "level": f"level-{1 + k % 2}", **SECTIONS},
-            **{"action": ["dissolve", "weigh"], "action_new": ["dissolve", "pour", "weigh"]},
-        }
-        for k in range(4)
-    ],
-    "queries": [{"system": "Answer.", "query": f"{QUESTION}\n{LIBRARY}", "response": WHOLE}],
-    "conversations": [
-        {
-            "system": "Be brief.",
-            "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": WHOLE}],
-        }
-    ],
-    "messages": [{"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": WHOLE}]}],
-    "texts": [{"text": "Experiment Name: Agarose gel\nProcedure: Weigh 1 g of agarose."}],
-    "pqa": [
-        {"question": "Melt it in ____ ml of buffer.", "choices": ["50", "100"], "answer": "100", "id": f"PQA-{k}"}
-        for k in range(3)
-    ],
-    "ord": [{"question": "Sort the steps of 'Gel'.", **ORDER, "type": "top", "id": "ORD-1"}],
-    "err": [WRONG_STEP, {**WRONG_STEP, "id": "ERR-2", "corrupted_text": None, "is_correct": True, "type": "correct"}],
-    "gen": [
-        {
-            **{"system_prompt": "You know gels.", "instruction": "List the steps.", "input": "How is a gel made?"},
-            **{"output": ["1. Weigh.", "2. Melt.", "3. Pour."], "type": "easy", "id": "GEN-1"},
-        }
-    ],
-    "bioprot": [
-        {
-            **{"id": "12", "title": "Agarose gel", "steps": "1. Weigh 1 g of agarose.\n2. Melt it."},
-            **{"generated_pseudocode": PROGRAM, "edited_pseudocode": "def f():\n    pass\n\nf()\n"},
-        }
-    ],
-    "rows": [{"prompt": [{"role": "user", "content": "True?"}], "task": "bioprobench.err", "reference": "False"}],
+    "scirecipe": [TRAIN | {"exp_goal": f"{TRAIN['exp_goal']} Version {k}."} for k in range(6)],
+    "eval": [EVAL | {"id": k, "level": f"level-{1 + k % 2}"} for k in range(4)],
+    **{"queries": [RL], "conversations": [SFT], "messages": [CHAT], "texts": [TEXT], "rows": [ROW]},
+    "pqa-records": [PQA | {"id": f"PQA-{k}"} for k in range(3)],
+    **{"ord-records": [ORD], "err-records": [ERR, RIGHT], "gen-records": [GEN], "bioprot": [PROTOCOL]},
 }
-"""Records of every form that `assay prepare` reads."""
+"""Records of every form that `assay prepare` reads, by the name of their file."""
 
 
 def example(path: str) -> list[dict[str, Any]]:

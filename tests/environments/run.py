@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -29,9 +28,8 @@ DISTRIBUTIONS = ("clients", "environments")
 TOOLS = ("httpx==0.28.1", "pytest==9.2.0")
 """What the tests import beside the framework."""
 UV = (sys.executable, "-m", "uv", "--quiet", "--no-python-downloads")
-MINUTES = 60.0
-INSTALLED_WITHIN = 20 * MINUTES
-TESTED_WITHIN = 20 * MINUTES
+SECONDS = 1200.0
+"""How long an installation, or the tests of a framework, may take."""
 LINES_SHOWN = 12
 """The last lines of a failed installation that are shown."""
 
@@ -58,41 +56,28 @@ class Framework(NamedTuple):
         return self.home / "bin" / "python"
 
 
-class Result(NamedTuple):
-    """What became of one framework."""
-
-    name: str
-    version: str
-    python: str
-    outcome: str
-    """`passed …`, `FAILED …` or `SKIPPED …`."""
-
-
-def frameworks() -> list[Framework]:
+def frameworks() -> dict[str, Framework]:
     """Return the frameworks by name; `requirements-legacy.txt` of a package is one called `…-legacy`.
 
     Its tests are `test_NAME.py`; a variant without tests of its own runs those of the package.
     """
-    found = []
+    by_name = {}
     for requirements in sorted((ROOT / "environments").glob("assay_*/requirements*.txt")):
         package = requirements.parent.name.removeprefix("assay_")
-        name = package + requirements.stem.removeprefix("requirements").replace("-", "_")
-        own = HERE / f"test_{name}.py"
-        found.append(
-            Framework(name.replace("_", "-"), requirements, own if own.exists() else HERE / f"test_{package}.py")
-        )
-    return found
+        module = package + requirements.stem.removeprefix("requirements").replace("-", "_")
+        tests = next(path for name in (module, package) if (path := HERE / f"test_{name}.py").exists())
+        name = module.replace("_", "-")
+        by_name[name] = Framework(name, requirements, tests)
+    return by_name
 
 
-def called(*command: object, within: float, environ: dict[str, str] | None = None) -> str:
+def called(*command: object) -> str:
     """Return what a command prints; raise NotInstalled with its last lines if it fails."""
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
-        done = subprocess.run(
-            list(map(str, command)), cwd=ROOT, env=environ, timeout=within, text=True, check=False, **options
-        )
+        done = subprocess.run([*map(str, command)], cwd=ROOT, timeout=SECONDS, text=True, check=False, **options)
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"not installed within {within:.0f} seconds") from None
+        raise NotInstalled(f"not installed within {SECONDS:.0f} seconds") from None
     if done.returncode:
         raise NotInstalled("\n".join(done.stdout.strip().splitlines()[-LINES_SHOWN:]))
     return done.stdout
@@ -103,40 +88,27 @@ def built() -> list[Path]:
     folder = HOME / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
     for name in DISTRIBUTIONS:
-        called(*UV, "build", "--out-dir", folder, ROOT / name, within=INSTALLED_WITHIN)
+        called(*UV, "build", "--out-dir", folder, ROOT / name)
     return sorted(folder.glob("*.whl"))
 
 
-def asked(requirements: str, name: str) -> str | None:
-    """Return what a comment of the requirements asks for."""
-    found = re.search(rf"^# {name}: *(\S+)", requirements, re.MULTILINE)
-    return found[1] if found else None
-
-
-def install(framework: Framework, wheels: Sequence[Path]) -> None:
-    """Set up the environment unless it has these requirements already, and install the wheels into it."""
+def install(framework: Framework, wheels: list[Path]) -> str:
+    """Set up the environment unless it has these requirements already, install the wheels, and return the versions."""
     text = framework.requirements.read_text(encoding="utf-8")
-    python = asked(text, "python") or sys.executable
-    patch = asked(text, "python-version")
-    wanted = hashlib.sha256("\n".join([python, *TOOLS, text]).encode()).hexdigest()
+    asked = dict(re.findall(r"^# (python|python-version): *(\S+)", text, re.MULTILINE))
+    python = asked.get("python", sys.executable)
+    digest = hashlib.sha256("\n".join([python, *TOOLS, text]).encode()).hexdigest()
     stamp = framework.home / ".installed"
-    if not stamp.exists() or stamp.read_text(encoding="ascii") != wanted:
+    if not stamp.exists() or stamp.read_text(encoding="ascii") != digest:
         print(f"Setting up {framework.home.relative_to(ROOT)} …", flush=True)
-        called(*UV, "venv", "--clear", "--python", python, framework.home, within=INSTALLED_WITHIN)
-        options = ["--python", framework.python, *(["--python-version", patch] if patch else [])]
-        called(*UV, "pip", "install", *options, *TOOLS, "-r", framework.requirements, within=INSTALLED_WITHIN)
-        stamp.write_text(wanted, encoding="ascii")
-    own = ["--python", framework.python, "--no-deps", "--reinstall", *wheels]
-    called(*UV, "pip", "install", *own, within=INSTALLED_WITHIN)
-
-
-def versions(framework: Framework) -> tuple[str, str]:
-    """Return the version of the framework and that of its Python."""
-    first = re.search(r"^([\w.-]+)", framework.requirements.read_text(encoding="utf-8"), re.MULTILINE)
-    assert first is not None, f"{framework.requirements} names no framework"
-    code = f"import importlib.metadata as m, platform as p; print(m.version({first[1]!r}), p.python_version())"
-    version, python = called(framework.python, "-c", code, within=MINUTES).split()
-    return f"{first[1]} {version}", python
+        called(*UV, "venv", "--clear", "--python", python, framework.home)
+        options = ["--python-version", asked["python-version"]] if "python-version" in asked else []
+        called(*UV, "pip", "install", "--python", framework.python, *options, *TOOLS, "-r", framework.requirements)
+        stamp.write_text(digest, encoding="ascii")
+    called(*UV, "pip", "install", "--python", framework.python, "--no-deps", "--reinstall", *wheels)
+    first = re.findall(r"^[\w.-]+", text, re.MULTILINE)[0]
+    code = f"import importlib.metadata as m, platform as p; print(m.version({first!r}), 'on', p.python_version())"
+    return f"{first} {called(framework.python, '-c', code).strip()}"
 
 
 def tested(framework: Framework) -> str:
@@ -149,70 +121,48 @@ def tested(framework: Framework) -> str:
     command = [framework.python, "-P", "-m", "pytest", "-c", HERE / "pytest.ini", "--rootdir=.", f"--confcutdir={HERE}"]
     command += [f"--junit-xml={report}", framework.tests]
     try:
-        subprocess.run(list(map(str, command)), cwd=ROOT, env=environ, timeout=TESTED_WITHIN, check=False)
+        subprocess.run([*map(str, command)], cwd=ROOT, env=environ, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return f"FAILED: not finished within {TESTED_WITHIN:.0f} seconds"
-    return outcome(report)
-
-
-def outcome(report: Path) -> str:
-    """Return what pytest's report says."""
+        return f"FAILED: not finished within {SECONDS:.0f} seconds"
     if not report.exists():
         return "FAILED: pytest wrote no report"
     suite = next(ElementTree.parse(report).iter("testsuite"))
     count = {name: int(suite.get(name, 0)) for name in ("tests", "errors", "failures", "skipped")}
     failed = count["errors"] + count["failures"]
     passed = count["tests"] - failed - count["skipped"]
-    summary = f"{passed} passed" + (f", {count['skipped']} SKIPPED" if count["skipped"] else "")
-    if failed:
-        return f"FAILED: {failed} failed, {summary}"
-    return summary if passed else f"FAILED: no test ran, {summary}"
+    summary = f"{passed} passed, {failed} failed, {count['skipped']} skipped"
+    return summary if passed and not failed else f"FAILED: {summary}"
 
 
-def result_of(framework: Framework, wheels: Sequence[Path]) -> Result:
-    """Install and test one framework."""
+def result_of(framework: Framework, wheels: list[Path]) -> str:
+    """Install and test one framework, and return what became of it."""
     print(f"\n== {framework.name} ==", flush=True)
     try:
-        install(framework, wheels)
-        version, python = versions(framework)
+        version = install(framework, wheels)
     except NotInstalled as error:
         print(f"{framework.name.upper()} CANNOT BE INSTALLED HERE AND IS NOT TESTED:\n{error}", flush=True)
-        return Result(framework.name, "-", "-", "SKIPPED: NOT INSTALLED, see above")
-    print(f"{version} on Python {python}", flush=True)
-    return Result(framework.name, version, python, tested(framework))
+        return "NOT TESTED, because it cannot be installed: see above"
+    print(version, flush=True)
+    return f"{tested(framework)} ({version})"
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return the results as aligned columns."""
-    rows = [Result("framework", "version", "Python", "result"), *results]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join(lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Return 0 unless a test failed, or a framework was skipped and `--strict` is given."""
-    known = frameworks()
+    available = frameworks()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("framework", nargs="*", help=f"default: all of {', '.join(one.name for one in known)}")
+    parser.add_argument("framework", nargs="*", help=f"default: all of {', '.join(available)}")
     parser.add_argument("--strict", action="store_true", help="fail if a framework cannot be installed")
-    given = parser.parse_args(arguments)
-    unknown = set(given.framework) - {one.name for one in known}
-    if unknown:
+    options = parser.parse_args()
+    if unknown := set(options.framework) - set(available):
         parser.error(f"no such framework: {', '.join(sorted(unknown))}")
-    chosen = [one for one in known if not given.framework or one.name in given.framework]
     try:
         wheels = built()
     except NotInstalled as error:
         raise SystemExit(f"assay-client and assay-environments cannot be built here:\n{error}") from None
-    results = [result_of(one, wheels) for one in chosen]
-    print(f"\n{table(results)}", flush=True)
-    skipped = [one.name for one in results if one.outcome.startswith("SKIPPED")]
-    if skipped:
-        line = "=" * 88
-        print(f"{line}\nNOT TESTED, BECAUSE NOT INSTALLED: {', '.join(skipped)}\n{line}")
-    failed = any(one.outcome.startswith("FAILED") for one in results)
-    return int(failed or (given.strict and bool(skipped)))
+    results = {name: result_of(available[name], wheels) for name in options.framework or available}
+    print("\n" + "\n".join(f"{name:20} {result}" for name, result in results.items()), flush=True)
+    failures = ("FAILED", "NOT TESTED") if options.strict else "FAILED"
+    return int(any(result.startswith(failures) for result in results.values()))
 
 
 if __name__ == "__main__":

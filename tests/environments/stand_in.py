@@ -22,15 +22,6 @@ Answers = Mapping[str, Sequence[str]]
 MODEL = "stand-in"
 
 
-def answer_to(prompt: str, answers: Answers, asked: Counter[str]) -> str:
-    """Return the next answer for the first text that the prompt contains; raises KeyError if it contains none."""
-    for text, given in answers.items():
-        if text in prompt:
-            asked[text] += 1
-            return given[(asked[text] - 1) % len(given)]
-    raise KeyError(prompt)
-
-
 def text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
@@ -38,25 +29,14 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 def completion(content: str) -> dict[str, Any]:
     """Return the reply to a request for a chat completion."""
-    return {
-        "id": "chatcmpl-0",
-        "object": "chat.completion",
-        "created": 0,
-        "model": MODEL,
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": content},
-                "finish_reason": "stop",
-                "logprobs": None,
-            }
-        ],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    about = {"id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": MODEL}
+    return {**about, "choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
 
 
 def server_of(answers: Answers) -> ThreadingHTTPServer:
-    """Return a server on a free port of this machine, which does not serve yet."""
+    """Return a server on a free port of this machine, which does not serve yet; to other prompts it replies 400."""
     asked: Counter[str] = Counter()
     lock = threading.Lock()
 
@@ -64,18 +44,19 @@ def server_of(answers: Answers) -> ThreadingHTTPServer:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            models = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "test"}]}
-            self._reply(200, models)
+            models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "test"}]
+            self._reply(200, {"object": "list", "data": models})
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             prompt = "\n".join(map(text_of, request["messages"]))
-            try:
-                with lock:
-                    content = answer_to(prompt, answers, asked)
-            except KeyError:
+            text = next((text for text in answers if text in prompt), None)
+            if text is None:
                 self._reply(400, {"error": {"message": f"no answer for the prompt {prompt!r}"}})
                 return
+            with lock:
+                content = answers[text][asked[text] % len(answers[text])]
+                asked[text] += 1
             if request.get("stream"):
                 self._stream(content)
             else:
@@ -108,18 +89,16 @@ def server_of(answers: Answers) -> ThreadingHTTPServer:
 def stand_in(answers: Answers) -> Iterator[str]:
     """Serve in a thread; yield the address for OpenAI's clients, which ends with `/v1`."""
     server = server_of(answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"
     finally:
         server.shutdown()
-        thread.join()
         server.server_close()
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as chosen:
-        running = server_of(json.load(chosen))
+    with open(sys.argv[1], encoding="utf-8") as file:
+        running = server_of(json.load(file))
     print(f"http://127.0.0.1:{running.server_address[1]}/v1", flush=True)
     running.serve_forever()

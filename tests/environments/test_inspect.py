@@ -50,45 +50,36 @@ def logs(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_scores_are_those_of_assay_score(logs: dict[str, EvalLog], name: str) -> None:
-    log, samples = logs[name], BY_TASK[TASKS[name]]
+def test_scores_and_metrics_are_those_of_the_product_s_commands(logs: dict[str, EvalLog], name: str) -> None:
+    """Those of `assay score` for each answer, and those of `assay evaluate` for each task, type and level."""
+    log, task = logs[name], TASKS[name]
     assert log.status == "success"
     found = {sample.id: sample for sample in log.samples or []}
-    assert set(found) == {one.row["id"] for one in samples}
-    for one in samples:
+    assert set(found) == {one.row["id"] for one in BY_TASK[task]}
+    for one in BY_TASK[task]:
         sample = found[one.row["id"]]
         score = sample.scores["assay"]
         assert (score.answer, sample.target) == (one.answer, one.row["reference"])
         names = ("reason", "passed", "components")
         assert {"reward": score.value, **{name: score.metadata[name] for name in names}} == scored()[one.row["id"]]
         assert score.metadata["signature"].startswith("SCORE|")
-        sent = [{"role": message.role, "content": message.text} for message in sample.input]
-        assert sent == one.row["prompt"]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_metrics_are_those_of_assay_evaluate(logs: dict[str, EvalLog], name: str) -> None:
-    task, found = TASKS[name], metrics_of(logs[name])
-    expected = reported(task)
+        assert [{"role": sent.role, "content": sent.text} for sent in sample.input] == one.row["prompt"]
+    metrics, expected = metrics_of(log), reported(task)
     expected["mean"] = expected.pop("reward")
     for column in ("type", "level") if task == "score" else ():
         for value in {one.row[column] for one in BY_TASK[task]}:
             expected[f"{column}={value}"] = mean_of(chosen(task=task, **{column: value}), "reward")
-    assert found.pop("stderr") > 0
-    assert found == pytest.approx(expected, rel=1e-12)
+    assert metrics.pop("stderr") > 0
+    assert metrics == pytest.approx(expected, rel=1e-12)
 
 
 def test_explanations_say_which_gate_fails_or_what_each_part_costs(logs: dict[str, EvalLog]) -> None:
-    found = {
-        str(sample.id): sample.scores["assay"].explanation for log in logs.values() for sample in log.samples or []
-    }
-    assert found["score-0"] == "Reward 1.0000 of at most 1.0000: no deductions."
+    samples = [sample for log in logs.values() for sample in log.samples or []]
+    found = {str(sample.id): sample.scores["assay"].explanation for sample in samples}
+    assert found["score-0"].startswith("Reward 1.0000 of at most 1.0000: ")
     assert found["score-3"].startswith("Fails the format gate (missing_sections). Reward 0.0000 of at most 1.0000: ")
     assert "objects −" in found["score-4"]
     assert found["bioprobench.pqa-0"].startswith("Reward 1.0000 (accuracy 1.0000, brier 0.0100, confidence 0.9000): ")
-    assert found["bioprobench.err-4"].endswith(
-        "neither True nor False, in these spellings or in lower case (`profile = thoth`: in any case)."
-    )
 
 
 Evaluate = Callable[..., EvalLog]
@@ -166,10 +157,7 @@ def test_an_answer_is_not_scored_without_the_text_of_the_reply(evaluated: Evalua
 
 def test_rows_are_selected(tmp_path: Path) -> None:
     rows = str(write_rows(tmp_path / "rows.jsonl", SAMPLES))
-    for where in ({}, {"type": "planning"}, {"level": 2}, {"type": "safety", "level": "1"}):
-        found = [sample.id for sample in protocols(rows, **where).dataset]
-        texts = {name: str(value) for name, value in where.items()}
-        assert found == [one.row["id"] for one in chosen(task="score", **texts)]
-        assert found
+    ids = [sample.id for sample in protocols(rows, type="safety", level=1).dataset]
+    assert ids == [one.row["id"] for one in chosen(task="score", type="safety", level="1")] != []
     with pytest.raises(ValueError, match="has no row with"):
         protocols(rows, type="none")

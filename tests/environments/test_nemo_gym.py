@@ -161,41 +161,34 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def test_rollouts_of_several_tasks_have_the_rewards_of_the_service(gym: Gym, server: LiveServer) -> None:
+def test_rollouts_of_several_tasks_have_the_rewards_of_the_service_and_metrics_by_task(
+    gym: Gym, server: LiveServer
+) -> None:
+    """Each mean is over the rows of its task: the others have 0 in the place of what they lack."""
     done, results = gym.run("mixed", SAMPLES)
     assert done.returncode == 0, done.stdout
     assert len(results) == REPEATS * len(SAMPLES)
-    expected = rewards_of(server.url)
+    rewards = rewards_of(server.url)
     for result in results:
-        reward, reason, passed, components = expected[result["_ng_task_index"]]
+        reward, reason, passed, components = rewards[result["_ng_task_index"]]
         assert (result["reward"], result["score_readable"], result["score_passed"]) == (reward, reason == "ok", passed)
         assert {name: result[f"score_{name}"] for name in components} == components
         row = SAMPLES[result["_ng_task_index"]].row
         assert {name: result.get(name) for name in LABELS} == {name: row[name] for name in LABELS}
-
-
-def test_metrics_of_a_run_are_by_task(gym: Gym, server: LiveServer) -> None:
-    """Each mean is over the rows of its task: the others have 0 in the place of what they lack."""
-    done, _ = gym.run("by_task", SAMPLES)
-    assert done.returncode == 0, done.stdout
-    (entry,) = json.loads((gym.folder / "by_task.results_aggregate_metrics.json").read_text(encoding="utf-8"))
+    (entry,) = json.loads((gym.folder / "mixed.results_aggregate_metrics.json").read_text(encoding="utf-8"))
     expected: dict[str, list[float]] = {}
-    for sample, (reward, _, passed, components) in zip(SAMPLES, rewards_of(server.url), strict=True):
-        task = sample.row["task"]
-        for name, value in {"reward": reward, "score_passed": passed}.items():
+    for sample, (reward, _, passed, components) in zip(SAMPLES, rewards, strict=True):
+        numbers = {"reward": reward, "score_passed": passed}
+        numbers |= {f"score_{name}": value for name, value in components.items()}
+        for name, value in numbers.items():
             expected.setdefault(f"mean/{name}", []).append(value)
-            expected.setdefault(f"{task}/mean/{name}", []).append(value)
-        for name, value in components.items():
-            expected.setdefault(f"mean/score_{name}", []).append(value)
-            expected.setdefault(f"{task}/mean/score_{name}", []).append(value)
+            expected.setdefault(f"{sample.row['task']}/mean/{name}", []).append(value)
     found, means = entry["key_metrics"], {name: fmean(values) for name, values in expected.items()}
     assert {name: found[name] for name in means} == pytest.approx(means)
-    assert not [
-        name for name in found if name.endswith("/score_brier") and not name.startswith(("mean", "bioprobench.pqa"))
-    ]
-    repeats = entry["repeat_level_metrics"]
-    assert len(repeats) == REPEATS
-    assert [repeat["mean/score_brier"] for repeat in repeats] == pytest.approx([means["mean/score_brier"]] * REPEATS)
+    brier = [name for name in found if name.endswith("/score_brier")]
+    assert [name for name in brier if not name.startswith(("mean", "bioprobench.pqa"))] == []
+    repeats = [repeat["mean/score_brier"] for repeat in entry["repeat_level_metrics"]]
+    assert repeats == pytest.approx([means["mean/score_brier"]] * REPEATS)
 
 
 def test_an_invalid_reference_ends_the_run_without_a_reward(gym: Gym) -> None:

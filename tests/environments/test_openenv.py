@@ -8,7 +8,6 @@ import importlib
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -18,7 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 import yaml
 
@@ -92,7 +90,6 @@ def test_rows_by_seed(address: str) -> None:
     with AssayEnv(base_url=address).sync() as env:
         found = [env.reset(seed=seed).observation.id for seed in (0, 3, len(SAMPLES) + 1, 0)]
         assert found == ["row-00", "row-03", "row-00", "row-00"]
-        assert env.reset().observation.id
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,6 @@ def test_rows_by_seed(address: str) -> None:
         ([("reset", {"id": "row-00"}), ("step", {}), ("step", {})], "no prompt to answer"),
         ([("reset", {"id": "row-99"}), ("step", {})], "record row-99"),
     ],
-    ids=["unknown id", "unknown argument", "step before reset", "two answers", "invalid reference"],
 )
 def test_errors_are_raised_and_are_no_rewards(
     address: str, calls: list[tuple[str, dict[str, Any]]], message: str
@@ -127,13 +123,6 @@ def test_without_a_service_a_step_raises_and_can_be_repeated(rows: Path) -> None
         assert env.state().step_count == 0
 
 
-def test_without_rows_the_server_does_not_start(rows: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        new_app(str(tmp_path))
-    with pytest.raises(ValueError, match="no row with"):
-        new_app(str(rows), type="nothing")
-
-
 def test_the_environment_in_this_process(at: str, rows: Path) -> None:
     """As OpenEnv's own examples test theirs; the synchronous step is for callers without an event loop."""
     environment = AssayEnvironment(read_rows(rows), config={"order": "lcs"})
@@ -141,59 +130,28 @@ def test_the_environment_in_this_process(at: str, rows: Path) -> None:
     observation = environment.step(AssayAction(answer=SAMPLES[2].answer))
     assert observation.done
     assert "|order:lcs|" in observation.signature
+    with pytest.raises(ValueError, match="no row with"):
+        new_app(str(rows), type="nothing")
 
 
-def test_rows_that_assay_prepare_wrote(at: str, tmp_path: Path) -> None:
-    """In both splits, and with the right answer to a question."""
-    steps = [{"action": action, "objects": ["beaker"], "parameters": ["10 s"]} for action in ("rinse", "dry")]
-    question = {"id": "q", "question": "Add ____ of buffer.", "choices": ["2 ml", "5 ml"], "answer": "5 ml"}
-    protocol = {"id": "p", "question": "How is a beaker cleaned?", "type": "planning", "steps": steps}
-    records = tmp_path / "records.jsonl"
-    records.write_text(f"{json.dumps(question)}\n{json.dumps(protocol)}\n", encoding="utf-8")
-    command = [*shlex.split(os.environ["ASSAY_COMMAND"]), "prepare", str(records), "-o", str(tmp_path / "prepared")]
-    subprocess.run([*command, "--test", "0.5"], check=True)
-    rows = [row for split in ("train", "test") for row in read_rows(tmp_path / "prepared", split)]
-    assert sorted(row.task for row in rows) == ["bioprobench.pqa", "score"]
-    environment = AssayEnvironment(rows)
-    assert "How is a beaker cleaned?" in environment.reset(id="p").messages[-1]["content"]
-    environment.reset(id="q")
-    scored = environment.step(AssayAction(answer="[ANSWER_START]5 ml & 100[ANSWER_END]"))
-    assert (scored.reward, scored.passed, scored.reason) == (1.0, True, "ok")
-
-
-def validated(*arguments: str, succeeds: bool = True) -> Any:
-    """Return the report of OpenEnv's own command, which must say by its status whether it succeeds."""
+def validated(*arguments: str) -> Any:
+    """Return the report of OpenEnv's own command."""
     command = [sys.executable, "-m", "openenv.cli", "validate", "--json", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
-def test_openenv_validates_the_server(address: str) -> None:
+def test_openenv_validates_the_server_and_the_folder(address: str) -> None:
+    """By what the manifest declares: without an image, the checks that run one are skipped."""
     report = validated("--url", address, "--timeout", "60")
     assert [one["id"] for one in report["criteria"] if not one["passed"]] == []
     assert report["passed"]
-    assert httpx.get(f"{address}/metadata", trust_env=False).json()["name"] == "assay"
-
-
-def test_openenv_validates_the_folder(tmp_path: Path) -> None:
-    """By what the manifest declares: without an image, the checks that run one are skipped."""
     folder = files("assay_openenv")
-    report = validated(str(folder), "--level", "static")
-    assert report["verdict"] == "pass"
-    assert [(one["check_id"], one["status"]) for one in report["results"]] == [("static.manifest", "pass")]
-    everything = {one["check_id"]: one["status"] for one in validated(str(folder))["results"]}
-    assert everything.pop("static.manifest") == "pass"
-    assert set(everything.values()) == {"skip"}
+    checks = {one["check_id"]: one["status"] for one in validated(str(folder))["results"]}
+    assert checks.pop("static.manifest") == "pass"
+    assert set(checks.values()) == {"skip"}
     manifest = yaml.safe_load(folder.joinpath("openenv.yaml").read_text(encoding="utf-8"))
-    del manifest["validation"]
-    (tmp_path / "openenv.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
-    (failure,) = validated(str(tmp_path), "--level", "static", succeeds=False)["results"]
-    assert "no `validation:` block" in failure["evidence"][0]
-
-
-def test_the_manifest_names_the_application() -> None:
-    manifest = yaml.safe_load(files("assay_openenv").joinpath("openenv.yaml").read_text(encoding="utf-8"))
     module, _, name = manifest["app"].partition(":")
     assert getattr(importlib.import_module(module), name) is new_app
 

@@ -17,7 +17,6 @@ from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator, compute_trajectory_metrics
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
@@ -146,20 +145,6 @@ def test_means_are_over_the_rows_of_their_task(at: str, tmp_path: Path) -> None:
     assert {name.rpartition("/")[2] for name in others} == {"score_passed", "score_readable"}
 
 
-@pytest.mark.usefixtures("at")
-def test_advantages_are_those_of_the_group(tmp_path: Path) -> None:
-    """And the answer's tokens are what is trained on."""
-    sample = SAMPLES[0]
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [sample]), group_size=2))
-    results = rolled_out(groups, Policy(to_all([sample], "nothing")))
-    assert sorted(results[0].get_total_rewards()) == [0.0, 1.0]
-    advantages = compute_advantages(results)
-    assert sorted(advantages[0].tolist()) == [-0.5, 0.5]
-    data, _ = assemble_training_data(results, advantages)
-    trained = {max(datum.loss_fn_inputs["advantages"].data): sum(datum.loss_fn_inputs["mask"].data) for datum in data}
-    assert trained[0.5] == len(TOKENIZER.encode(sample.answer + END["qwen3"]))
-
-
 def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", SAMPLES[:3])
     write_rows(tmp_path / "test.jsonl", SAMPLES)
@@ -175,10 +160,8 @@ def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) ->
 
 def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl")
-    for where in ({}, {"task": "score"}, {"type": "planning", "level": "1"}):
-        found = [group.row.id for group in groups_of(builder_of(rows, where=where))]
-        chosen = [one.row["id"] for one in SAMPLES if all(one.row[name] == value for name, value in where.items())]
-        assert sorted(found) == sorted(chosen)
+    found = [group.row.id for group in groups_of(builder_of(rows, where={"task": "score"}))]
+    assert sorted(found) == [one.row["id"] for one in SAMPLES if one.row["task"] == "score"]
     orders = [[group.row.id for group in groups_of(builder_of(rows, seed=seed))] for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
     with pytest.raises(ValueError, match="has no row with"):
@@ -201,13 +184,6 @@ def test_without_a_service_there_are_no_rewards(nowhere: str, tmp_path: Path) ->
         rolled_out(groups, Policy(to_all(SAMPLES[:1])), strategy=RetryOnFailure(max_retries=1))
 
 
-@pytest.mark.usefixtures("at")
-def test_settings_of_the_reward(tmp_path: Path) -> None:
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", SAMPLES[:1]), config={"order": "strict"}))
-    (result,) = rolled_out(groups, Policy(to_all(SAMPLES[:1])))
-    assert "|order:strict|" in result.trajectories_G[0].transitions[0].logs["signature"]
-
-
 WRITTEN = {
     "thoughts first": answered([]),
     "thoughts elsewhere": f"Here it is. {THINK}\n<key>\n</key>{THINK}<orc></orc>",
@@ -228,8 +204,6 @@ def test_an_answer_is_what_the_model_wrote(name: str, text: str) -> None:
 
 def test_thoughts_that_the_prompt_begins_are_part_of_the_answer() -> None:
     renderer = get_renderer("qwen3_5", tokenizer=TOKENIZER)
-    prompt = TOKENIZER.decode(renderer.build_generation_prompt([{"role": "user", "content": "Why?"}]).to_ints())
-    assert prompt.endswith("<think>\n")
     answer = answer_of(renderer, TOKENIZER.encode("Wash.\n</think>\n\n<key>" + END["qwen3"]))
     assert answer == "<think>Wash.\n</think>\n\n<key>"
 

@@ -8,18 +8,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import rewards_of, score_requests, write_rows
-from tests.environments.verifiers_runs import (
-    BAD_REFERENCE,
-    ROLLOUTS,
-    SAMPLES,
-    UNANSWERED,
-    evaluated,
-)
+from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
+from tests.environments.verifiers_runs import ROLLOUTS, UNANSWERED, evaluated
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
@@ -81,13 +74,6 @@ def test_an_invalid_reference_ends_the_run_and_is_named(at: str, tmp_path: Path)
     assert results_in(tmp_path) == {}
 
 
-def test_without_a_service_the_run_ends(nowhere: str, tmp_path: Path) -> None:
-    run = evaluated(HERE, tmp_path, SAMPLES[:1], *IN_PROCESS)
-    assert run.returncode != 0
-    assert nowhere in run.stdout
-    assert results_in(tmp_path) == {}
-
-
 def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", SAMPLES[:5])
     write_rows(tmp_path / "test.jsonl", SAMPLES[5:])
@@ -96,8 +82,6 @@ def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
         rows = [one.row for one in samples if one.row["task"] == "score"]
         assert dataset["prompt"] == [row["prompt"] for row in rows]
         assert dataset["answer"] == [row["reference"] for row in rows]
-    with pytest.raises(ValueError, match=r"has no row with \{'type': 'none'\}"):
-        assay_verifiers.load_environment(tmp_path, where={"type": "none"}).get_eval_dataset()
 
 
 def test_advantages_of_a_group_leave_out_what_has_no_response(at: str) -> None:

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.environments.readmes import NO_NETWORK, SECONDS, blocks, command
-from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, write_rows
+from tests.environments.samples import CONFIG, SAMPLES, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
-
-__all__ = ["BAD_REFERENCE", "PACKAGE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "evaluated"]
 
 PACKAGE = "assay_verifiers"
 

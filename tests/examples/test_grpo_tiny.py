@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from assay import Scorer
+from assay.service.cli.main import main
 from tests.by_path import loaded
-from tests.command_line import ASSAY, environment, read_rows, write_rows
+from tests.command_line import ASSAY, RUNNER, environment, read_rows, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "grpo_tiny"
@@ -34,30 +35,17 @@ protocols = loaded(FOLDER / "protocols.py")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Rows of the example's own records, and one with other text."""
     folder = tmp_path_factory.mktemp("rows")
-    command = [
-        *ASSAY,
-        "prepare",
-        str(FOLDER / "protocols.jsonl"),
-        "-o",
-        str(folder),
-        "--test",
-        "0",
-        "--similarity",
-        "1",
-    ]
-    subprocess.run(command, check=True, capture_output=True, env=environment())
+    arguments = ["prepare", str(FOLDER / "protocols.jsonl"), "-o", str(folder), "--test", "0", "--similarity", "1"]
+    assert RUNNER.invoke(main, arguments).exit_code == 0
     path = folder / "train.jsonl"
     found: list[dict[str, Any]] = protocols.read_rows(write_rows(path, [*read_rows(path), SPOKEN]))
     return found
 
 
-def test_prompts_are_what_users_ask(rows: list[dict[str, Any]]) -> None:
+def test_right_answers_get_the_full_reward(rows: list[dict[str, Any]]) -> None:
     assert len(rows) == 11
     assert rows[0]["prompt"] == "Write a laboratory protocol to harvest yeast cells.\n"
     assert rows[-1]["prompt"] == "How?\nOnly: mix.\n"
-
-
-def test_right_answers_get_the_full_reward(rows: list[dict[str, Any]]) -> None:
     answers = [protocols.right_answer(one) for one in protocols.protocols_of(rows)]
     assert Scorer().score(answers, [row["reference"] for row in rows]).rewards == pytest.approx([1.0] * len(rows))
 
@@ -74,14 +62,6 @@ def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
         assert 0.2 < mean(rewards) < 0.8
 
 
-def test_a_seed_gives_the_same_answers(rows: list[dict[str, Any]]) -> None:
-    first = protocols.protocols_of(rows)[0]
-    one, same, other = (
-        [protocols.careless_answer(dice, first) for _ in range(20)] for dice in map(protocols.Dice, ("a", "a", "b"))
-    )
-    assert one == same != other
-
-
 def test_phrases_are_those_of_prompt_and_steps() -> None:
     steps = protocols.steps_of(SPOKEN["reference"])
     phrases = protocols.phrases_of(protocols.Protocol("How?\nOnly: mix.\n", steps, steps))
@@ -95,11 +75,6 @@ def test_rows_of_other_tasks_are_refused(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [SPOKEN | {"task": "bioprobench.pqa"}])
     with pytest.raises(ValueError, match=r"row spoken is of the task bioprobench\.pqa"):
         protocols.read_rows(path)
-
-
-def test_the_script_has_ten_lines() -> None:
-    assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) <= 10
-    assert SCRIPT.stat().st_mode & 0o111, "must be executable"
 
 
 def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:

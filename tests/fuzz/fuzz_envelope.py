@@ -1,6 +1,5 @@
-"""The JSON of a request: what the kernel reads of it against orjson, and its rewards against those of Python's objects.
-
-An input is a body.
+"""The JSON of a request: what the kernel reads of it against orjson, its rewards against those of Python's objects, and
+the fast path against the general one, bit for bit, also for a cached reference. An input is a body.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ import orjson
 from assay import Scorer, ScoringError
 from assay.service.http.endpoints.score import answer_json
 from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
-from assay.service.http.wire.json_codec import Limits
+from assay.service.http.wire.json_codec import FastPath
 from tests.fuzz.request_seeds import WORDS, requests
 from tests.guard_pages import GuardedMemory
+from tests.http.wire.test_fast_path import LIMITS
+from tests.http.wire.test_fast_path import check as check_fast_path
 from tests.kernels.test_envelope import check as check_envelope
 
-LIMITS = Limits(1 << 26, 1000, 262_144)
 SCORER = Scorer(threads=1)
 
 
@@ -30,6 +30,9 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
     with suppress(RecursionError):  # Python's, where it compares values as deep as a request may be
         check_envelope(body)
+    path = FastPath(SCORER, len(data), LIMITS)
+    taken = check_fast_path(path, body, SCORER)
+    assert check_fast_path(path, body, SCORER) == taken
     reply = outcome(answer_json, Body(body, b"", JSON, False), SCORER, LIMITS, StageTimes())
     if reply is None:  # it asks for another task
         assert orjson.loads(data)["task"] != "score"

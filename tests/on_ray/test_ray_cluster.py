@@ -64,22 +64,18 @@ class TestPool:
         same(pool.score(*batch), expected)
         same(asyncio.run(pool.score_async(*batch)), expected)
         assert pool.config_id == Scorer(order="lcs").config_id
+        assert len(pool.score([], batch[1], [])) == 0
 
-    def test_small_batches_and_none(self, pool, batch):
-        responses, references, _ = batch
-        same(pool.score(responses[:2], [references[0]]), Scorer(order="lcs").score(responses[:2], [references[0]]))
-        assert len(pool.score([], references, [])) == 0
-
-    @pytest.mark.parametrize("malformed", ["unread too", {"steps": []}])
-    def test_every_invalid_reference_is_named(self, pool, batch, malformed):
+    def test_every_invalid_reference_and_setting_is_named(self, pool, batch):
         responses, references, index = batch
-        spoilt = [*references, "unread", malformed]
-        spoilt[1] = "x"
+        spoilt = ["x", *references[1:], "unread", {"steps": []}]
         with pytest.raises(InvalidReference) as caught:
             pool.score(responses, spoilt, index)
         with pytest.raises(InvalidReference) as expected:
             Scorer().score(responses, spoilt, index)
         assert caught.value.issues == expected.value.issues
+        with pytest.raises(InvalidSetting):
+            type(pool)(actors=1, order="sideways")
 
     def test_a_killed_actor_loses_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)
@@ -88,12 +84,6 @@ class TestPool:
         os.kill(pids[0], signal.SIGKILL)
         same(pool._gathered(*submitted, ray.get(submitted[-1])), expected)
         same(pool.score(*batch), expected)
-
-    def test_invalid_settings_are_reported_at_once(self):
-        from assay.service.ray import ScorerPool
-
-        with pytest.raises(InvalidSetting):
-            ScorerPool(actors=1, order="sideways")
 
 
 class TestDataset:

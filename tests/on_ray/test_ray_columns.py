@@ -27,16 +27,16 @@ ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 REFERENCE = f"Step 1: {ADD}"
 PERFECT = f"<think>…</think><key>\n{REFERENCE}\n</key><orc>\nStep 1: Add 5 ml of lysis buffer.\n</orc><note>-</note>"
 
-texts = st.lists(st.text(max_size=40).map(str.encode), max_size=300)
 
-
-@given(texts=texts, references=st.integers(1, 20), most=st.integers(1, 9), data=st.data())
-def test_slices_cover_every_response_once_and_every_reference(texts, references, most, data):
-    index = np.array([data.draw(st.integers(0, references - 1)) for _ in texts], np.int64)
+@given(count=st.integers(0, 300), references=st.integers(1, 20), most=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
+def test_slices_cover_every_response_once_and_every_reference(count, references, most, seed):
+    dice = np.random.default_rng(seed)
+    texts = [b"%d," % row * repeats for row, repeats in enumerate(dice.integers(0, 9, count).tolist())]
+    index = dice.integers(0, references, count)
     names = [b"%d" % number for number in range(references)]
     batch = Batch(responses=column_of(texts), references=column_of(names), reference_index=index)
     pieces = pieces_of(batch, most)
-    assert 1 <= len(pieces) <= most
+    assert 1 <= len(pieces) <= max(1, min(most, count // 64))
     assert [text for piece in pieces for text in strings_of(piece.responses)] == [text.decode() for text in texts]
     for piece in pieces:
         assert piece.reference_numbers[piece.reference_index].tolist() == index[piece.rows].tolist()

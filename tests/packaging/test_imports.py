@@ -6,8 +6,9 @@ import ast
 import re
 import sys
 import tomllib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,15 +60,7 @@ CHECKOUT_ONLY = {
 """What `assay bench` imports from a checkout of Assay: the wheel does not contain it."""
 
 NOT_OF_THE_PRODUCT = {
-    "tests",
-    "examples",
-    "loadtests",
-    "deploy",
-    "clients",
-    "assay_client",
-    "kernels",
-    "research",
-    "service",
+    *("tests", "examples", "loadtests", "deploy", "clients", "assay_client", "kernels", "research", "service"),
 }
 
 
@@ -112,8 +105,15 @@ def imports_of(name: str) -> Iterator[Import]:
         yield from (Import(path, node.lineno, name, target) for target in dict.fromkeys(targets))
 
 
-IMPORTS = [one for name in MODULES for one in imports_of(name)]
-WITHIN = [one for one in IMPORTS if one.imported in MODULES and one.imported != one.importer]
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    return [each for name in MODULES for each in imports_of(name)]
+
+
+@pytest.fixture(scope="module")
+def inner(imports: list[Import]) -> list[Import]:
+    """Return the imports of modules of the product."""
+    return [each for each in imports if each.imported in MODULES and each.imported != each.importer]
 
 
 class House:
@@ -132,17 +132,17 @@ class House:
         """Return the rooms without modules."""
         return self.floors.keys() - set(map(self.room, MODULES))
 
-    def objection(self, one: Import) -> str | None:
+    def objection(self, each: Import) -> str | None:
         """Return why a module must not import another one, None if it may."""
-        above, below = self.room(one.importer), self.room(one.imported)
+        above, below = self.room(each.importer), self.room(each.imported)
         if above is None or below is None or above == below or self.floors[above] > self.floors[below]:
             return None
         if self.floors[above] < self.floors[below]:
-            return f"{one} (floor {self.floors[below]} from floor {self.floors[above]})"
+            return f"{each} (floor {self.floors[below]} from floor {self.floors[above]})"
         nested = self._outermost(above) == self._outermost(below)
         if nested and self._order.index(above) > self._order.index(below):
             return None
-        return f"{one} ({below} from {above}, both on floor {self.floors[above]})"
+        return f"{each} ({below} from {above}, both on floor {self.floors[above]})"
 
     def _outermost(self, room: str) -> str:
         """Return the largest room of the same floor that this one is inside of, or the room itself."""
@@ -155,41 +155,20 @@ HOUSE, KERNELS = House(FLOORS), House(KERNEL_FLOORS)
 
 def none_of(found: Iterable[object]) -> None:
     """Fail with one line for each that is found."""
-    if lines := [str(one) for one in found]:
+    if lines := [str(each) for each in found]:
         pytest.fail("\n".join(lines), pytrace=False)
 
 
-def test_every_import_runs_down() -> None:
-    kernels = [one for one in WITHIN if of_kernels(one.importer)]
-    none_of(filter(None, [*map(HOUSE.objection, WITHIN), *map(KERNELS.objection, kernels)]))
+def test_every_import_runs_down(inner: list[Import]) -> None:
+    kernels = [each for each in inner if of_kernels(each.importer)]
+    none_of(filter(None, [*map(HOUSE.objection, inner), *map(KERNELS.objection, kernels)]))
 
 
-def circle_through(name: str, graph: dict[str, set[str]]) -> list[str]:
-    """Return the shortest way from a module back to itself, or an empty one."""
-    ways = deque([[name]])
-    seen = set()
-    while ways:
-        way = ways.popleft()
-        for target in sorted(graph[way[-1]]):
-            if target == name:
-                return way
-            if target not in seen:
-                seen.add(target)
-                ways.append([*way, target])
-    return []
-
-
-def test_no_module_needs_itself() -> None:
+def test_no_module_needs_itself(inner: list[Import]) -> None:
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
-    for one in WITHIN:
-        graph[one.importer].add(one.imported)
-    circles = {frozenset(circle): circle for name in MODULES if (circle := circle_through(name, graph))}
-    found: list[object] = []
-    for circle in sorted(circles.values()):
-        steps = list(zip(circle, [*circle[1:], circle[0]], strict=True))
-        found.append(f"a circle of {len(circle)}:")
-        found += [next(one for one in WITHIN if (one.importer, one.imported) == step) for step in steps]
-    none_of(found)
+    for each in inner:
+        graph[each.importer].add(each.imported)
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of a circle
 
 
 def test_every_module_has_a_room_and_every_room_a_module() -> None:
@@ -206,15 +185,15 @@ def test_the_house_stays_small() -> None:
     assert {folder: n for folder, n in folders.items() if n > MAX_MODULES} == {}
 
 
-def test_kernels_need_numba_and_numpy_alone() -> None:
-    found = [one for one in IMPORTS if of_kernels(one.importer)]
-    none_of(one for one in found if not of_kernels(one.imported) and root(one) not in KERNELS_MAY_IMPORT)
+def test_kernels_need_numba_and_numpy_alone(imports: list[Import]) -> None:
+    outer = [each for each in imports if of_kernels(each.importer) and not of_kernels(each.imported)]
+    none_of(each for each in outer if root(each) not in KERNELS_MAY_IMPORT)
 
 
-def test_the_product_needs_no_tests_and_no_examples() -> None:
-    found = {(one.importer, one.imported): one for one in IMPORTS if root(one) in NOT_OF_THE_PRODUCT}
-    none_of(one for pair, one in found.items() if pair not in CHECKOUT_ONLY)
-    assert found.keys() == CHECKOUT_ONLY
+def test_the_product_needs_no_tests_and_no_examples(imports: list[Import]) -> None:
+    pairs = {(each.importer, each.imported): each for each in imports if root(each) in NOT_OF_THE_PRODUCT}
+    none_of(each for pair, each in pairs.items() if pair not in CHECKOUT_ONLY)
+    assert pairs.keys() == CHECKOUT_ONLY
     assert [name for _, name in CHECKOUT_ONLY if not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()] == []
 
 
@@ -222,8 +201,8 @@ def of_kernels(name: str) -> bool:
     return name.split(".")[:2] == ["assay", "kernels"]
 
 
-def root(one: Import) -> str:
-    return one.imported.partition(".")[0]
+def root(each: Import) -> str:
+    return each.imported.partition(".")[0]
 
 
 def test_the_list_of_packages_is_complete() -> None:

@@ -75,25 +75,16 @@ def test_every_reason_is_described_by_its_code_and_gate() -> None:
     assert described == [(str(k), f"`{name}`", gates[k]) for k, name in enumerate(REASONS)]
 
 
-def test_every_component_is_described_in_order() -> None:
-    names = [cells[0] for cells in rows(section("Score and reward")) if len(cells) == 2]
-    assert names == [f"`{name}`" for name in COMPONENTS]
-
-
-def test_every_metric_is_described() -> None:
-    named = re.findall(r"`(\w+)`", " ".join(cells[0] for cells in rows(section("Evaluation metrics"))))
-    assert named == list(METRICS)
-
-
-def test_the_units_and_their_names_are_those_of_the_code() -> None:
-    described = {}
+def test_every_component_metric_unit_and_decision_is_described() -> None:
+    components = [cells[0] for cells in rows(section("Score and reward")) if len(cells) == 2]
+    assert components == [f"`{name}`" for name in COMPONENTS]
+    metrics = re.findall(r"`(\w+)`", " ".join(cells[0] for cells in rows(section("Evaluation metrics"))))
+    assert metrics == list(METRICS)
+    units = {}
     for cells in rows(section("Words")):
         for unit, names in zip(cells[::2], cells[1::2], strict=True):
-            described[unit.strip("`")] = (unit.strip("`"), *filter(None, names.split(", ")))
-    assert described == UNITS
-
-
-def test_every_decision_is_marked_where_it_applies() -> None:
+            units[unit.strip("`")] = (unit.strip("`"), *filter(None, names.split(", ")))
+    assert units == UNITS
     marks = re.findall(r"\[\*\*\[(D\d+)\]\*\*\]\(#decisions\)", PAGE.split("| symbol |")[1])
     listed = [cells[0].strip("*") for cells in rows(section("Decisions"))]
     assert marks == listed == [f"D{k}" for k in range(1, len(listed) + 1)]
@@ -101,15 +92,12 @@ def test_every_decision_is_marked_where_it_applies() -> None:
 
 @pytest.mark.parametrize(("kind", "names"), [("settings", ScoreSettings.model_fields), ("reasons", REASONS[1:])])
 def test_the_pages_of_the_components_cover_all(kind: str, names: Any) -> None:
-    """Every setting and every reason is in a table of the page of its component, and nothing unknown is."""
+    """Every setting, with its default, and every reason is in a table of the page of its component."""
     listed = set()
     for page in COMPONENT_PAGES:
-        found = re.search(rf"^## {kind.title()}\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.M | re.S)
-        listed |= {cells[0].strip("`") for cells in rows(found[1])} if found else set()
+        text = page.read_text(encoding="utf-8").partition(f"\n## {kind.title()}\n")[2].partition("\n## ")[0]
+        for first, second, *_ in rows(text):
+            name = first.strip("`")
+            listed.add(name)
+            assert kind == "reasons" or second == shown(ScoreSettings.model_fields[name].default), name
     assert listed == set(names)
-
-
-@pytest.mark.parametrize("page", COMPONENT_PAGES, ids=lambda page: page.stem)
-def test_defaults_on_the_pages_of_the_components(page: Path) -> None:
-    for name, default, *_ in rows(page.read_text(encoding="utf-8").partition("## Settings\n")[2].partition("## ")[0]):
-        assert default == shown(ScoreSettings.model_fields[name.strip("`")].default), name

@@ -10,14 +10,13 @@ A comment above a fence says otherwise, and why: `<!-- not run: needs a cluster 
 from __future__ import annotations
 
 import ast
-import builtins
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import symtable
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -44,7 +43,6 @@ UNSETTLED = {"signature"}
 NOT_HERE = {"docker", "make"}
 """Programs that need an engine, or run the suite itself."""
 
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 WITH_SNIPPETS = [page for page in PAGES if snippets_of(page)]
 
 
@@ -108,28 +106,14 @@ def check_note(snippet: Snippet, at: str) -> None:
         assert snippet.language == "text", at
 
 
-@pytest.mark.parametrize("page", WITH_SNIPPETS)
-def test_python_snippets_define_what_they_use(page: str) -> None:
-    """Also those that are not run, or run by another test."""
-    defined = {*dir(builtins), "__name__"}
-    for snippet in snippets_of(page):
-        if snippet.language == "python":
-            table = symtable.symtable(snippet.text, page, "exec")
-            defined |= {
-                symbol.get_name()
-                for symbol in table.get_symbols()
-                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-            }
-            assert set(global_names(table)) <= defined, f"{page}:{snippet.line}"
-
-
-def global_names(table: symtable.SymbolTable) -> Iterator[str]:
-    """Yield the names that a module uses, those in its functions included."""
-    for symbol in table.get_symbols():
-        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
-            yield symbol.get_name()
-    for child in table.get_children():
-        yield from global_names(child)
+def test_python_snippets_define_what_they_use(tmp_path: Path) -> None:
+    """Also those that are not run, or run by another test: the snippets of a page are one program."""
+    for page in WITH_SNIPPETS:
+        code = [snippet.text for snippet in snippets_of(page) if snippet.language == "python"]
+        (tmp_path / page.replace("/", "-")).with_suffix(".py").write_text("".join(code), encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--quiet", str(tmp_path)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout) == (0, "")
 
 
 def run_python(text: str, names: dict[str, Any], at: str) -> str:
@@ -173,7 +157,7 @@ def check_yaml(text: str, _folder: Path) -> None:
 
 RUN: dict[str, Callable[[str, dict[str, Any], str], str]] = {"python": run_python, "sh": run_shell}
 OTHERS: dict[str, Callable[[str, Path], None]] = {
-    "mermaid": lambda _text, _folder: None,  # drawn by tests/packaging/test_docs_site.py
+    "mermaid": lambda _text, _folder: None,  # drawn by `make docs`
     "bibtex": lambda _text, _folder: None,
     "toml": check_toml,
     "yaml": check_yaml,
@@ -182,6 +166,15 @@ OTHERS: dict[str, Callable[[str, Path], None]] = {
 
 COMMAND = re.compile(r"(?:^ *|`|\| )assay ([a-z][^`|\n]*)", re.MULTILINE)
 TARGET = re.compile(r"`make ([a-z-]+)[` ]|^make ([a-z-]+)$", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)`")
+
+
+def named_in_pages(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Return each page with what the pattern's groups find in it."""
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES if page != "CHANGELOG.md"}
+    return [
+        (page, next(filter(None, match.groups()))) for page, text in texts.items() for match in pattern.finditer(text)
+    ]
 
 
 def test_the_commands_that_a_page_names_exist() -> None:
@@ -191,27 +184,16 @@ def test_the_commands_that_a_page_names_exist() -> None:
     for page, line in named_in_pages(COMMAND):
         command = main.get_command(context, line.split()[0])
         parameters = command.params if command else []
-        known = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+        options = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
         flags = {word.partition("=")[0] for word in line.split() if word.startswith("--")}
-        if command is None or not flags <= known:
+        if command is None or not flags <= options:
             wrong.append(f"{page}: assay {line}")
     assert wrong == []
 
 
-def test_the_targets_of_make_that_a_page_names_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-    assert [found for found in named_in_pages(TARGET) if found[1] not in targets] == []
-
-
-def test_the_tests_that_a_page_names_exist() -> None:
-    named = named_in_pages(re.compile(r"`(tests/[\w/]+\.py)`"))
-    assert {"SECURITY.md", "docs/operations.md"} <= {page for page, _ in named}
-    assert [found for found in named if not (ROOT / found[1]).is_file()] == []
-
-
-def named_in_pages(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
-    """Return each page with what the pattern's groups find in it."""
-    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES if page != "CHANGELOG.md"}
-    return [
-        (page, next(filter(None, found.groups()))) for page, text in texts.items() for found in pattern.finditer(text)
-    ]
+def test_the_targets_and_the_tests_that_a_page_names_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert [target for target in named_in_pages(TARGET) if target[1] not in targets] == []
+    tests = named_in_pages(TEST)
+    assert {"SECURITY.md", "docs/operations.md"} <= {page for page, _ in tests}
+    assert [test for test in tests if not (ROOT / test[1]).is_file()] == []

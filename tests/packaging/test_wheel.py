@@ -1,4 +1,4 @@
-"""The wheel scores in an environment that has nothing else, and beside packages with names like ours."""
+"""The wheels: what they hold; and that Assay's scores with nothing else, and beside packages with names like ours."""
 
 from __future__ import annotations
 
@@ -22,50 +22,66 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "__init__.py",
-    "__main__.py",
-    "py.typed",
-    "kernels",
-    "research",
-    "service",
-    "tests/vectors",
+    *("pyproject.toml", "README.md", "LICENSE", "__init__.py", "__main__.py", "py.typed"),
+    *("kernels", "research", "service", "tests/vectors"),
 )
+"""What the wheel is built of; the image gets nothing else."""
 MINUTES = 60.0
+BUILT = shutil.ignore_patterns("__pycache__", "build", "dist", "*.egg-info")
+
+
+def built(source: Path, *flags: str) -> tuple[Path, set[str]]:
+    """Build a wheel as anybody builds it; return it and the names of its files."""
+    command = [sys.executable, "-m", "build", *flags, "--outdir", str(source / "dist"), str(source)]
+    subprocess.run(command, check=True, timeout=10 * MINUTES, stdout=subprocess.DEVNULL)
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    return wheel, {name for name in names if ".dist-info/" not in name}
+
+
+def files_of(*folders: Path) -> set[str]:
+    """Return the files of folders, relative to the folder around the first."""
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    names = {path.relative_to(folders[0].parent) for path in files}
+    return {name.as_posix() for name in names if "__pycache__" not in name.parts}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as anybody builds it, from a copy without what lies around in a checkout."""
+def wheel_and_names(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+    """Built from a copy without what lies around in a checkout."""
     folder = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, ignore=BUILT)
         else:
             shutil.copy(ROOT / name, folder)
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder / "dist"), str(folder)]
-    subprocess.run(command, check=True, timeout=10 * MINUTES, stdout=subprocess.DEVNULL)
-    (built,) = (folder / "dist").glob("assay-*.whl")
-    return built
+    return built(folder, "--wheel")
 
 
-def test_what_is_in_it(wheel: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(wheel_and_names: tuple[Path, set[str]]) -> Path:
+    return wheel_and_names[0]
+
+
+def test_what_is_in_the_wheel(wheel_and_names: tuple[Path, set[str]]) -> None:
+    wheel, names = wheel_and_names
+    sources = files_of(*(ROOT / folder for folder in ("kernels", "research", "service")))
+    others = {"__init__.py", "__main__.py", "py.typed", *(f"tests/vectors/{kind}.jsonl" for kind in KINDS)}
+    assert names == {f"assay/{name}" for name in sources | others}
     with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    sources = {
-        f"assay/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("kernels", "research", "service")
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    vectors = {f"assay/tests/vectors/{kind}.jsonl" for kind in KINDS}
-    others = {"assay/__init__.py", "assay/__main__.py", "assay/py.typed"} | vectors
-    assert {name for name in names if ".dist-info/" not in name} == sources | others
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
     assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_what_is_in_the_wheel_of_environments(tmp_path: Path) -> None:
+    """Built as a release builds it, by way of the source distribution."""
+    source = shutil.copytree(ROOT / "environments", tmp_path / "environments", ignore=BUILT)
+    packages = [path for path in source.glob("assay_*") if path.is_dir()]
+    expected = files_of(*packages)
+    _, names = built(source)
+    assert names == expected >= {"assay_openenv/openenv.yaml", "assay_environments/py.typed"}
 
 
 class Environment:
@@ -94,7 +110,7 @@ class Environment:
         self.run("assay", "score", source, "-o", target, **variables)
         return [json.loads(line)["reward"] for line in target.read_text(encoding="utf-8").splitlines()]
 
-    def files(self, package: str) -> dict[str, bytes]:
+    def contents(self, package: str) -> dict[str, bytes]:
         folder = self.packages / package
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.py")}
 
@@ -108,8 +124,7 @@ def test_it_scores_where_nothing_else_is(wheel: Path, tmp_path: Path, example_ro
     environment = Environment(tmp_path / "environment")
     environment.pip("install", wheel)
     cache = {"ASSAY_CACHE_DIR": str(tmp_path / "cache")}
-    found = environment.rewards(example_rollouts, **cache)
-    assert found == rewards_here(example_rollouts)
+    assert environment.rewards(example_rollouts, **cache) == rewards_here(example_rollouts)
     conformance = json.loads(environment.run("assay", "conformance", "--json", **cache))
     assert conformance["passed"] == conformance["cases"] > 1_500
 
@@ -135,18 +150,16 @@ def test_other_packages_of_the_same_names_stay_whole(
     names = ("kernels", "research", "service")
     environment = Environment(tmp_path / "environment")
     environment.pip("install", "--no-deps", "--no-index", *(another_wheel(name, tmp_path) for name in names))
-    before = {name: environment.files(name) for name in names}
+    before = {name: environment.contents(name) for name in names}
     environment.pip("install", "--no-deps", "--no-index", wheel)
-    assert (environment.packages / "assay").is_dir()
     dependencies = environment.packages / "dependencies.pth"
-    dependencies.write_text(
-        "".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib")), encoding="utf-8"
-    )
+    folders = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    dependencies.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
     cache = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     assert environment.rewards(example_rollouts[:1], **cache) == rewards_here(example_rollouts[:1])
     dependencies.unlink()
     environment.pip("uninstall", "--yes", "assay")
     assert not (environment.packages / "assay").exists()
-    assert {name: environment.files(name) for name in names} == before
+    assert {name: environment.contents(name) for name in names} == before
     owners = "import kernels.score, service.errors; print(kernels.score.OWNER, service.errors.OWNER, sep=', ')"
     assert environment.run("python", "-c", owners) == "another kernels, another service\n"
