@@ -109,14 +109,6 @@ def test_chats_are_records(call, tmp_path: Path, ending: str, roles: tuple[str, 
     assert json.loads((tmp_path / "out.json").read_bytes())["gold"]["answers"] == 2
 
 
-def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
-    source = tmp_path / "in.json"
-    source.write_text("[1")
-    result = call("check", source)
-    assert result.exit_code == 2
-    assert "not JSON" in result.stderr
-
-
 def test_an_object_is_one_row(call, tmp_path) -> None:
     """Also one that contains an array."""
     path = tmp_path / "object.json"

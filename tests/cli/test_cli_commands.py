@@ -52,13 +52,6 @@ def test_the_documented_completion(run, shell: str) -> None:
     assert {"strict", "lcs"} <= set(re.findall(r"\w+", answer.stdout.decode()))
 
 
-def test_help_lists_every_command(call) -> None:
-    shown = call("--help").stdout
-    for name, text in COMMANDS.items():
-        assert name in shown
-        assert text.split()[0] in shown
-
-
 @pytest.mark.parametrize("name", ["check", "evaluate"])
 def test_after_ctrl_c(call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Not 1, which says that some records could not be scored."""
@@ -69,21 +62,6 @@ def test_after_ctrl_c(call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(import_module(f"assay.service.cli.{name}").command, "callback", interrupted)
     done = call(name, "-")
     assert (done.exit_code, done.stderr) == (130, "\nInterrupted.\n")
-
-
-def test_every_command_has_its_file() -> None:
-    shared = {"__init__", "file_options", "main", "options"}
-    files = {path.stem for path in (ROOT / "service" / "cli").glob("*.py")} - shared
-    assert files == set(COMMANDS)
-    for name in COMMANDS:
-        assert isinstance(import_module(f"assay.service.cli.{name}").command, click.Command)
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help(call, name: str) -> None:
-    result = call(name, "--help")
-    assert result.exit_code == 0
-    assert result.stdout.startswith(f"Usage: assay {name}")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

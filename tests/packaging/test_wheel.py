@@ -28,7 +28,10 @@ SOURCES = (
     "__init__.py",
     "__main__.py",
     "py.typed",
+    "examples/protocols.toml",
+    "examples/rollouts.py",
     "kernels",
+    "loadtests/locustfile.py",
     "research",
     "service",
     "tests/vectors",
@@ -44,7 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(ROOT / name, folder)
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder / "dist"), str(folder)]
     subprocess.run(command, check=True, timeout=10 * MINUTES, stdout=subprocess.DEVNULL)
     (built,) = (folder / "dist").glob("assay-*.whl")
@@ -62,7 +66,8 @@ def test_what_is_in_it(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     vectors = {f"assay/tests/vectors/{kind}.jsonl" for kind in KINDS}
-    others = {"assay/__init__.py", "assay/__main__.py", "assay/py.typed"} | vectors
+    single = {f"assay/{name}" for name in SOURCES if Path(name).suffix} - {"assay/pyproject.toml", "assay/README.md"}
+    others = single | vectors
     assert {name for name in names if ".dist-info/" not in name} == sources | others
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
