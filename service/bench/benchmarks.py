@@ -43,7 +43,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     plain_count, single_count = min(sizes["plain_responses"], count), sizes["singles"]
     body, rows = orjson.dumps(request), some_rows(count)
     single_bodies = [single_body(request, row) for row in rows]
-    single = {"count": single_count, "connections": sizes["connections"]}
+    single: dict[str, Any] = {"count": single_count, "connections": sizes["connections"]}
 
     def arrow() -> Start:
         return partial(over_http, service, [arrow_stream(request)], arrow_rewards, [expected], media_type=ARROW)

@@ -10,6 +10,7 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +46,8 @@ class WrongAnswer(Fault):
     """The answer is not the expected one."""
 
 
-class Exchange(NamedTuple):
+@dataclass(frozen=True)
+class Exchange:
     """One request and its expected answer.
 
     `answer` is the complete document for status 200; for an error {"type": …} and, where the contract fixes them,
@@ -56,10 +58,11 @@ class Exchange(NamedTuple):
     body: bytes
     answer: dict[str, Any]
     responses: int
+    _: KW_ONLY
     status: int = 200
     method: str = "POST"
     path: str = "/v1/score"
-    headers: dict[str, str] = JSON
+    headers: dict[str, str] = field(default_factory=lambda: JSON)
 
     def fault(self, status: int, content: bytes | None) -> Fault | None:
         """Return the error in this reply, or None."""
@@ -69,24 +72,26 @@ class Exchange(NamedTuple):
         try:
             document = orjson.loads(content or b"")
         except orjson.JSONDecodeError:
-            return WrongAnswer("the reply is not JSON")
+            document = None
+        if not isinstance(document, dict):
+            return WrongAnswer("the reply is not a JSON object")
         if status != 200:
             document["places"] = sorted([error["path"], error["reason"]] for error in document.get("errors", ()))
             document = {name: value for name, value in document.items() if name in self.answer}
-        wrong = [name for name in self.answer | document if self.answer.get(name) != document.get(name)]
+        same = {name for name in self.answer.keys() & document.keys() if self.answer[name] == document[name]}
+        wrong = [name for name in self.answer | document if name not in same]
         return WrongAnswer(f"wrong {', '.join(wrong)}") if wrong else None
 
 
 def write_exchanges(path: Path, exchanges: Mapping[str, Sequence[Exchange]]) -> None:
     """Write the exchanges of each scenario."""
-    plain = {scenario: [tuple(exchange) for exchange in of_scenario] for scenario, of_scenario in exchanges.items()}
-    path.write_bytes(pickle.dumps(plain))
+    path.write_bytes(pickle.dumps(exchanges))
 
 
 def read_exchanges(path: Path) -> dict[str, list[Exchange]]:
     """Read what `write_exchanges` wrote."""
-    plain = pickle.loads(path.read_bytes())
-    return {scenario: [Exchange(*fields) for fields in of_scenario] for scenario, of_scenario in plain.items()}
+    exchanges: dict[str, list[Exchange]] = pickle.loads(path.read_bytes())
+    return exchanges
 
 
 class Outcome(NamedTuple):

@@ -117,7 +117,7 @@ def put_on(server: ServerProcess | None, swarm: Swarm, loads: Sequence[Load]) ->
     """Run loads concurrently, with staggered starts."""
     before = server.cpu_seconds() if server else None
     with ExitStack() as stack:
-        processes = []
+        processes: list[subprocess.Popen[bytes]] = []
         for load in loads:
             time.sleep(HEAD_START if processes else 0)
             processes.append(stack.enter_context(swarm.started(load)))

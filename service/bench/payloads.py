@@ -164,7 +164,7 @@ def refusals(max_responses: int) -> Iterator[Exchange]:
 
     def refused(name: str, status: int, kind: str, body: bytes, places: Any = None, **fields: Any) -> Exchange:
         answer = {"type": f"/docs#problem-{kind}"} | ({} if places is None else {"places": places})
-        return Exchange(f"refused: {name}", body, answer, 0, status, **fields)
+        return Exchange(f"refused: {name}", body, answer, 0, status=status, **fields)
 
     for name, body in NOT_JSON.items():
         yield refused(name, 400, "not-json", body, [["body", "not_json"]])

@@ -328,7 +328,7 @@ def test_without_locust_load_is_refused_with_what_to_install(call, monkeypatch: 
 
 ANSWER = {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"], "config_id": "c"}
 GOOD = Exchange("two", b'{"\xff', ANSWER, 2)
-REFUSED = Exchange("bad", b"", {"type": "/docs#problem-x", "places": [["references[0]", "no_steps"]]}, 0, 422)
+REFUSED = Exchange("bad", b"", {"type": "/docs#problem-x", "places": [["references[0]", "no_steps"]]}, 0, status=422)
 PROBLEM = {"type": "/docs#problem-x", "detail": "…", "errors": [{"path": "references[0]", "reason": "no_steps"}]}
 
 
@@ -344,9 +344,10 @@ PROBLEM = {"type": "/docs#problem-x", "detail": "…", "errors": [{"path": "refe
             WrongAnswer,
             "wrong reasons, config_id",
         ),
-        (GOOD, 200, ANSWER | {"advantages": []}, WrongAnswer, "wrong advantages"),
         (GOOD, 200, {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"]}, WrongAnswer, "wrong config_id"),
-        (GOOD, 200, None, WrongAnswer, "the reply is not JSON"),
+        (GOOD, 200, ANSWER | {"advantages": None}, WrongAnswer, "wrong advantages"),
+        (GOOD, 200, None, WrongAnswer, "the reply is not a JSON object"),
+        (GOOD, 200, [], WrongAnswer, "the reply is not a JSON object"),
         (GOOD, 0, None, RequestFailed, "status 0, not 200"),
         (GOOD, 429, {}, RequestFailed, "status 429, not 200"),
         (GOOD, 500, {}, RequestFailed, "status 500, not 200"),
