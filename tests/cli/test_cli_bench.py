@@ -31,7 +31,7 @@ from assay.service.bench.benchmarks import (
     some_rows,
 )
 from assay.service.bench.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
-from assay.service.bench.load import latency, load_parts, why_invalid
+from assay.service.bench.load import Load, latency, load_parts, plan, why_invalid
 from assay.service.bench.measure import Benchmark, BenchmarkError, Run, Timing, WrongAnswerError, cpu_seconds, measure
 from assay.service.bench.payloads import config_of
 from assay.service.bench.results import RATIOS, Results, as_parts, findings, results_json
@@ -439,6 +439,18 @@ def test_the_latency_beside_batches_is_compared_with_that_alone(beside, words) -
     assert [word for word in words if word not in text] == []
     assert ("INVALID" in text) is ("INVALID" in words)
     assert latency(loads) == []
+
+
+def test_the_loads_of_a_scenario() -> None:
+    beside = [Load("batches-beside", "Batches", 1, 0, 6), Load("steady-beside", "Steady", 1, 100)]
+    assert {name: plan(name, users=64, pace=400, rate=100) for name in SCENARIOS} == {
+        "batches": [[Load("batches", "Batches", 1, 0, 0)]],
+        "pieces": [[Load("pieces", "Pieces", 1, 0, 0)]],
+        "singles": [[Load("singles", "Singles", 64, 400)]],
+        "singles_reconnecting": [[Load("singles-reconnecting", "SinglesReconnecting", 64, 400)]],
+        "mixed": [[Load("mixed", "Mixed", 64, 100)]],
+        "steady": [[Load("steady-alone", "Steady", 1, 100)], beside],
+    }
 
 
 # Locust itself, in processes of its own

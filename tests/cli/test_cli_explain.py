@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 
 import pytest
 
 from assay import Scorer
-from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, write_rows
+from tests.cli.terminals import shown_on_a_terminal
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 from tests.files.any_format import write
 
 ROW = {"response": RESPONSE, "reference": REFERENCE}
@@ -188,19 +186,11 @@ def test_standard_input(run):
         assert json.loads(done.stdout)["reason"] == reason
 
 
-@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)])
-def test_colour_on_a_terminal(rows, variables, colored):
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([*ASSAY, "explain", str(rows)], stdout=theirs, env={**environment(), **variables})
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 4096):
-            shown += piece
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(60) == 0
-    assert (b"\x1b[1mReward" in shown) == colored
-    assert (b"\x1b[32m" in shown) == colored
+@pytest.mark.parametrize(("no_color", "colored"), [(None, True), ("1", False), ("", True)])
+def test_colour_on_a_terminal(start, rows, monkeypatch, no_color, colored):
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    code, shown = shown_on_a_terminal(start, "explain", rows, stream="stdout")
+    assert code == 0
+    assert ("\x1b[1mReward" in shown) == colored
+    assert ("\x1b[32m" in shown) == colored

@@ -39,7 +39,7 @@ FORMS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["jsonl", "json", "parquet"])
+@pytest.fixture(params=["jsonl", "parquet"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / f"in.{request.param}"
 
@@ -81,13 +81,13 @@ def reads_everywhere(call, source: Path, has_prompt: bool = True) -> None:
     [
         {"responses": [ANSWER], "references": [KEY]},
         {"records": [{"response": ANSWER, "reference": KEY}]},
+        [{"response": ANSWER, "reference": KEY}],
         {"response": ANSWER, "reference": KEY},
     ],
-    ids=["request", "records", "row"],
+    ids=["request", "records", "array", "row"],
 )
-def test_every_command_reads_a_document(call, tmp_path: Path, document: dict[str, Any]) -> None:
-    source = tmp_path / "in.json"
-    source.write_text(json.dumps(document))
+def test_every_command_reads_a_document(call, tmp_path: Path, document: Any) -> None:
+    source = write(tmp_path / "in.json", document)
     if "responses" not in document:
         reads_everywhere(call, source, has_prompt=False)
         return
