@@ -251,7 +251,7 @@ def test_notes(capsys: pytest.CaptureFixture[str], timings: list[Timing], load: 
 def test_a_small_run_of_every_benchmark(run, tmp_path) -> None:
     """In any folder, with a caller's settings that its servers do not get."""
     keys = {**environment(), "ASSAY_API_KEYS": "secret", "ASSAY_MAX_BODY_BYTES": "10"}
-    result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=tmp_path, env=keys)
+    result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=tmp_path, env=keys, timeout=900)
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert next(iter(document)) == "ratios"
@@ -462,10 +462,10 @@ def test_a_service_at_an_address_with_a_key_and_settings_of_its_own(run) -> None
     load = ("bench", "--prompts", "60", "--connections", "2", "--seconds", "2", "--scenarios", "mixed pieces", "--json")
     with launched(*flags, environ={"ASSAY_API_KEYS": "the-key"}) as server:
         server.wait_until_ready()
-        refused = run(*load, "--url", server.url)
+        refused = run(*load, "--url", server.url, timeout=900)
         assert refused.returncode == 2
         assert b"/v1/config answered 401; the variable ASSAY_API_KEY has its key" in refused.stderr
-        result = run(*load, "--url", f"{server.url}/", env={**environment(), "ASSAY_API_KEY": "the-key"})
+        result = run(*load, "--url", f"{server.url}/", env={**environment(), "ASSAY_API_KEY": "the-key"}, timeout=900)
     assert result.returncode in (0, 3), result.stderr
     document = json.loads(result.stdout)
     assert document["version"] == VERSION
@@ -479,7 +479,7 @@ def test_a_service_at_an_address_with_a_key_and_settings_of_its_own(run) -> None
 @needs_locust
 @pytest.mark.slow
 def test_every_scenario_on_a_service_of_its_own(run) -> None:
-    result = run("bench", "--prompts", "60", "--connections", "4", "--seconds", "3", "--scenarios", "all")
+    result = run("bench", "--prompts", "60", "--connections", "4", "--seconds", "3", "--scenarios", "all", timeout=900)
     assert result.returncode in (0, 3), result.stderr
     for name in SCENARIOS[:-1]:
         assert f"{name.replace('_', '-')} " in result.stdout.decode()
@@ -520,7 +520,7 @@ def test_a_service_that_lies_is_found_out(run) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         flags = ("--prompts", "9", "--connections", "1", "--pace", "30", "--seconds", "2", "--scenarios", "singles")
-        result = run("bench", *flags, "--url", url)
+        result = run("bench", *flags, "--url", url, timeout=900)
         server.shutdown()
     assert result.returncode == 1, result.stderr
     text = result.stdout.decode()
