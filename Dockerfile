@@ -9,7 +9,9 @@ FROM base AS build
 ARG EXTRAS=arrow,prepare,zstd
 WORKDIR /src
 COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
+COPY examples/protocols.toml examples/rollouts.py examples/
 COPY kernels kernels
+COPY loadtests/locustfile.py loadtests/
 COPY research research
 COPY service service
 COPY tests/vectors tests/vectors

@@ -110,8 +110,8 @@ audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packag
 bench: $(VENV)/.installed ## Measure throughput beside its floor and plain Python
 	@$(VENV)/bin/assay bench
 
-load: $(VENV)/.installed-dev ## Load-test a service, check every answer, write a report (URL=… KEY=… ONLY="…")
-	@PYTHONPATH=. $(if $(KEY),ASSAY_API_KEY='$(KEY)') $(RUN) loadtests/run.py $(if $(URL),--url '$(URL)') $(if $(ONLY),--only $(ONLY))
+load: $(VENV)/.installed-dev ## Load-test a service and check every answer (URL=… KEY=… ONLY="…")
+	@$(if $(KEY),ASSAY_API_KEY='$(KEY)') $(VENV)/bin/assay bench --scenarios '$(or $(ONLY),all)' $(if $(URL),--url '$(URL)')
 
 ##@ Release
 

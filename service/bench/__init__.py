@@ -1,12 +1,12 @@
-"""`assay bench`: measures scoring on this machine, compared with a lower bound and with plain Python.
+"""`assay bench`: measures scoring on this machine, and puts load on a service.
 
-Each benchmark processes the same batch in a different way. They run in turns, so that noise affects all of them, and
-every result is checked.
+Benchmarks process the same batch in different ways, in turns, so that noise affects all of them. Load scenarios send
+what trainers send. Every answer is checked.
 """
 
 from __future__ import annotations
 
-__all__ = ["TITLES"]
+__all__ = ["SCENARIOS", "TITLES"]
 
 TITLES = {
     "in_process": "in process, 1 thread",
@@ -19,3 +19,6 @@ TITLES = {
     "plain_python": "plain Python, 1 thread",
 }
 """Name and title of every benchmark; plain Python is slow, so it scores only the first responses."""
+
+SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")
+"""Load scenarios (loadtests/README.md)."""

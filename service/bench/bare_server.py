@@ -5,7 +5,7 @@ Run it with `python -m assay.service.bench.bare_server --port PORT`.
 
 from __future__ import annotations
 
-import argparse
+import sys
 
 import orjson
 import uvicorn
@@ -19,10 +19,6 @@ from ..http.process.server import uvicorn_config
 from ..http.process.sockets import listen
 
 
-def bare_reply(responses: int) -> dict[str, int]:
-    return {"responses": responses}
-
-
 async def decode(request: Request) -> Response:
     document = orjson.loads(await request.body())
     return Response(b'{"responses":%d}' % len(document["responses"]), media_type="application/json")
@@ -33,9 +29,7 @@ async def ready(_request: Request) -> Response:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, required=True)
-    settings = ServerSettings(port=parser.parse_args().port)
+    settings = ServerSettings(port=int(sys.argv[-1]))
     app = Starlette(routes=[Route("/v1/score", decode, methods=["POST"]), Route("/readyz", ready)])
     listener = listen(settings)
     try:

@@ -1,57 +1,108 @@
-"""`assay bench`: throughput on this machine, compared with a lower bound and a plain-Python scorer."""
+"""`assay bench`: throughput on this machine, compared with a lower bound and plain Python, and load on a service."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import click
 import orjson
 
-from ..bench import TITLES
+from ..bench import SCENARIOS, TITLES
 from .options import Command, CommandError, Function, echo_json, names_in
+
+WRONG, INVALID = 1, 3
 
 
 def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
-@click.command(cls=Command, examples=("assay bench", "assay bench --lanes in_process,plain_python --json"))
+def names(flag: str, valid: tuple[str, ...], text: str, default: str | None = None) -> Callable[[Function], Function]:
+    def chosen(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+        return None if value is None else valid if value == "all" else names_in(value.split(), valid)
+
+    return click.option(flag, default=default, callback=chosen, metavar="NAMES", help=text)
+
+
+def address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.startswith(("http://", "https://")):
+        raise click.BadParameter(f"must begin with http:// or https://: {value}")
+    return value
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "assay bench",
+        "assay bench --lanes in_process,plain_python --json",
+        "assay bench --url http://10.0.0.5:8000 --scenarios singles,steady",
+    ),
+)
 @count("--prompts", 1024, "References in the batch.")
 @count("--samples", 5, "Responses per reference.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the rollouts and of the order of the benchmarks."
 )
+@count("--connections", 64, "Connections that send single requests.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@names("--lanes", tuple(TITLES), "Comma-separated names of the benchmarks to run.", default="all")
 @count("--repeats", 7, "Measured runs of each benchmark.")
 @count("--plain-responses", 320, "Responses per run of plain Python.")
 @count("--singles", 4000, "Requests with one response per run.")
-@count("--connections", 64, "Connections that send them.")
 @click.option(
-    "--lanes",
-    default=",".join(TITLES),
-    callback=lambda _ctx, _parameter, value: names_in(value, TITLES),
-    metavar="NAMES",
-    help="Comma-separated names of the benchmarks to run.",
+    "--url", callback=address, help="Put load on the service at this address instead; ASSAY_API_KEY is its key."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
+@names("--scenarios", SCENARIOS, f"Put these loads on it, or on a service of their own: {','.join(SCENARIOS)}, or all.")
+@count("--seconds", 10, "Seconds that each load is measured.")
+@click.option(
+    "--pace", type=click.FloatRange(0), default=400, show_default=True, help="Single requests/s; 0: no limit."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=100,
+    show_default=True,
+    help="Requests/s of steady, whatever the replies.",
+)
+def command(
+    lanes: tuple[str, ...],
+    scenarios: tuple[str, ...] | None,
+    url: str | None,
+    as_json: bool,
+    pace: float,
+    rate: float,
+    **sizes: int,
+) -> None:
     """Measure responses per second in process and over HTTP, and check every result.
 
     Runs of the benchmarks alternate. Ratios are printed first: of wall time, with their range over the repeats, and
-    of CPU time.
+    of CPU time. Plain Python is measured in a checkout of Assay only.
 
-    Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
+    With --url or --scenarios, Locust sends what trainers send, for some seconds each, and every answer is checked.
+    Exit codes: 1 an answer was wrong or missing, 3 figures are invalid because the load generator was too slow.
     """
-    from ..bench.benchmarks import Results, as_parts, build, load_average, results_json
-    from ..bench.measure import BenchmarkError, NotACheckoutError, batch_of, measure
+    from ..bench.measure import BenchmarkError
+
+    try:
+        if url or scenarios:
+            put_load(as_json, url, scenarios or SCENARIOS, sizes, pace, rate)
+        else:
+            run_benchmarks(as_json, lanes, sizes)
+    except BenchmarkError as error:
+        raise CommandError(str(error)) from None
+
+
+def run_benchmarks(as_json: bool, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
+    from ..bench.benchmarks import batch_of, build
+    from ..bench.measure import measure
+    from ..bench.results import Results, as_parts, load_average, results_json
     from ..terminal import show
 
     load = load_average()
-    try:
-        request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
-        benchmarks, skipped = build(lanes, request, sizes)
-        timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
-    except (NotACheckoutError, BenchmarkError) as error:
-        raise CommandError(str(error)) from None
+    request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
+    benchmarks, skipped = build(lanes, request, sizes)
+    timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     responses = request["responses"]
     batch = {
         "responses": len(responses),
@@ -65,3 +116,19 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
         echo_json(results_json(results))
     else:
         show(*as_parts(results))
+
+
+def put_load(as_json: bool, *arguments: Any) -> None:
+    from ..bench import load
+    from ..terminal import show
+
+    results = load.put_load(*arguments)
+    if as_json:
+        echo_json(results)
+    else:
+        show(*load.load_parts(results["loads"], results["latency"]))
+    loads = results["loads"].values()
+    if any(figures["failed"] or figures["wrong"] for figures in loads):
+        raise SystemExit(WRONG)
+    if any(figures["invalid"] for figures in loads):
+        raise SystemExit(INVALID)

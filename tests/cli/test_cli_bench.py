@@ -1,85 +1,534 @@
-"""`assay bench`: every benchmark runs, every result is checked."""
+"""`assay bench`: no time for a wrong answer, ratios and their goals, and load on a service at any address."""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
 
+import numpy as np
+import orjson
 import pytest
 
-from assay.service.bench import TITLES
-from assay.service.bench.benchmarks import RATIOS, Results, build, notes
-from assay.service.bench.measure import NotACheckoutError, plain_scorer
-from tests.command_line import KEY_LINE, ROOT, environment
+from assay.service.bench import SCENARIOS, TITLES, servers
+from assay.service.bench.benchmarks import (
+    DISTINCT,
+    arrow_rewards,
+    arrow_stream,
+    build,
+    in_process,
+    over_http,
+    some_rows,
+)
+from assay.service.bench.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
+from assay.service.bench.load import Load, latency, load_parts, plan, why_invalid
+from assay.service.bench.measure import Benchmark, BenchmarkError, Run, Timing, WrongAnswerError, cpu_seconds, measure
+from assay.service.bench.payloads import config_of
+from assay.service.bench.results import RATIOS, Results, as_parts, findings, results_json
+from assay.service.bench.servers import ServerProcess, as_request, bare_server, timed_exchange
+from assay.service.config import Config
+from assay.service.http.endpoints import about
+from assay.service.terminal import show
+from assay.service.version import VERSION
+from tests.command_line import KEY_LINE, RESPONSE, environment
+from tests.servers import launched
 
-SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]
+SMALL = ("--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8")
+REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
+SIZES = {"plain_responses": 1, "singles": 1, "connections": 1}
+
+needs_locust = pytest.mark.skipif(find_spec("locust") is None, reason="Locust is not installed (extra `load`)")
 
 
-def has_pyarrow() -> bool:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        return False
-    return True
+# In turns, and every result checked
+
+
+def recorded(name: str, events: list[str], wrong: int | None = None) -> Benchmark:
+    """Return a benchmark that records its calls."""
+    runs = count()
+
+    def run() -> Run:
+        events.append(f"run {name}")
+        number = next(runs)
+        if number == wrong:
+            raise WrongAnswerError("different")
+        return Run(float(number))
+
+    @contextmanager
+    def start() -> Iterator[Callable[[], Run]]:
+        events.append(f"enter {name}")
+        try:
+            yield run
+        finally:
+            events.append(f"exit {name}")
+
+    return Benchmark(name, f"benchmark {name}", 3, start)
+
+
+def test_benchmarks_run_in_turns_in_random_order() -> None:
+    events: list[str] = []
+    timings = measure([recorded("a", events), recorded("b", events)], 20)
+    assert events[:4] == ["enter a", "run a", "enter b", "run b"]
+    assert events[-2:] == ["exit b", "exit a"]
+    assert {tuple(events[k : k + 2]) for k in range(4, 44, 2)} == {("run a", "run b"), ("run b", "run a")}
+    assert [(timing.name, timing.responses) for timing in timings] == [("a", 3), ("b", 3)]
+    assert [run.seconds for run in timings[0].runs] == [float(run) for run in range(1, 21)]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
+    events: list[str] = []
+    with pytest.raises(WrongAnswerError, match="benchmark a: different"):
+        measure([recorded("a", events, wrong)], 2)
+    assert events[-1] == "exit a"
+
+
+def test_a_wrong_reward_in_process() -> None:
+    batch, rewards = (REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]), np.array([1.0, 0.0])
+    assert in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12)().seconds >= 0
+    with pytest.raises(WrongAnswerError):
+        in_process(lambda *_: [1.0, 1e-13], batch, rewards)()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[ServerProcess]:
+    with bare_server() as server:
+        yield server
+
+
+def test_every_reply_over_http_is_checked(bare: ServerProcess) -> None:
+    bodies = [orjson.dumps({"responses": ["é"] * n}) for n in (1, 2, 3)]
+    right = [{"responses": n} for n in (1, 2, 3)]
+    send = partial(over_http, partial(nullcontext, bare), bodies, orjson.loads, count=50, connections=4)
+    with send(right) as run:
+        taken = run()
+    assert min(taken.seconds, taken.client_seconds or 0) > 0
+    with send([*right[:2], {"responses": 4}]) as run, pytest.raises(WrongAnswerError, match="request 2 "):
+        run()
+    with pytest.raises(WrongAnswerError, match="404"):
+        timed_exchange(bare, [as_request(bare.port, "/nothing", b"{}")], 1, 1)
+
+
+@pytest.mark.parametrize(("hangs_up", "message"), [(False, "not answered"), (True, "closed|reset"), (None, "refused")])
+def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, hangs_up: bool | None, message: str) -> None:
+    monkeypatch.setattr(servers, "ANSWERED_WITHIN", 0.3)
+    server = ServerProcess()
+    server.pid = os.getpid()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.port = listener.getsockname()[1]
+
+        def hang_up() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1)
+
+        if hangs_up:
+            threading.Thread(target=hang_up, daemon=True).start()
+        elif hangs_up is None:
+            listener.close()
+        with pytest.raises(BenchmarkError, match=message):
+            timed_exchange(server, [b"GET / HTTP/1.1\r\n\r\n"], 1, 1)
+
+
+def test_the_cpu_clock_counts_work_but_not_waiting() -> None:
+    before = cpu_seconds(os.getpid())
+    if before is None:
+        pytest.skip("this system has no processor clock of other processes")
+    started = time.process_time()
+    while time.process_time() - started < 0.05:
+        pass
+    busy = cpu_seconds(os.getpid())
+    time.sleep(0.2)
+    assert 0.05 <= busy - before < 0.2
+    assert cpu_seconds(os.getpid()) - busy < 0.05
+    assert cpu_seconds(2**25) is None
+
+
+def test_singles_are_spread_over_the_batch() -> None:
+    assert some_rows(3) == [0, 1, 2]
+    assert some_rows(3 * DISTINCT) == list(range(0, 3 * DISTINCT, 3))
+
+
+# Results
+
+
+def timing(name: str, responses: int, seconds: list[float], cpu: list[float | None] | None = None) -> Timing:
+    runs = zip(seconds, cpu or [None] * len(seconds), strict=True)
+    return Timing(name, name, responses, tuple(Run(wall, work) for wall, work in runs))
+
+
+BATCH = {"responses": 10, "mean_response_bytes": 2000, "references": 2, "body_bytes": 30_000, "repeats": 3, "seed": 0}
+FAST = timing("in_process", 10, [1.0, 2.0, 9.0], [1.0, 1.0, 1.0])
+PLAIN = timing("plain_python", 2, [3.0, 20.0, 36.0], [4.0, 5.0, 6.0])
+
+
+def shown(capsys: pytest.CaptureFixture[str], *parts: Any) -> str:
+    show(*parts)
+    return capsys.readouterr().out
+
+
+def test_results_as_json() -> None:
+    """Ratios are of neighbouring turns, for one response."""
+    document = results_json(Results([FAST, PLAIN], BATCH, {"http_arrow": "why"}, 1.5))
+    ratio = {"median": 20.0, "low": 15.0, "high": 50.0, "cpu": 25.0, "goal": "≥ 20", "met": True}
+    assert document["ratios"] == {"in_process_speedup": ratio}
+    assert document["lanes"]["in_process"] == {
+        "responses": 10,
+        "responses_per_second": 5.0,
+        "spread": 4.0,
+        "seconds": [1.0, 2.0, 9.0],
+        "cpu_seconds": [1.0, 1.0, 1.0],
+        "client_share": None,
+    }
+    assert (document["batch"], document["skipped"], document["load_average"]) == (BATCH, {"http_arrow": "why"}, 1.5)
+    assert document["machine"].keys() >= {"assay", "cores", "python", "numba"}
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        [timing("in_process", 1, [1.0]), timing("plain_python", 1, [2.0], [2.0])],  # no CPU clock
+        [FAST, timing("in_process_all_cores", 10, [0.5, 1.0, 4.5], [1.0, 1.0, 1.0])],  # threads save no work
+    ],
+)
+def test_there_is_not_always_a_ratio_of_cpu_times(timings: list[Timing]) -> None:
+    (finding,) = findings(timings)
+    assert (finding.median, finding.cpu) == (2.0, None)
+
+
+def test_goals() -> None:
+    assert {benchmark for ratio in RATIOS for benchmark in (ratio.of, ratio.over)} == set(TITLES)
+    by_name = {ratio.name: ratio for ratio in RATIOS}
+    cases = [
+        ("in_process_speedup", 20.0, True),
+        ("in_process_speedup", 19.9, False),
+        ("arrow_over_floor", 0.8, True),
+        ("arrow_over_floor", 0.81, False),
+        ("http_speedup", 0.0, None),
+    ]
+    assert [(name, value, by_name[name].met(value)) for name, value, _ in cases] == cases
+    assert {ratio.name: ratio.goal for ratio in RATIOS if ratio.goal} == {
+        "in_process_speedup": "≥ 20",
+        "all_cores_speedup": "≥ 1.7",
+        "http_over_floor": "≤ 1.5",
+        "arrow_over_floor": "≤ 0.8",
+        "singles_over_bare": "≥ 0.7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("timings", "load", "note"),
+    [
+        ([FAST, timing("plain_python", 10, [21.0, 42.0, 189.0])], None, None),
+        ([FAST, timing("plain_python", 10, [19.0, 38.0, 171.0])], None, "missed: slower"),
+        ([Timing("singles", "", 10, (Run(1.0, 0.5, 0.91), Run(2.0, 0.5, 1.82)))], None, "! the load generator"),
+        ([Timing("singles", "", 10, (Run(1.0, 0.5, 0.89), Run(2.0, 0.5, 1.78)))], None, None),
+        ([FAST], 1000.0, "the machine was busy"),
+        ([FAST], 0.0, None),
+    ],
+)
+def test_notes(capsys: pytest.CaptureFixture[str], timings: list[Timing], load: float | None, note: str | None) -> None:
+    text = shown(capsys, *as_parts(Results(timings, BATCH, {}, load)))
+    assert [start for start in ("missed: slower", "! the load generator", "the machine was busy") if start in text] == (
+        [note] if note else []
+    )
+
+
+# The command
 
 
 @pytest.mark.slow
-def test_a_small_run_of_every_benchmark(run) -> None:
-    result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert next(iter(found)) == "ratios"
-    missing = set() if has_pyarrow() else {"http_arrow"}
-    assert found["skipped"].keys() == missing
-    assert set(found["lanes"]) == set(TITLES) - missing
-    assert set(found["ratios"]) == {ratio.name for ratio in RATIOS if ratio.of not in missing}
-    sizes = {**dict.fromkeys(TITLES, 6), "plain_python": 4, "singles": 80, "singles_bare": 80}
-    assert {name: benchmark["responses"] for name, benchmark in found["lanes"].items()} == {
-        n: sizes[n] for n in found["lanes"]
-    }
-    assert all(len(benchmark["seconds"]) == len(benchmark["cpu_seconds"]) == 2 for benchmark in found["lanes"].values())
-    assert {name for name, benchmark in found["lanes"].items() if benchmark["client_share"]} == {
-        "singles",
-        "singles_bare",
-    }
-    assert found["batch"]["responses"] == 6
-    assert found["batch"]["references"] == 3
-
-
-def test_chosen_benchmarks_as_text_with_the_settings_of_a_caller(run) -> None:
-    """The servers do not get them."""
+def test_a_small_run_of_every_benchmark(run, tmp_path) -> None:
+    """In any folder, with a caller's settings that its servers do not get."""
     keys = {**environment(), "ASSAY_API_KEYS": "secret", "ASSAY_MAX_BODY_BYTES": "10"}
-    result = run("bench", *SMALL, "--repeats", "1", "--lanes", "http_json, plain_python", cwd=ROOT, env=keys)
+    result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=tmp_path, env=keys, timeout=900)
     assert result.returncode == 0, result.stderr
-    text = result.stdout.decode()
-    for shown in ("HTTP JSON, times as fast as plain Python", "over HTTP, JSON ", "plain Python, 1 thread "):
-        assert shown in text
+    document = json.loads(result.stdout)
+    assert next(iter(document)) == "ratios"
+    missing = set() if find_spec("pyarrow") else {"http_arrow"}
+    lanes = document["lanes"]
+    assert document["skipped"].keys() == missing
+    assert set(lanes) == set(TITLES) - missing
+    assert set(document["ratios"]) == {ratio.name for ratio in RATIOS if ratio.of not in missing}
+    sizes = {**dict.fromkeys(TITLES, 6), "plain_python": 4, "singles": 80, "singles_bare": 80}
+    assert {name: lane["responses"] for name, lane in lanes.items()} == {name: sizes[name] for name in lanes}
+    assert all(len(lane["seconds"]) == len(lane["cpu_seconds"]) == 2 for lane in lanes.values())
+    assert {name for name, lane in lanes.items() if lane["client_share"]} == {"singles", "singles_bare"}
+    assert (document["batch"]["responses"], document["batch"]["references"]) == (6, 3)
+
+
+def test_a_run_in_this_process(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service is compared with the rewards in process."""
+    text = call("bench", *SMALL, "--repeats", "1", "--lanes", "http_json, singles plain_python").stdout
+    for title in ("HTTP JSON, times as fast as plain Python", *(TITLES[n] for n in ("http_json", "singles"))):
+        assert title in text
     assert "floor" not in text
     assert "\x1b" not in text
 
 
-def test_without_pyarrow_the_arrow_benchmark_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    request = {"responses": ["x"], "references": [KEY_LINE], "reference_index": [0]}
-    benchmarks, skipped = build(
-        ("in_process", "http_arrow"), request, {"plain_responses": 1, "singles": 1, "connections": 1}
-    )
+@pytest.mark.parametrize(
+    ("lane", "module", "reason"),
+    [
+        ("http_arrow", "pyarrow", "pyarrow is not installed: "),
+        ("plain_python", "assay.tests.reference.scorer", "the scorer in plain Python is in a checkout of Assay"),
+    ],
+)
+def test_what_is_missing_is_skipped_with_the_reason(monkeypatch, capsys, lane, module, reason) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    benchmarks, skipped = build(("in_process", lane), REQUEST, SIZES)
     assert [benchmark.name for benchmark in benchmarks] == ["in_process"]
-    missing = "over HTTP, Arrow is not measured: pyarrow is not installed: "
-    assert any(note.startswith(missing) for note in notes(Results((), {}, skipped)))
+    assert f"{TITLES[lane]} is not measured: {reason}" in shown(capsys, *as_parts(Results([], BATCH, skipped)))
 
 
-def test_a_wrong_name_is_reported(call) -> None:
-    result = call("bench", *SMALL, "--lanes", "in_process,swift")
+def test_rewards_of_an_arrow_reply() -> None:
+    pa = pytest.importorskip("pyarrow")
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_pydict({"reward": [1.0, 0.0], "reason": ["ok", "ok"]})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    assert arrow_rewards(bytearray(sink.getvalue().to_pybytes())) == [1.0, 0.0]
+    with pa.ipc.open_stream(arrow_stream(REQUEST)) as reader:
+        assert reader.read_all().to_pydict() == {"response": [RESPONSE, "x"], "reference": [KEY_LINE] * 2}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--lanes", "in_process,swift"), "unknown: swift"),
+        (("--scenarios", "singles,doubles"), "unknown: doubles"),
+        (("--url", "127.0.0.1:8000"), "must begin with http:// or https://"),
+        (("--url", "http://127.0.0.1:1"), "there is no service at http://127.0.0.1:1: "),
+    ],
+)
+def test_wrong_names_and_addresses_are_refused(call, flags: tuple[str, ...], message: str) -> None:
+    result = call("bench", *SMALL, *flags)
     assert result.exit_code == 2
-    assert "unknown: swift" in result.stderr
+    assert message in result.stderr
 
 
-def test_outside_a_checkout_the_missing_file_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = call("bench")
+def test_without_locust_load_is_refused_with_what_to_install(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.service.bench.load.find_spec", lambda _name: None)
+    result = call("bench", "--scenarios", "singles")
     assert result.exit_code == 2
-    assert "examples/rollouts.py not found: run assay bench in a checkout of Assay" in result.stderr
-    with pytest.raises(NotACheckoutError, match=r"tests/reference/scorer.py not found"):
-        plain_scorer()
+    assert "Locust is not installed: " in result.stderr
+    assert "pip install 'locust" in result.stderr
+
+
+# Answers under load
+
+ANSWER = {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"], "config_id": "c"}
+GOOD = Exchange("two", b'{"\xff', ANSWER, 2)
+REFUSED = Exchange("bad", b"", {"type": "/docs#problem-x", "places": [["references[0]", "no_steps"]]}, 0, status=422)
+PROBLEM = {"type": "/docs#problem-x", "detail": "…", "errors": [{"path": "references[0]", "reason": "no_steps"}]}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "status", "reply", "kind", "message"),
+    [
+        (GOOD, 200, ANSWER, None, ""),
+        (GOOD, 200, ANSWER | {"rewards": [1.0, 0.25]}, WrongAnswer, "wrong rewards"),
+        (
+            GOOD,
+            200,
+            ANSWER | {"reasons": ["no_steps", "ok"], "config_id": "d"},
+            WrongAnswer,
+            "wrong reasons, config_id",
+        ),
+        (GOOD, 200, {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"]}, WrongAnswer, "wrong config_id"),
+        (GOOD, 200, ANSWER | {"advantages": None}, WrongAnswer, "wrong advantages"),
+        (GOOD, 200, None, WrongAnswer, "the reply is not a JSON object"),
+        (GOOD, 200, [], WrongAnswer, "the reply is not a JSON object"),
+        (GOOD, 0, None, RequestFailed, "status 0, not 200"),
+        (GOOD, 429, {}, RequestFailed, "status 429, not 200"),
+        (GOOD, 500, {}, RequestFailed, "status 500, not 200"),
+        (GOOD, 422, {}, WrongAnswer, "status 422, not 200"),
+        (REFUSED, 422, PROBLEM, None, ""),
+        (REFUSED, 422, PROBLEM | {"type": "/docs#problem-y"}, WrongAnswer, "wrong type"),
+        (REFUSED, 422, PROBLEM | {"errors": []}, WrongAnswer, "wrong places"),
+        (REFUSED, 200, ANSWER, WrongAnswer, "status 200, not 422"),
+    ],
+)
+def test_every_other_answer_is_a_fault(exchange, status, reply, kind, message) -> None:
+    fault = exchange.fault(status, None if reply is None else json.dumps(reply).encode())
+    assert type(fault) is (kind or type(None))
+    assert str(fault or "") == message
+
+
+def test_figures_are_of_requests_due_in_the_hold(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([100.0, 104.0])
+    monkeypatch.setattr("assay.service.bench.exchanges.time.time", lambda: next(moments))
+    record = Record(ramp=1, hold=2)
+    record.start()
+    for due, milliseconds, late, fault in [
+        (100.9, 50.0, 9.0, None),
+        (101.0, 10.0, 1.0, None),
+        (102.0, 30.0, 2.0, WrongAnswer("wrong rewards")),
+        (102.9, 20.0, 3.0, RequestFailed("status 429, not 200")),
+        (103.0, 90.0, 4.0, None),
+    ]:
+        record.add("two", milliseconds, due, fault, {"responses": 2, "late": late})
+    record.write(tmp_path / "record", sent=6)
+    figures = json.loads((tmp_path / "record").read_bytes())
+    assert figures.pop("client_share") >= 0
+    assert figures == {
+        "requests_per_second": 1.5,
+        "responses_per_second": 3.0,
+        "median": 20.0,
+        "p95": 30.0,
+        "p99": 30.0,
+        "late_p99": 3.0,
+        "sent": 6,
+        "failed": 2,
+        "wrong": 1,
+        "faults": [["two: wrong rewards", 1], ["two: status 429, not 200", 1]],
+        "responses": 10,
+        "began": 101.0,
+        "ended": 103.0,
+        "first": 100.9,
+        "last": 103.09,
+    }
+    assert percentile([], 0.5) is None
+
+
+def figures(p99: float | None, late: float = 0.0, share: float = 0.25, **others: float) -> dict[str, Any]:
+    times = {"median": p99, "p95": p99, "p99": p99, "late_p99": late, "client_share": share}
+    moments = {"first": 1.0, "began": 10.0, "ended": 12.0, "last": 20.0}
+    numbers = {"requests_per_second": 2.0, "responses_per_second": 4.0, "failed": 0, "wrong": 0, "faults": [["no", 3]]}
+    return {**times, **moments, **numbers, "cpu_seconds": None, "invalid": None, **others}
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        (figures(12.0, late=5.0, share=0.9), None),
+        (figures(12.0, share=0.95), "95% of a core"),
+        (figures(12.0, late=6.5), "6 ms late"),
+        (figures(20.0, late=9.0), None),
+        (figures(None), "no request"),
+    ],
+)
+def test_figures_of_a_slow_load_generator_are_invalid(capsys, measured, why) -> None:
+    assert (why in why_invalid(measured)) if why else why_invalid(measured) is None
+    text = shown(capsys, *load_parts({"singles": measured | {"invalid": why}}, []))
+    assert "singles: 3 × no" in text
+    assert ("singles: INVALID" in text) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        (figures(15.0), ["ratio 7.50", "15.0 ms: met"]),
+        (figures(15.1), ["15.0 ms: NOT met"]),
+        (figures(6.0, began=0.9), ["INVALID"]),
+        (figures(6.0, ended=20.1), ["INVALID"]),
+    ],
+)
+def test_the_latency_beside_batches_is_compared_with_that_alone(beside, words) -> None:
+    loads = {"steady-alone": figures(2.0), "batches-beside": figures(300.0)}
+    text = "\n".join(latency({**loads, "steady-beside": beside}))
+    assert [word for word in words if word not in text] == []
+    assert ("INVALID" in text) is ("INVALID" in words)
+    assert latency(loads) == []
+
+
+def test_the_loads_of_a_scenario() -> None:
+    beside = [Load("batches-beside", "Batches", 1, 0, 6), Load("steady-beside", "Steady", 1, 100)]
+    assert {name: plan(name, users=64, pace=400, rate=100) for name in SCENARIOS} == {
+        "batches": [[Load("batches", "Batches", 1, 0, 0)]],
+        "pieces": [[Load("pieces", "Pieces", 1, 0, 0)]],
+        "singles": [[Load("singles", "Singles", 64, 400)]],
+        "singles_reconnecting": [[Load("singles-reconnecting", "SinglesReconnecting", 64, 400)]],
+        "mixed": [[Load("mixed", "Mixed", 64, 100)]],
+        "steady": [[Load("steady-alone", "Steady", 1, 100)], beside],
+    }
+
+
+# Locust itself, in processes of its own
+
+
+@needs_locust
+def test_a_service_at_an_address_with_a_key_and_settings_of_its_own(run) -> None:
+    flags = ("--order", "lcs", "--max-responses", "500", "--drain-seconds", "0")
+    load = ("bench", "--prompts", "60", "--connections", "2", "--seconds", "2", "--scenarios", "mixed pieces", "--json")
+    with launched(*flags, environ={"ASSAY_API_KEYS": "the-key"}) as server:
+        server.wait_until_ready()
+        refused = run(*load, "--url", server.url, timeout=900)
+        assert refused.returncode == 2
+        assert b"/v1/config answered 401; the variable ASSAY_API_KEY has its key" in refused.stderr
+        result = run(*load, "--url", f"{server.url}/", env={**environment(), "ASSAY_API_KEY": "the-key"}, timeout=900)
+    assert result.returncode in (0, 3), result.stderr
+    document = json.loads(result.stdout)
+    assert document["version"] == VERSION
+    assert list(document["loads"]) == ["mixed", "pieces"]
+    for load in document["loads"].values():
+        assert load["sent"] > 0
+        assert (load["failed"], load["wrong"], load["cpu_seconds"]) == (0, 0, None)
+    assert document["loads"]["pieces"]["responses"] == 15 * document["loads"]["pieces"]["sent"]
+
+
+@needs_locust
+@pytest.mark.slow
+def test_every_scenario_on_a_service_of_its_own(run) -> None:
+    result = run("bench", "--prompts", "60", "--connections", "4", "--seconds", "3", "--scenarios", "all", timeout=900)
+    assert result.returncode in (0, 3), result.stderr
+    for name in SCENARIOS[:-1]:
+        assert f"{name.replace('_', '-')} " in result.stdout.decode()
+    assert "ratio" in result.stdout.decode()
+
+
+class Liar(BaseHTTPRequestHandler):
+    """A service of this version that gives every response the reward 1, and every third time is over capacity."""
+
+    protocol_version = "HTTP/1.1"
+    numbers = count()
+
+    def do_GET(self) -> None:
+        self.answer(about.config_of(Config()))
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        n, settings = len(request["responses"]), Config().score
+        identity = {"config_id": settings.config_id, "signature": settings.signature}
+        self.answer({"rewards": [1.0] * n, "reasons": ["ok"] * n, **identity}, 429 if next(self.numbers) % 3 else 200)
+
+    def answer(self, document: dict[str, Any], status: int = 200) -> None:
+        content = orjson.dumps(document)
+        self.send_response(status)
+        self.send_header("x-request-id", self.headers["x-request-id"] or "none")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@needs_locust
+def test_a_service_that_lies_is_found_out(run) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        flags = ("--prompts", "9", "--connections", "1", "--pace", "30", "--seconds", "2", "--scenarios", "singles")
+        result = run("bench", *flags, "--url", url, timeout=900)
+        server.shutdown()
+    assert result.returncode == 1, result.stderr
+    text = result.stdout.decode()
+    assert "× single: wrong rewards" in text
+    assert "× single: status 429, not 200" in text
+
+
+def test_a_service_with_other_rules_gets_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.service.bench.payloads.fetch", lambda *_: b'{"rules_version": "0"}')
+    with pytest.raises(BenchmarkError, match="scores by rules 0"):
+        config_of("http://127.0.0.1:1", None)

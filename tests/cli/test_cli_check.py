@@ -9,6 +9,7 @@ import pytest
 
 from assay.research.check.policies import POLICIES
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, ROOT, write_rows
+from tests.files.any_format import write
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
 
@@ -89,9 +90,6 @@ def test_a_file_of_right_answers(call, gold_records, tmp_path: Path) -> None:
 @pytest.mark.parametrize("roles", [("from", "value", "human", "gpt"), ("role", "content", "user", "assistant")])
 def test_chats_are_records(call, tmp_path: Path, ending: str, roles: tuple[str, ...]) -> None:
     """As the authors publish them, and as `assay prepare` writes them for supervised training."""
-    pytest.importorskip("pyarrow")
-    from tests.files.any_format import write
-
     role, content, user, assistant = roles
     field = "conversations" if role == "from" else "messages"
 
@@ -109,33 +107,24 @@ def test_chats_are_records(call, tmp_path: Path, ending: str, roles: tuple[str, 
     assert json.loads((tmp_path / "out.json").read_bytes())["gold"]["answers"] == 2
 
 
-def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
-    source = tmp_path / "in.json"
-    source.write_text("[1")
-    result = call("check", source)
-    assert result.exit_code == 2
-    assert "not JSON" in result.stderr
-
-
-def test_an_object_is_one_row(call, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("document", "code", "message"),
+    [
+        ({"reference": KEY_LINE}, 0, "1 checked, 0 invalid"),
+        ({"a": 1}, 2, "no field 'reference'; fields: "),
+        ({"references": ["a"]}, 2, "no field 'reference'; fields: "),
+        (3, 2, "neither an array of records nor an object"),
+        ("text", 2, "neither an array of records nor an object"),
+    ],
+)
+def test_an_object_is_one_row(call, tmp_path: Path, document: object, code: int, message: str) -> None:
     """Also one that contains an array."""
-    path = tmp_path / "object.json"
-    for document in ('{"a": 1}', '{"references": ["a"]}'):
-        path.write_text(document)
-        result = call("check", path)
-        assert (result.exit_code, "no field 'reference'; fields: " in result.stderr) == (2, True)
-    path.write_text(json.dumps({"reference": KEY_LINE}))
-    assert call("check", path).exit_code == 0
-    for document in ("3", '"text"'):
-        path.write_text(document)
-        assert "neither an array of records nor an object" in call("check", path).stderr
+    result = call("check", write(tmp_path / "object.json", document))
+    assert (result.exit_code, message in result.stderr) == (code, True)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_references_of_several_tasks(call, tmp_path: Path, ending: str) -> None:
-    pytest.importorskip("pyarrow")
-    from tests.files.any_format import write
-
     rows = [
         {"task": "score", "reference": KEY_LINE},
         {"task": "bioprobench.ord", "wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]},
@@ -163,9 +152,6 @@ PROMPTS = ("How do I wash the cells before the second lysis?", "Which buffer kee
 def test_the_whole_result(call, tmp_path: Path, ending: str) -> None:
     """Findings on standard output; tables on standard error; everything as JSON, and as a page."""
     pytest.importorskip("datasketch")
-    pytest.importorskip("pyarrow")
-    from tests.files.any_format import write
-
     other = KEY_LINE.replace("add", "mix")
     rows = [
         {"prompt": PROMPTS[0], "reference": RESPONSE, "part": "train"},

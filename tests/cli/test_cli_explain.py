@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 
 import pytest
 
 from assay import Scorer
-from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, write_rows
+from tests.cli.terminals import shown_on_a_terminal
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
+from tests.files.any_format import write
 
 ROW = {"response": RESPONSE, "reference": REFERENCE}
 POOR = {"response": RESPONSE.replace("for 5 minutes", "briefly"), "reference": KEY_LINE}
@@ -95,7 +94,6 @@ def test_json_documents(call, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "it is empty"),
         ("7", "neither a row nor an array"),
         ("[]", "there is no record 0"),
         ('{"responses": [], "references": []}', "there is no record 0"),
@@ -117,12 +115,6 @@ def test_settings(call, rows):
     assert call("explain", rows, "--min-coverage", "2").exit_code == 2
     done = call("explain", rows, "-n", 2, "--json", "--suggestions", "0")
     assert json.loads(done.stdout)["suggestions"] == []
-
-
-def test_names_of_fields(call, tmp_path):
-    path = write_rows(tmp_path / "rows.jsonl", [{"output": RESPONSE, "gts": REFERENCE}])
-    assert call("explain", path).exit_code == 1
-    assert call("explain", path, "--response-field", "output", "--reference-field", "gts").exit_code == 0
 
 
 ORDERING = {"response": "[1, 0]", "reference": {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}}
@@ -164,11 +156,8 @@ def test_requests_with_tasks(call, tmp_path):
 
 
 def test_columns_with_tasks(call, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "rows.parquet"
     rows = [{"response": RESPONSE, "reference": KEY_LINE, "task": task} for task in (None, "bioprobench.ord")]
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path = write(tmp_path / "rows.parquet", rows)
     assert call("explain", path).exit_code == 0
     for named in ((), ("--task-field", "task")):
         assert OTHER_TASK in call("explain", path, "-n", 1, *named).stderr
@@ -176,13 +165,9 @@ def test_columns_with_tasks(call, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "arrows"])
-def test_columns(call, rows, tmp_path, form):
-    pytest.importorskip("pyarrow")
-    table = write_rows(
-        tmp_path / "two.jsonl", [{"response": row["response"], "reference": KEY_LINE} for row in ROWS[:2]]
-    )
-    columns = tmp_path / f"rows.{form}"
-    assert call("score", table, "-o", columns, "-q").exit_code == 0
+def test_columns(call, tmp_path, form):
+    rows = [{"response": row["response"], "reference": KEY_LINE} for row in ROWS[:2]]
+    columns = write(tmp_path / f"rows.{form}", rows, 1)
     done = call("explain", columns, "-n", 1, "--json")
     assert json.loads(done.stdout)["reason"] == "low_coverage"
     assert call("explain", columns, "-n", 2).exit_code == 2
@@ -201,19 +186,11 @@ def test_standard_input(run):
         assert json.loads(done.stdout)["reason"] == reason
 
 
-@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)])
-def test_colour_on_a_terminal(rows, variables, colored):
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([*ASSAY, "explain", str(rows)], stdout=theirs, env={**environment(), **variables})
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 4096):
-            shown += piece
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(60) == 0
-    assert (b"\x1b[1mReward" in shown) == colored
-    assert (b"\x1b[32m" in shown) == colored
+@pytest.mark.parametrize(("no_color", "colored"), [(None, True), ("1", False), ("", True)])
+def test_colour_on_a_terminal(start, rows, monkeypatch, no_color, colored):
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    code, shown = shown_on_a_terminal(start, "explain", rows, stream="stdout")
+    assert code == 0
+    assert ("\x1b[1mReward" in shown) == colored
+    assert ("\x1b[32m" in shown) == colored

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from assay.service.tables.table import Cell, Table, csv_text, inert
 from assay.service.terminal import CONTROLS, say, show, visible
+from tests.cli.terminals import shown_on_a_terminal
 from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\u202e\u2066\x00"
@@ -168,21 +168,12 @@ def test_negative_numbers_of_tables_are_numbers() -> None:
         assert controls_in(text) == set()
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals here")
-def test_a_real_terminal_gets_no_sequence_of_a_file(run, tmp_path: Path) -> None:
+def test_a_real_terminal_gets_no_sequence_of_a_file(start, tmp_path: Path) -> None:
     """Colours and progress bars are sequences, too: none of them is one of the file."""
     source = write_rows(tmp_path / "in.jsonl", [{**GOOD, "reference": f"{HOSTILE}"}, {f"x{HOSTILE}": 1}])
-    main, terminal = os.openpty()
-    done = run("score", source, "-o", "/dev/null", "--output-format", "jsonl", capture_output=False, stderr=terminal)
-    os.close(terminal)
-    shown = b""
-    try:
-        while block := os.read(main, 65536):
-            shown += block
-    except OSError:  # the end
-        pass
-    os.close(main)
-    assert done.returncode == 1
-    assert b"\x1b]0;" not in shown
-    assert b"\x1b[2J" not in shown
-    assert b"\x07" not in shown
+    flags = ("-o", "/dev/null", "--output-format", "jsonl")
+    code, shown = shown_on_a_terminal(start, "score", source, *flags)
+    assert code == 1
+    assert "\x1b]0;" not in shown
+    assert "\x1b[2J" not in shown
+    assert "\x07" not in shown

@@ -9,35 +9,18 @@ import json
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
+from tests.files.any_format import COLUMNAR
+from tests.files.any_format import read_table as read
+from tests.files.any_format import write_table as write
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-
-ENDINGS = ["parquet", "arrow", "arrows", "feather"]
 TIMES = 130
 BOTH = ["--include", "components,advantages"]
-
-
-def write(path: Path, table, rows_a_batch=None) -> Path:
-    """Write a table in the format of the file extension."""
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=rows_a_batch)
-        return path
-    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
-    with make(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=rows_a_batch)
-    return path
-
-
-def read(path: Path):
-    if path.suffix == ".parquet":
-        return pq.read_table(path)
-    return (pa.ipc.open_stream if path.suffix == ".arrows" else pa.ipc.open_file)(pa.OSFile(str(path))).read_all()
 
 
 def flat(row: dict) -> dict:
@@ -61,8 +44,13 @@ def expected(tmp_path_factory, many) -> list[dict]:
     return read_rows(target)
 
 
-@pytest.mark.parametrize("kind", ["string", "large", "dictionary", "views"])
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        *((ending, "dictionary") for ending in COLUMNAR),
+        *((ending, kind) for ending in ("parquet", "arrow") for kind in ("string", "large", "views")),
+    ],
+)
 def test_columns_have_the_bits_of_jsonl(call, tmp_path: Path, many, expected, ending: str, kind: str) -> None:
     table = pa.Table.from_pylist(many)
     text = {"string": pa.string(), "large": pa.large_string(), "views": pa.string_view()}.get(kind, pa.string())
@@ -86,7 +74,7 @@ def test_columns_have_the_bits_of_jsonl(call, tmp_path: Path, many, expected, en
     assert [field.type for field in found.schema][: len(table.schema)] == [field.type for field in read(source).schema]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", COLUMNAR)
 def test_from_jsonl_and_back(call, tmp_path: Path, many, expected, ending: str) -> None:
     source = write_rows(tmp_path / "in.jsonl", many)
     columns, back = tmp_path / f"out.{ending}", tmp_path / "back.jsonl"
@@ -111,7 +99,7 @@ def test_dictionaries_that_change_from_batch_to_batch(call, tmp_path: Path) -> N
     with pa.ipc.new_stream(source, batches[0].schema) as writer:
         for each in batches:
             writer.write_batch(each)
-    for ending in ENDINGS:
+    for ending in COLUMNAR:
         target = tmp_path / f"out.{ending}"
         assert call("score", source, "-o", target).exit_code == 0
         assert [bool(reward) for reward in read(target)["reward"].to_pylist()] == [True, False, False, True]
@@ -119,7 +107,7 @@ def test_dictionaries_that_change_from_batch_to_batch(call, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("encoded", [False, True])
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", COLUMNAR)
 def test_every_fault_is_listed_and_written_without_affecting_others(call, tmp_path: Path, ending, encoded) -> None:
     rows = [
         (RESPONSE, KEY_LINE, None),
@@ -221,7 +209,7 @@ def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
         }
     ).replace_schema_metadata({"mine": "kept"})
     kept = [name for name in table.schema.names if name not in ("reward", "reason", "error")]
-    for ending in ENDINGS:
+    for ending in COLUMNAR:
         source, target = write(tmp_path / f"in.{ending}", table), tmp_path / f"out.{ending}"
         assert call("score", source, "-o", target).exit_code == 0
         found = read(target)
@@ -256,7 +244,7 @@ def test_components_never_take_the_place_of_other_columns(call, tmp_path: Path) 
     assert read(again).equals(read(target))
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", COLUMNAR)
 def test_an_empty_file(call, tmp_path: Path, ending: str) -> None:
     empty = pa.table({"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())})
     source, target = write(tmp_path / f"in.{ending}", empty), tmp_path / f"out.{ending}"
@@ -265,28 +253,6 @@ def test_an_empty_file(call, tmp_path: Path, ending: str) -> None:
     nothing = write_rows(tmp_path / "in.jsonl", [])
     assert call("score", nothing, "-o", target).exit_code == 0
     assert (read(target).num_rows, read(target).schema.names) == (0, ["reward", "reason"])
-
-
-def test_groups_of_a_column(call, tmp_path: Path) -> None:
-    rows = [{"g": k % 2, "response": RESPONSE if k < 2 else "x", "reference": KEY_LINE} for k in range(4)]
-    source, target = write(tmp_path / "in.parquet", pa.Table.from_pylist(rows)), tmp_path / "out.parquet"
-    assert call("score", source, "-o", target, "--include", "advantages", "--group-field", "g").exit_code == 0
-    assert read(target)["advantage"].to_pylist() == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2)
-    alone = write(source, pa.Table.from_pylist(rows[:1]))
-    assert call("score", alone, "-o", tmp_path / "none.arrow", "--include", "advantages").exit_code == 2
-    assert not (tmp_path / "none.arrow").exists()
-
-
-def test_a_request_document(call, tmp_path: Path) -> None:
-    source, target = tmp_path / "in.json", tmp_path / "out.parquet"
-    request = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "include": ["components", "advantages"]}
-    source.write_text(json.dumps(request))
-    assert call("score", source, "-o", target).exit_code == 0
-    assert read(target).schema.names == ["response", "reference", "reward", "reason", *COMPONENTS, "advantage"]
-    assert read(target).schema.metadata[b"signature"].decode() == Scorer().signature
-    source.write_text(json.dumps({**request, "references": ["?"]}))
-    assert call("score", source, "-o", tmp_path / "none.parquet").exit_code == 1
-    assert not (tmp_path / "none.parquet").exists()
 
 
 def test_pipes(run, tmp_path: Path) -> None:
@@ -300,7 +266,7 @@ def test_pipes(run, tmp_path: Path) -> None:
         assert read(target)["reward"].to_pylist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", COLUMNAR)
 def test_a_damaged_file_leaves_the_earlier_output(call, tmp_path: Path, ending: str) -> None:
     rows = [{"response": RESPONSE, "reference": KEY_LINE}] * 9000
     source = write(tmp_path / f"in.{ending}", pa.Table.from_pylist(rows), 1000)
@@ -337,21 +303,6 @@ def test_wrong_columns(call, tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert said in result.stderr
     assert call("check", source, "--reference-field", "gold").exit_code == 2
-
-
-def test_check(call, tmp_path: Path) -> None:
-    forgetful = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
-    table = pa.table({"gold": pa.array([KEY_LINE, "add", None, forgetful, KEY_LINE]).dictionary_encode()})
-    for ending in ENDINGS:
-        source = write(tmp_path / f"in.{ending}", table, 2)
-        result = call("check", source, "--reference-field", "gold")
-        assert result.exit_code == 1
-        assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [
-            [f"{source}[1]", "error"],
-            [f"{source}[2]", "error"],
-            [f"{source}[3]", "warning"],
-        ]
-        assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
 def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from assay.service.records.forms import PROMPTS, SUPERVISED, PromptRow, json_text
 from tests.command_line import read_rows, write_rows
+from tests.files.any_format import write
 from tests.prepare.published import ANSWER, CHAT, EVAL, KEY, ORD, PQA, QUESTION, SFT, STEPS, TRAIN
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -36,28 +37,16 @@ FORMS: dict[str, Any] = {
     **{f"rows of {trainer}": {**prepared(trainer, "score", KEY), **ANSWERED} for trainer in PROMPTS},
     **{f"answers of {trainer}": {**make(MESSAGES, ANSWER), **ANSWERED} for trainer, make in SUPERVISED.items()},
 }
-FORMATS = ("jsonl", "json", "parquet")
 
 
-def write(path: Path, row: dict[str, Any]) -> Path:
-    if path.suffix == ".parquet":
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(arrow.Table.from_pylist([row]), path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps([row]))
-    else:
-        write_rows(path, [row])
-    return path
-
-
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=["jsonl", "parquet"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / f"in.{request.param}"
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_command_reads_every_form(call, source: Path, form: str) -> None:
-    write(source, FORMS[form])
+    write(source, [FORMS[form]])
     reads_everywhere(call, source)
 
 
@@ -92,13 +81,13 @@ def reads_everywhere(call, source: Path, has_prompt: bool = True) -> None:
     [
         {"responses": [ANSWER], "references": [KEY]},
         {"records": [{"response": ANSWER, "reference": KEY}]},
+        [{"response": ANSWER, "reference": KEY}],
         {"response": ANSWER, "reference": KEY},
     ],
-    ids=["request", "records", "row"],
+    ids=["request", "records", "array", "row"],
 )
-def test_every_command_reads_a_document(call, tmp_path: Path, document: dict[str, Any]) -> None:
-    source = tmp_path / "in.json"
-    source.write_text(json.dumps(document))
+def test_every_command_reads_a_document(call, tmp_path: Path, document: Any) -> None:
+    source = write(tmp_path / "in.json", document)
     if "responses" not in document:
         reads_everywhere(call, source, has_prompt=False)
         return
@@ -123,7 +112,7 @@ OTHERS = {
 def test_rows_of_other_tasks_are_read(call, source: Path, task: str, form: str) -> None:
     published, reference, response, metric = OTHERS[task]
     row = published if form == "published" else prepared(form, task, json_text(reference))
-    write(source, {**row, "generated_response": response})
+    write(source, [{**row, "generated_response": response}])
     scored, document = source.parent / "scored.jsonl", source.parent / "document.json"
     assert call("score", source, "-o", scored, "--task", task).exit_code == 0
     assert [row["reward"] for row in read_rows(scored)] == [1.0]

@@ -59,14 +59,6 @@ def test_score_refuses_outputs_that_are_one_file(call, source, output, report) -
     assert {path.name: path.read_bytes() for path in source.parent.iterdir() if path.is_file()} == before
 
 
-def test_outputs_that_differ_are_written(call, source) -> None:
-    assert call("score", source, "-o", "new.jsonl", "--report", "new.html", "-q").exit_code == 0
-    assert len(read_rows(Path("new.jsonl"))) == 3
-    assert Path("new.html").read_text().startswith("<!")
-    flags = ("--output-format", "jsonl", "-q")
-    assert call("score", source, "-o", "/dev/null", "--report", "/dev/null", *flags).exit_code == 0
-
-
 @pytest.mark.parametrize("flags", [["--json", "x", "--csv", "./x"], ["--html", "answers.jsonl"], ["--csv", "in.jsonl"]])
 def test_evaluate_refuses_them_too(call, source, flags) -> None:
     Path("answers.jsonl").symlink_to("in.jsonl")

@@ -1,25 +1,25 @@
-"""`assay score --task-field`: files whose rows are of several tasks."""
+"""`assay score` for rows of other tasks, of several tasks, and for a request document."""
 
 from __future__ import annotations
 
 import json
-import re
+import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from assay import Scorer
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS
-from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
+from examples import rollouts as generator
+from tests.cases.mixed import OPTIONS, ROWS, Row, columns
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE
+from tests.files.any_format import FORMATS, read, write, write_table
 from tests.http.samples import REFERENCE as LINES
 
-pytest.importorskip("pyarrow")
+# Rows of several tasks
 
-import pyarrow as pa
-
-from tests.files.any_format import FORMATS, read, write
 
 BY_TASK = ("--task-field", "task")
 BOTH = ("--include", "components,advantages")
@@ -63,14 +63,13 @@ def alone() -> list[dict[str, Any]]:
     return [found[k] for k in range(len(ROWS))]
 
 
-@pytest.mark.parametrize("target", FORMATS)
-@pytest.mark.parametrize("source", FORMATS)
-def test_the_bits_are_those_of_one_task_at_a_time(call, tmp_path: Path, alone, source: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "target"), [*zip(FORMATS, FORMATS, strict=True), *zip(FORMATS, FORMATS[::-1], strict=True)]
+)
+def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, target: str) -> None:
     content = rows_of_file(columnar=source in ("parquet", "arrow"))
-    path, out = write(tmp_path / f"in.{source}", content), tmp_path / f"out.{target}"
-    result = call("score", path, "-o", out, *BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
-    assert result.exit_code == 0, result.stderr
-    found = read(out, TASK_COMPONENTS)
+    flags = (*BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
+    found, _ = score(content, *flags, source=source, target=target, names=TASK_COMPONENTS)
     assert [{name: row[name] for name in alone[0]} for row in found] == alone
     assert [row["reward"] for row in found] == [row.reward for row in ROWS]
     scores = Scorer(order="lcs").score(
@@ -110,25 +109,9 @@ MIXED = [
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_references_as_objects_and_records_without_one(call, tmp_path: Path, source: str) -> None:
-    rows = MIXED
-    path, target = write(tmp_path / f"in.{source}", rows), tmp_path / f"out.{source}"
-    result = call("score", path, "-o", target, *BY_TASK)
-    assert result.exit_code == 0, result.stderr
-    assert [row["reward"] for row in read(target)] == [1.0] * 5
-
-
-@pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_rows_of_other_tasks_need_no_reference(call, tmp_path: Path, source: str) -> None:
-    """Those of SCORE do."""
-    rows = [
-        {"task": "bioprobench.ord", **ORD, "generated_response": RIGHT},
-        {"task": "score", "generated_response": "x"},
-    ]
-    path, target = write(tmp_path / f"in.{source}", rows), tmp_path / "out.jsonl"
-    assert call("score", path, "-o", target, *BY_TASK).exit_code == 1
-    first, second = read(target)
-    assert (first["reward"], second["error"]["reason"]) == (1.0, "missing_field")
+def test_references_as_objects_and_records_without_one(score, source: str) -> None:
+    found, _ = score(MIXED, *BY_TASK, source=source, target=source)
+    assert [row["reward"] for row in found] == [1.0] * 5
 
 
 @pytest.mark.parametrize("kind", ["dictionary", "views"])
@@ -139,16 +122,14 @@ def test_columns_of_other_types(call, tmp_path: Path, alone, kind: str) -> None:
             column = table[field.name]
             column = column.dictionary_encode() if kind == "dictionary" else column.cast(pa.string_view())
             table = table.set_column(k, field.name, column)
-    path, target = tmp_path / "in.arrow", tmp_path / "out.jsonl"
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table)
+    path, target = write_table(tmp_path / "in.arrow", table), tmp_path / "out.jsonl"
     result = call("score", path, "-o", target, *BY_TASK, *FLAGS)
     assert result.exit_code == 0, result.stderr
     assert [row["reward"] for row in read(target)] == [row["reward"] for row in alone]
 
 
 @pytest.mark.parametrize("source", FORMATS)
-def test_faults_name_the_row_and_its_task(call, tmp_path: Path, source: str) -> None:
+def test_faults_name_the_row_and_its_task(score, tmp_path: Path, source: str) -> None:
     good = {"task": "score", "reference": KEY_LINE, "response": RESPONSE, "g": "1"}
     rows: list[dict[str, Any]] = [
         good,
@@ -161,10 +142,9 @@ def test_faults_name_the_row_and_its_task(call, tmp_path: Path, source: str) -> 
         {**good, "g": None},
         {**good, "task": "score ", "g": "1"},
     ]
-    path, target = write(tmp_path / f"in.{source}", rows), tmp_path / f"out.{source}"
-    result = call("score", path, "-o", target, *BY_TASK, "--group-field", "g", "--include", "advantages")
-    assert result.exit_code == 1
-    found = read(target)
+    flags = (*BY_TASK, "--group-field", "g", "--include", "advantages")
+    found, said = score(rows, *flags, code=1, source=source, target=source)
+    path = tmp_path / f"in.{source}"
     assert [row.get("advantage") for row in found] == [0.0, None, 0.0, *[None] * 6]
     errors = [row.get("error", {}) for row in found]
     assert [error.get("reason") for error in errors] == [
@@ -177,11 +157,11 @@ def test_faults_name_the_row_and_its_task(call, tmp_path: Path, source: str) -> 
     assert errors[6]["detail"] == errors[7]["detail"] == "group: it is null"
     for k, error in enumerate(errors):
         place = f"{path}:{k + 1}" if source == "jsonl" else f"{path}[{k}]"
-        assert not error or f"{place}: {error['detail']} ({error['reason']})" in result.stderr
+        assert not error or f"{place}: {error['detail']} ({error['reason']})" in said
 
 
 @pytest.mark.parametrize("number", [2, 2.0])
-def test_numbers_of_tasks(call, tmp_path: Path, number: float) -> None:
+def test_numbers_of_tasks(score, number: float) -> None:
     """Rollout dumps of trainers have them."""
     rows = [
         {"score_task": number, "input": "p", "output": RIGHT, "gts": ORD},
@@ -189,83 +169,241 @@ def test_numbers_of_tasks(call, tmp_path: Path, number: float) -> None:
         {"score_task": 6, "input": "q", "output": RESPONSE, "gts": REFERENCE},
         {"score_task": True, "input": "q", "output": RESPONSE, "gts": REFERENCE},
     ]
-    path, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
-    result = call("score", path, "-o", target, "--layout", "verl", "--task-field", "score_task")
-    assert result.exit_code == 1
-    assert [row.get("reward") for row in read(target)] == [1.0, 1.0, None, None]
+    found, _ = score(rows, "--layout", "verl", "--task-field", "score_task", code=1)
+    assert [row.get("reward") for row in found] == [1.0, 1.0, None, None]
 
 
 @pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_a_path_into_the_row(call, tmp_path: Path, source: str) -> None:
+def test_a_path_into_the_row(score, source: str) -> None:
     rows = [
         {"metadata": {"task": "bioprobench.ord", "x": 1}, "reference": ORD, "response": RIGHT},
         {"metadata": {"x": 1}, "reference": REFERENCE, "response": RESPONSE},
         {"reference": REFERENCE, "response": RESPONSE},
     ]
-    path, target = write(tmp_path / f"in.{source}", rows), tmp_path / "out.jsonl"
-    assert call("score", path, "-o", target, "--task-field", "metadata.task").exit_code == 0
-    assert [row["reward"] for row in read(target)] == [1.0] * 3
-    result = call("score", path, "-o", target, "--task-field", "metadata.tsk")
-    assert result.exit_code == 2
-    assert "'metadata.tsk'" in result.stderr
-    assert "--task-field" in result.stderr
+    found, _ = score(rows, "--task-field", "metadata.task", source=source)
+    assert [row["reward"] for row in found] == [1.0] * 3
+    _, said = score(rows, "--task-field", "metadata.tsk", source=source, code=2)
+    assert "'metadata.tsk'" in said
+    assert "--task-field" in said
 
 
-def test_a_long_beginning_without_the_field(call, tmp_path: Path) -> None:
-    rows = [{"reference": KEY_LINE, "response": RESPONSE}] * 100 + [MIXED[1]]
-    path, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
-    result = call("score", path, "-o", target, "-q", *BY_TASK)
-    assert result.exit_code == 0
-    assert "warning: " in result.stderr
-    assert "no field 'task' in any of the first 100 rows" in result.stderr
-    assert [row["reward"] for row in read(target)] == [1.0] * 101
+def test_a_long_beginning_without_the_field(score) -> None:
+    found, said = score([{"reference": KEY_LINE, "response": RESPONSE}] * 100 + [MIXED[1]], "-q", *BY_TASK)
+    assert "warning: " in said
+    assert "no field 'task' in any of the first 100 rows" in said
+    assert [row["reward"] for row in found] == [1.0] * 101
 
 
-def test_equal_references_of_two_tasks_are_two_groups(call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["jsonl", "parquet"])
+def test_equal_references_of_two_tasks_are_two_groups(score, source: str) -> None:
     rows = [
         {"task": task, "reference": KEY_LINE, "response": response}
         for task in ("score", "bioprobench.pqa")
         for response in (RESPONSE, "nothing")
     ]
-    target = tmp_path / "out.jsonl"
-    for source in ("jsonl", "parquet"):
-        path = write(tmp_path / f"in.{source}", rows)
-        assert call("score", path, "-o", target, *BY_TASK, "--include", "advantages").exit_code == 0
-        assert [row["advantage"] for row in read(target)] == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
+    found, _ = score(rows, *BY_TASK, "--include", "advantages", source=source)
+    assert [row["advantage"] for row in found] == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
+
+
+PQA = ("--task", "bioprobench.pqa")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("flags", "message"),
     [
-        (["repeats=failed"], "TASK.NAME=VALUE; TASK must be one of: bioprobench.pqa"),
-        (["bioprobench.odr.repeats=failed"], "did you mean bioprobench.ord?"),
-        (["bioprobench.ord.repeat=failed", "lexical.rewrd=x"], "--option lexical.rewrd: "),
-        (["score.order=lcs"], "TASK must be one of"),
+        ((*BY_TASK, "--option", "repeats=failed"), "TASK.NAME=VALUE; TASK must be one of: bioprobench.pqa"),
+        ((*BY_TASK, "--option", "bioprobench.odr.repeats=failed"), "did you mean bioprobench.ord?"),
+        (
+            (*BY_TASK, "--option", "bioprobench.ord.repeat=failed", "--option", "lexical.rewrd=x"),
+            "--option lexical.rewrd: ",
+        ),
+        ((*BY_TASK, "--option", "score.order=lcs"), "TASK must be one of"),
+        (("--task", "llam"), "--task: must be one of"),
+        (("--option", "a=1"), "--option is for other tasks"),
+        ((*PQA, "--option", "metrics=[]"), "--metrics: there is no setting"),
+        ((*PQA, "--report", "r.html"), "--report is for SCORE only"),
+        ((*PQA, "--order", "lcs", "--no-use-length"), "--order, --use-length: for SCORE only"),
+        ((*PQA, "--task-field", "task"), "exclude each other"),
     ],
 )
-def test_wrong_options(call, tmp_path: Path, options: list[str], said: str) -> None:
-    flags = [part for option in options for part in ("--option", option)]
-    result = call("score", write_rows(tmp_path / "in.jsonl", MIXED), *BY_TASK, *flags)
-    assert result.exit_code == 2
-    assert said in result.stderr
+def test_wrong_flags(score, flags: tuple[str, ...], message: str) -> None:
+    assert message in score(MIXED, *flags, code=2)[1]
 
 
-def test_the_summary_is_by_task(call, tmp_path: Path) -> None:
-    path, target = write_rows(tmp_path / "in.jsonl", rows_of_file(columnar=False)), tmp_path / "out.jsonl"
-    shown = call("score", path, "-o", target, *BY_TASK, *FLAGS).stderr
+def test_the_summary_is_by_task(score) -> None:
+    _, shown = score(rows_of_file(columnar=False), *BY_TASK, *FLAGS)
     table = [line.split() for line in shown.splitlines()]
     assert ["score", "4", "50.0", "%", "25.0", "%", "0.3970", "0.0000", "0.2939", "1.0000"] in table
     assert ["bioprobench.pqa", "3", "66.7", "%", "33.3", "%", "0.3333", "0.0000", "0.0000", "1.0000"] in table
     assert ["bioprobench.ord", "repeats", "1", "33.3", "%"] in table
 
 
-def test_a_report_is_on_the_rows_of_score(call, tmp_path: Path) -> None:
-    rows = rows_of_file(columnar=True)
-    pages = []
-    for name in ("in.jsonl", "in.parquet"):
-        path, page = write(tmp_path / name, rows), tmp_path / f"{name}.html"
-        assert call("score", path, "-o", tmp_path / "out.jsonl", *BY_TASK, *FLAGS, "--report", page).exit_code == 0
-        pages.append(page.read_text())
-    for page in pages:
-        assert re.search(r"11 rows of other tasks", page)
-        assert "bioprobench.pqa" in page
+@pytest.mark.parametrize("source", ["jsonl", "parquet"])
+def test_a_report_is_on_the_rows_of_score(score, tmp_path: Path, source: str) -> None:
+    page = tmp_path / "report.html"
+    score(rows_of_file(columnar=True), *BY_TASK, *FLAGS, "--report", page, source=source)
+    assert "11 rows of other tasks" in page.read_text()
+    assert "bioprobench.pqa" in page.read_text()
+
+
+# Every row is of one other task
+
+
+QUESTIONS = [
+    {"id": 1, "answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 80[ANSWER_END]"},
+    {"id": 2, "answer": "5 ml", "generated_response": "[ANSWER_START]6 ml & 80[ANSWER_END]"},
+    {"id": 3, "answer": "7 ml", "generated_response": "I do not know"},
+]
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("own_references", [False, True])
+def test_records_and_references(score, source: str, own_references: bool) -> None:
+    rows: list[dict[str, Any]] = QUESTIONS
+    if own_references:
+        rows = [{"response": row["generated_response"], "reference": row["answer"]} for row in QUESTIONS]
+    found, _ = score(rows, *PQA, *BOTH, source=source, target=source, names=TASK_COMPONENTS)
+    texts, answers = ([row[name] for row in QUESTIONS] for name in ("generated_response", "answer"))
+    scores = Scorer().score(texts, answers, [0, 0, 2], task="bioprobench.pqa")
+    assert [row["reward"] for row in found] == scores.rewards.tolist() == [1.0, 0.0, 0.0]
+    assert [row["reason"] for row in found] == ["ok", "ok", "no_markers"]
+    assert [row["advantage"] for row in found] == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0.0])
+    columns = {name: [row["components"][name] for row in found] for name in TASK_COMPONENTS}
+    assert columns == {name: column.tolist() for name, column in scores.components.items()}
+    added = {"reward", "reason", "components", "advantage"}
+    assert [{name: value for name, value in row.items() if name not in added} for row in found] == rows
+
+
+def test_a_truth_that_is_a_column_of_booleans(score) -> None:
+    rows = [{"reference": truth, "response": "[ANSWER_START]True[ANSWER_END]"} for truth in (True, False)]
+    assert [row["reward"] for row in score(rows, "--task", "bioprobench.err", source="parquet")[0]] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("source", ["jsonl", "parquet"])
+def test_faults(score, source: str) -> None:
+    found, said = score([*QUESTIONS, {"answer": "x"}, {"generated_response": "x"}], *PQA, code=1, source=source)
+    absent = "missing_field" if source == "jsonl" else "not_a_string"  # a column has null for a missing value
+    assert [row.get("reward") for row in found] == [1.0, 0.0, 0.0, None, None]
+    assert [row["error"]["reason"] for row in found[3:]] == [absent, "bad_reference"]
+    for row in found[3:]:
+        assert f"{row['error']['detail']} ({row['error']['reason']})" in said
+
+
+@pytest.mark.parametrize("flags", [[], ["--reference-field", "ground_truth"]])
+def test_a_field_of_the_record_is_not_the_whole_reference(score, flags: list[str]) -> None:
+    """`ground_truth` is a usual name of references, and a field of BioPlanner's records among others."""
+    body, program = "def spin(cells):\n    pass\n\n", 'spin(cells="HeLa")'
+    row = {"ground_truth": body + program, "prediction_code": program, "prediction_functions": body}
+    scores = Scorer().score([program], [row], task="bioplanner")
+    expected = {name: column[0] for name, column in scores.components.items()}
+    for task in (("--task", "bioplanner"), BY_TASK):
+        found, _ = score([row | {"task": "bioplanner"}], "--include", "components", *task, *flags)
+        assert found[0]["components"] == expected
+
+
+def test_a_record_as_text_in_a_field_of_the_same_name(score) -> None:
+    """As `assay prepare` writes references of `lexical`, whose records have a field `reference` too."""
+    row = {"reference": json.dumps({"reference": "Wash the cells."}), "response": "Wash the cells.", "task": "lexical"}
+    for flags in (
+        ("--task", "lexical", "--option", "reward=rouge_l"),
+        (*BY_TASK, "--option", "lexical.reward=rouge_l"),
+    ):
+        assert score([row], *flags)[0][0]["reward"] == 1.0
+
+
+# A request document: the reply of the service
+
+
+def test_the_reply_is_that_of_the_service(score, example_rollouts) -> None:
+    request = generator.as_request(example_rollouts)
+    asked = {**request, "config": {"order": "lcs"}, "include": ["components"]}
+    reply, _ = score(asked, "--include", "advantages", "--reward-scale", "raw", source="json", target="json")
+    scorer = Scorer(order="lcs", reward_scale="raw")
+    scores = scorer.score(request["responses"], request["references"], request["reference_index"])
+    assert reply == {
+        "rewards": scores.rewards.tolist(),
+        "reasons": scores.reasons.tolist(),
+        "components": {name: column.tolist() for name, column in scores.components.items()},
+        "advantages": scores.advantages().tolist(),
+        "config_id": scorer.config_id,
+        "signature": scorer.signature,
+    }
+
+
+def test_rows_of_a_request(score) -> None:
+    request = {"references": [REFERENCE, KEY_LINE], "responses": [RESPONSE, "x", "y"], "reference_index": [1, 0, 1]}
+    (first, second, third), _ = score(request, "--include", "advantages", source="json")
+    assert first.pop("advantage") == -third.pop("advantage") > 0
+    assert first == {"response": RESPONSE, "reference": KEY_LINE, "reward": 1.0, "reason": "ok"}
+    assert second.pop("advantage") == 0
+    assert second == {"response": "x", "reference": REFERENCE, "reward": 0.0, "reason": "missing_sections"}
+    assert third == {"response": "y", "reference": KEY_LINE, "reward": 0.0, "reason": "missing_sections"}
+
+
+def test_configs_of_a_request(score, example_rollouts) -> None:
+    request = generator.as_request(example_rollouts)
+    asked = request | {"configs": [{"order": "lcs"}]}
+    reply, _ = score(asked, source="json", target="json")
+    assert [each["rewards"] for each in reply["configs"]] == [Scorer(order="lcs").score(**request).rewards.tolist()]
+    assert "configs: rows have the results of one configuration" in score(asked, source="json", code=1)[1]
+
+
+def test_every_validation_error_is_listed(call, tmp_path: Path) -> None:
+    request = {"references": [KEY_LINE, "", "no"], "responses": ["x", 5, "y"]}
+    request |= {"config": {"ordre": 1}, "surplus": 0}
+    source = write(tmp_path / "in.json", request)
+    assert call("score", source, "-o", tmp_path / "none.parquet").exit_code == 1
+    assert not (tmp_path / "none.parquet").exists()
+    for target in (tmp_path / "out.json", tmp_path / "out.jsonl"):
+        result = call("score", source, "-o", target)
+        assert result.exit_code == 1
+        document = read(target) if target.suffix == ".json" else read(target)[0]
+        paths = [error["path"] for error in document["errors"]]
+        assert sorted(paths) == sorted(["references[1]", "references[2]", "responses[1]", "config.ordre", "surplus"])
+        assert document["error_count"] == len(paths)
+        for path in paths:
+            assert f"{source}: {path}: " in result.stderr
+    assert call("score", write(source, {"rows": []}), "-o", tmp_path / "out.json").exit_code == 1
+    assert {error["path"] for error in read(tmp_path / "out.json")["errors"]} == {"rows", "references", "responses"}
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "parquet"])
+def test_tasks_and_groups_are_those_of_the_service(call, tmp_path: Path, ending: str) -> None:
+    """The reply is that to the request; other formats have a row for each response."""
+    request = {**columns(), "config": OPTIONS, "include": ["components", "advantages"]}
+    request["groups"] = [2**100 + group if isinstance(group, int) else group for group in request["groups"]]
+    source, target = write(tmp_path / "in.json", request), tmp_path / f"out.{ending}"
+    page = tmp_path / "report.html"
+    if ending == "parquet":
+        request["groups"] = [str(group) for group in request["groups"]]
+        write(source, request)
+    result = call("score", source, "-o", target, "--report", page)
+    assert result.exit_code == 0, result.stderr
+    assert f"{sum(row.task != 'score' for row in ROWS)} rows of other tasks" in page.read_text()
+    options = {name: value for name, value in OPTIONS.items() if name != "order"}
+    named = {name: request[name] for name in ("reference_index", "groups", "task")}
+    scores = Scorer(order="lcs").score(request["responses"], request["references"], task_options=options, **named)
+    if ending == "json":
+        reply = json.loads(target.read_bytes())
+        assert reply["rewards"] == scores.rewards.tolist() == [row.reward for row in ROWS]
+        assert reply["components"] == {name: column.tolist() for name, column in scores.components.items()}
+        assert reply["advantages"] == scores.advantages().tolist()
+        return
+    found = read(target, TASK_COMPONENTS)
+    assert [row["reward"] for row in found] == scores.rewards.tolist()
+    assert [row["advantage"] for row in found] == scores.advantages().tolist()
+    assert [row["components"] for row in found] == [
+        {name: column[k] for name, column in scores.components.items()} for k in range(len(ROWS))
+    ]
+    assert [(row["task"], row["group"]) for row in found] == list(zip(request["task"], request["groups"], strict=True))
+
+
+def test_every_error_of_a_mixed_request_is_listed(score) -> None:
+    request = {"references": [KEY_LINE, 5], "responses": ["x", "y"], "task": ["score", "bioprobench.ord"]}
+    forms = {"source": "json", "target": "json"}
+    (error,) = score(request, code=1, **forms)[0]["errors"]
+    assert error["path"] == "references[1]"
+    assert error["detail"].startswith("bioprobench.ord: ")
+    assert "task[1]: must be one of" in score({**request, "task": ["score", "bioprobench.odr"]}, code=1, **forms)[1]
+    request = {"task": "bioprobench.pqa", "references": ["5 ml"], "responses": ["x"]}
+    assert "names its own tasks" in score(request, *PQA, code=2, **forms)[1]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from assay import ScoreSettings
+from tests.cli.terminals import shown_on_a_terminal
 from tests.command_line import environment, write_rows
-
-pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
 
 
 @pytest.fixture(autouse=True)
@@ -24,28 +20,9 @@ def a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def on_a_terminal(start, *arguments, columns: int = 200) -> tuple[int, str]:
-    """Run with a terminal as standard error; return the exit code and the output."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = start(*arguments, stderr=theirs, stdout=subprocess.DEVNULL)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            block = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not block:
-            break
-        shown += block
-    os.close(ours)
-    return process.wait(timeout=60), shown.decode()
-
-
 def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path, example_rollouts) -> None:
     source, target = write_rows(tmp_path / "in.jsonl", [*example_rollouts * 150, b"{"]), tmp_path / "out.jsonl"
-    code, shown = on_a_terminal(start, "score", source, "-o", target)
+    code, shown = shown_on_a_terminal(start, "score", source, "-o", target)
     assert code == 1
     assert " rows, " in shown
     assert " a second" in shown
@@ -57,17 +34,12 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     assert all(text in summary for text in ("mean reward", "not_json", "low_coverage"))
 
 
-def test_a_few_rows_have_no_rate(start, tmp_path: Path, example_rollouts) -> None:
-    source = write_rows(tmp_path / "in.jsonl", example_rollouts)
-    _, shown = on_a_terminal(start, "score", source, "-o", tmp_path / "out.jsonl")
-    assert re.search(r"scored       20 in \d+\.\d\d s\r\n", shown)
-
-
 def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, example_rollouts, monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     source, target = write_rows(tmp_path / "in.jsonl", example_rollouts), tmp_path / "out.jsonl"
-    code, shown = on_a_terminal(start, "score", source, "-o", target, columns=64)
+    code, shown = shown_on_a_terminal(start, "score", source, "-o", target, columns=64)
     assert code == 0
+    assert re.search(r"scored       20 in \d+\.\d\d s\r\n", shown)  # a few rows have no rate
     lines = shown[shown.index("scored       20") :].splitlines()
     assert "\x1b" not in "".join(lines)
     assert lines.pop() == ScoreSettings().signature  # in one piece, to be copied
@@ -77,9 +49,9 @@ def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, exam
     assert second.split() == ["reward", "min", "5", "%", "25", "%", "median", "75", "%", "95", "%", "max"]
 
 
-def test_quiet_on_a_terminal(start, tmp_path: Path, example_rollouts) -> None:
+def test_quiet_shown_on_a_terminal(start, tmp_path: Path, example_rollouts) -> None:
     source, target = write_rows(tmp_path / "in.jsonl", example_rollouts), tmp_path / "out.jsonl"
-    assert on_a_terminal(start, "score", source, "-o", target, "-q") == (0, "")
+    assert shown_on_a_terminal(start, "score", source, "-o", target, "-q") == (0, "")
 
 
 def test_no_terminal_no_progress(run, tmp_path: Path, example_rollouts) -> None:

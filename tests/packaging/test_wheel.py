@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("pyproject.toml", "README.md", "LICENSE", "__init__.py", "__main__.py", "py.typed"),
+    *("examples/protocols.toml", "examples/rollouts.py", "loadtests/locustfile.py"),
     *("kernels", "research", "service", "tests/vectors"),
 )
 """What the wheel is built of; the image gets nothing else."""
@@ -56,7 +57,8 @@ def wheel_and_names(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=BUILT)
         else:
-            shutil.copy(ROOT / name, folder)
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
     return built(folder, "--wheel")
 
 
@@ -68,7 +70,8 @@ def wheel(wheel_and_names: tuple[Path, set[str]]) -> Path:
 def test_what_is_in_the_wheel(wheel_and_names: tuple[Path, set[str]]) -> None:
     wheel, names = wheel_and_names
     sources = files_of(*(ROOT / folder for folder in ("kernels", "research", "service")))
-    others = {"__init__.py", "__main__.py", "py.typed", *(f"tests/vectors/{kind}.jsonl" for kind in KINDS)}
+    others = {name for name in SOURCES if name.endswith((".py", ".toml", ".typed"))} - {"pyproject.toml"}
+    others |= {f"tests/vectors/{kind}.jsonl" for kind in KINDS}
     assert names == {f"assay/{name}" for name in sources | others}
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))

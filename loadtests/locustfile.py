@@ -1,38 +1,70 @@
-"""Locust users that know the expected answers: one class for each scenario, named as in README.md."""
+"""Locust users that know the right answers: one class for each load scenario (README.md).
+
+`assay bench --url` runs them; with Locust's own options: `locust -f loadtests/locustfile.py --host URL Singles Mixed`.
+"""
 
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
-from math import ceil
+from argparse import ArgumentParser
+from itertools import count, cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import gevent
-from exchanges import Exchange, Fault, RequestFailed, WrongAnswer, authorization
 from gevent.pool import Group
-from ledger import Ledger
-from locust import FastHttpUser, LoadTestShape, task
+from locust import FastHttpUser, events, task
 from locust.contrib.fasthttp import FastResponse
 from locust.env import Environment
 
+from assay.service.bench.exchanges import (
+    Exchange,
+    Fault,
+    Record,
+    RequestFailed,
+    WrongAnswer,
+    authorization,
+    read_exchanges,
+)
 
-class RampAndHold(LoadTestShape):
-    """Start `--users` users in `--ramp` seconds; keep them for `--hold` seconds or until all requests are sent."""
 
-    use_common_options = True
+@events.init_command_line_parser.add_listener
+def add_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("Assay")
+    group.add_argument("--exchanges", help="file of requests with their answers (default: computed for the service)")
+    group.add_argument("--record", help="file for the outcomes")
+    group.add_argument("--ramp", type=float, default=0, help="seconds at the start that the record leaves out")
+    group.add_argument("--hold", type=float, default=10, help="seconds after that (10)")
+    group.add_argument("--rate", type=float, default=100, help="requests/s of all users of a class; 0: unlimited (100)")
 
-    def tick(self) -> tuple[int, float] | None:
-        """Return the current number of users and how many may start per second; None ends the run."""
-        ledger = self.runner.environment.ledger
-        elapsed = self.get_run_time()
-        if elapsed >= ledger.ramp + ledger.hold or ledger.spent:
-            return None
-        share = min(1.0, (elapsed + 1) / ledger.ramp) if ledger.ramp else 1.0  # Locust asks once a second
-        return max(1, ceil(ledger.users * share)), min(100, ledger.users)
+
+@events.init.add_listener
+def begin(environment: Environment, **_: Any) -> None:
+    options = environment.parsed_options
+    if not environment.host:
+        sys.exit("name the service that gets the load: --host http://127.0.0.1:8000")
+    with TemporaryDirectory() as folder:
+        file = options.exchanges or f"{folder}/exchanges"
+        if not options.exchanges:  # in a separate process, whose threads Locust has not patched
+            command = [sys.executable, "-m", "assay.service.bench.payloads", environment.host.rstrip("/"), file]
+            subprocess.run(command, check=True)
+        environment.exchanges = {name: cycle(given) for name, given in read_exchanges(Path(file)).items()}
+    gevent.get_hub().loop.update_now()  # else `--run-time` counts from before the imports
+    if options.record:
+        record = Record(options.ramp, options.hold)
+        environment.events.test_start.add_listener(lambda **_: record.start())
+        environment.events.request.add_listener(record.add)
+        environment.events.test_stop.add_listener(
+            lambda **_: record.write(Path(options.record), sum(user.sent for user in RolloutUser.users))
+        )
 
 
 class RolloutUser(FastHttpUser):
-    """Sends exchanges of the run's ledger and checks every reply: status, rewards, reasons, order, request id.
+    """Sends exchanges of its scenario and checks every reply: status, rewards, reasons, order, request id.
 
     Each request has a separate greenlet: Locust ends a waiting user with an exception, which may arrive when its next
     turn has just begun.
@@ -41,33 +73,41 @@ class RolloutUser(FastHttpUser):
     abstract = True
     max_redirects = 0
     insecure = False  # Locust's default would send the key to anyone
+    scenario: ClassVar[str]
+    """The name of its exchanges."""
     extra_headers: ClassVar[dict[str, str]] = {}
+    numbers: ClassVar = count(1)
+    users: ClassVar[list[RolloutUser]] = []
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self.ledger: Ledger = environment.ledger
-        self._authorization = authorization()
+        self.rate: float = environment.parsed_options.rate
+        self.sent = 0
+        self._headers = authorization() | self.extra_headers
+        self._exchanges = environment.exchanges[self.scenario]
         self._under_way = Group()
+        self.users.append(self)
 
     def on_stop(self) -> None:
         self._under_way.join()
 
-    def send(self, most: int = 1) -> None:
-        """Send the next exchanges, at most `most`, all at once, and wait for their replies."""
-        gevent.joinall([self.begin(exchange) for exchange in self.ledger.take(most)])
+    def send(self, number: int = 1) -> None:
+        """Send the next exchanges all at once, and wait for their replies."""
+        gevent.joinall([self.begin() for _ in range(number)])
 
-    def begin(self, exchange: Exchange, due: float | None = None) -> gevent.Greenlet:
+    def begin(self, due: float | None = None) -> gevent.Greenlet:
         """Send a request without waiting; its response time starts at `due` (seconds since 1970), if given."""
-        return self._under_way.spawn(self._exchange, exchange, due)
+        self.sent += 1
+        return self._under_way.spawn(self._exchange, next(self._exchanges), due)
 
     def _exchange(self, exchange: Exchange, due: float | None) -> None:
-        identity = self.ledger.new_id()
+        identity = f"load-{next(self.numbers)}"
         with self.client.request(
             exchange.method,
             exchange.path,
             name=exchange.name,
             data=exchange.body,
-            headers={**exchange.headers, **self._authorization, **self.extra_headers, "X-Request-ID": identity},
+            headers={**exchange.headers, **self._headers, "X-Request-ID": identity},
             catch_response=True,
             context={"responses": exchange.responses},
         ) as reply:
@@ -107,7 +147,7 @@ class PacedUser(RolloutUser):
 
     def on_start(self) -> None:
         """Begin at a random time, so that users that start together do not send together."""
-        self.period = self.ledger.users / self.ledger.rate if self.ledger.rate else 0.0
+        self.period = self.environment.parsed_options.num_users / self.rate if self.rate else 0.0
         gevent.sleep(self.period * random.random())
         self.turn = time.time()
 
@@ -125,6 +165,8 @@ class PacedUser(RolloutUser):
 class Batches(RolloutUser):
     """A GRPO trainer that sends each step in one request, and the next when it has the rewards."""
 
+    scenario = "batches"
+
     @task
     def step(self) -> None:
         self.send()
@@ -133,6 +175,7 @@ class Batches(RolloutUser):
 class Pieces(RolloutUser):
     """A GRPO trainer that sends each step as 20 requests at once, on as many connections, and waits for all of them."""
 
+    scenario = "pieces"
     concurrency = 20
 
     @task
@@ -143,15 +186,20 @@ class Pieces(RolloutUser):
 class Singles(PacedUser):
     """Rollouts sent as they finish, one response per request, on persistent connections."""
 
+    scenario = "singles"
+
 
 class SinglesReconnecting(PacedUser):
     """Rollouts sent as they finish, each on a new TCP connection, as some trainers do."""
 
+    scenario = "singles"
     extra_headers: ClassVar[dict[str, str]] = {"Connection": "close"}
 
 
 class Mixed(PacedUser):
     """Valid groups, malformed responses and requests that must be refused, concurrently: none may affect another."""
+
+    scenario = "mixed"
 
 
 class Steady(RolloutUser):
@@ -161,6 +209,7 @@ class Steady(RolloutUser):
     stalls, and so count one slow request while a hundred would have waited (coordinated omission).
     """
 
+    scenario = "singles"
     concurrency = 1_000
 
     def on_start(self) -> None:
@@ -172,6 +221,5 @@ class Steady(RolloutUser):
 
     @task
     def arrive(self) -> None:
-        for exchange in self.ledger.take():
-            self.begin(exchange, self.due)
-            self.due += 1 / self.ledger.rate
+        self.begin(self.due)
+        self.due += 1 / self.rate

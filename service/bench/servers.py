@@ -1,0 +1,205 @@
+"""The servers that are measured, each in a separate process, and the connections that measure them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import selectors
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+from ..config import PREFIX
+from .measure import BenchmarkError, Run, WrongAnswerError, cpu_seconds, elapsed
+
+READY_WITHIN = 600.0  # seconds; enough for a machine without cached kernels
+ANSWERED_WITHIN = 120.0
+SETTLING = 0.02  # time after a reply until the server is idle: it updates metrics and frees memory
+SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
+
+END_OF_HEAD = b"\r\n\r\n"
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
+RECEIVED_BYTES = 1 << 18
+
+
+class ServerProcess:
+    """Runs `python ARGUMENTS --port PORT` on a free loopback port, without the caller's settings."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
+
+    def __enter__(self) -> Self:
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        variables = os.environ.items()
+        environment = {name: v for name, v in variables if name == "ASSAY_CACHE_DIR" or not name.startswith(PREFIX)}
+        command = [sys.executable, *self._arguments, "--port", str(self.port)]
+        self._process = subprocess.Popen(command, env=environment)
+        self.pid = self._process.pid
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds of the server, once it is idle."""
+        time.sleep(SETTLING)
+        return cpu_seconds(self.pid)
+
+    def _wait(self) -> None:
+        started = time.monotonic()
+        while time.monotonic() - started < READY_WITHIN:
+            if self._process.poll() is not None:
+                raise BenchmarkError(f"the server ended with exit code {self._process.returncode}")
+            try:
+                fetch(f"{self.address}/readyz")
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise BenchmarkError(f"the server was not ready within {READY_WITHIN:.0f} s")
+
+
+def service(*flags: str) -> ServerProcess:
+    return ServerProcess(*SERVE, "--log-level", "warning", *flags)
+
+
+def bare_server() -> ServerProcess:
+    return ServerProcess("-m", f"{__package__}.bare_server")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fetch(url: str, key: str | None = None) -> bytes:
+    """Return the body of a reply, from the address itself, not by way of a proxy; raise OSError."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, headers=headers), timeout=ANSWERED_WITHIN) as reply:
+        content: bytes = reply.read()
+    return content
+
+
+class Connection:
+    """A persistent connection with at most one request in flight."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number = 0
+        self.received = bytearray()
+
+    def send(self, number: int, request: bytes) -> None:
+        self.number, self.received = number, bytearray()
+        self.socket.sendall(request)
+
+    def receive(self) -> bool:
+        """Receive what has arrived; return whether the reply is complete."""
+        received = self.socket.recv(RECEIVED_BYTES)
+        if not received:
+            raise ConnectionError("the server closed a connection")
+        self.received += received
+        head = self.received.find(END_OF_HEAD)
+        if head < 0:
+            return False
+        length = CONTENT_LENGTH.search(self.received, 0, head + 2)
+        if length is None:
+            raise ConnectionError("a reply without Content-Length")
+        return len(self.received) >= head + len(END_OF_HEAD) + int(length[1])
+
+
+def as_request(port: int, path: str, body: bytes | None = None, media_type: str = "application/json") -> bytes:
+    content = b"" if body is None else body
+    head = (
+        f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"Content-Type: {media_type}\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode("ascii") + content
+
+
+def exchange(connections: Sequence[Connection], requests: Sequence[bytes], count: int) -> list[bytearray]:
+    """Send `count` requests in turn, each on the first connection that is free; return their replies in order."""
+    replies = [bytearray()] * count
+    numbers = iter(range(count))
+    with selectors.DefaultSelector() as selector:
+
+        def send_next(connection: Connection) -> None:
+            number = next(numbers, None)
+            if number is not None:
+                connection.send(number, requests[number % len(requests)])
+
+        for connection in connections:
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
+            send_next(connection)
+        missing = count
+        while missing:
+            ready = selector.select(ANSWERED_WITHIN)
+            if not ready:
+                raise TimeoutError(f"not answered within {ANSWERED_WITHIN:.0f} s")
+            for key, _ in ready:
+                if key.data.receive():
+                    replies[key.data.number] = key.data.received
+                    missing -= 1
+                    send_next(key.data)
+    return replies
+
+
+@contextmanager
+def connected(port: int, number: int) -> Iterator[list[Connection]]:
+    """Yield connections that the server has accepted."""
+    connections: list[Connection] = []
+    try:
+        connections.extend(Connection(port) for _ in range(number))
+        exchange(connections, [as_request(port, "/readyz")], number)
+        yield connections
+    finally:
+        for connection in connections:
+            connection.socket.close()
+
+
+def timed_exchange(
+    server: ServerProcess, requests: Sequence[bytes], count: int, connections: int
+) -> tuple[list[bytearray], Run]:
+    """Return the bodies of the replies and the time of all; raises BenchmarkError, also for a status other than 200.
+
+    Requests are encoded before the clock starts and replies checked after it stops, so that this process does as little
+    as possible meanwhile.
+    """
+    gc.disable()
+    try:
+        with connected(server.port, connections) as open_connections:
+            server_before, client_before = server.cpu_seconds(), time.process_time()
+            started = time.perf_counter()
+            replies = exchange(open_connections, requests, count)
+            seconds = time.perf_counter() - started
+            client_seconds = time.process_time() - client_before
+            server_seconds = elapsed(server_before, server.cpu_seconds())
+    except OSError as error:
+        raise BenchmarkError(f"the server did not answer: {error}") from error
+    finally:
+        gc.enable()
+    bodies = [body_of(reply, f"request {number}") for number, reply in enumerate(replies)]
+    # With one connection, client and server work in turns: the client's share of the time says nothing.
+    return bodies, Run(seconds, server_seconds, client_seconds if connections > 1 else None)
+
+
+def body_of(reply: bytearray, name: str) -> bytearray:
+    head, _, content = reply.partition(END_OF_HEAD)
+    status = head.split(b"\r\n", 1)[0].decode(errors="replace")
+    if status.split(" ")[1:2] != ["200"]:
+        raise WrongAnswerError(f"{name} was answered {status}")
+    return content
