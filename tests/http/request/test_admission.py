@@ -19,8 +19,8 @@ from assay.service.http.request.admission import (
     MIN_RATE,
     PATIENCE,
     Admission,
-    BatchBudget,
-    BatchPermit,
+    Budget,
+    Permit,
     LoopBudget,
 )
 from assay.service.http.request.exchange import ClientGone
@@ -58,11 +58,11 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def is_empty(budget: BatchBudget) -> bool:
+def is_empty(budget: Budget) -> bool:
     return (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
 
-async def read(budget: BatchBudget, nbytes: int, *, message: int = 10, patient: bool = False) -> BatchPermit:
+async def read(budget: Budget, nbytes: int, *, message: int = 10, patient: bool = False) -> Permit:
     """Read a whole body in messages, as fast as the budget permits, and return its permit."""
     caller = Caller()
     permit = await budget.enter(caller, nbytes, patient=patient)
@@ -77,7 +77,7 @@ async def read(budget: BatchBudget, nbytes: int, *, message: int = 10, patient: 
 
 def test_first_in_first_out():
     async def scenario():
-        budget = BatchBudget(100, 300, 10)
+        budget = Budget(100, 300, 10)
         first = await read(budget, 60)
         order: list[int] = []
 
@@ -100,7 +100,7 @@ def test_first_in_first_out():
 
 def test_more_than_the_whole_budget_is_read_alone_and_charged_as_the_whole():
     async def scenario():
-        budget = BatchBudget(100, 300, 10)
+        budget = Budget(100, 300, 10)
         permit = await asyncio.wait_for(read(budget, 1_000), 5)
         assert budget.in_use == 100
         following = asyncio.create_task(read(budget, 10))
@@ -116,7 +116,7 @@ def test_more_than_the_whole_budget_is_read_alone_and_charged_as_the_whole():
 @pytest.mark.parametrize("limits", [(100, 50, 10), (100, 1_000, 1)])
 def test_a_full_queue_refuses_except_patient_requests(limits):
     async def scenario():
-        budget = BatchBudget(*limits)
+        budget = Budget(*limits)
         first = await read(budget, 100)
         waiting = asyncio.create_task(read(budget, 40))
         await settle()
@@ -138,7 +138,7 @@ def test_a_full_queue_refuses_except_patient_requests(limits):
 @pytest.mark.parametrize("ending", ["deadline", "gone", "cancelled"])
 def test_leaving_the_queue_admits_the_next(ending):
     async def scenario():
-        budget = BatchBudget(100, 300, 10)
+        budget = Budget(100, 300, 10)
         first = await read(budget, 60)
         caller = Caller()
         caller.deadline = Left(0.03) if ending == "deadline" else LATER
@@ -161,7 +161,7 @@ def test_leaving_the_queue_admits_the_next(ending):
 
 def test_a_permit_is_returned_once_both_holders_release_it():
     async def scenario():
-        budget = BatchBudget(100)
+        budget = Budget(100)
         permit = await read(budget, 15)
         permit.hold()
         permit.release()
@@ -177,7 +177,7 @@ def test_a_client_that_only_announces_bytes_uses_no_budget():
     """A thousand bodies announce the whole budget each and send a byte; the next batch is read without waiting."""
 
     async def scenario():
-        budget = BatchBudget(MIB * 64, 0, 0)
+        budget = Budget(MIB * 64, 0, 0)
         idle = [await budget.enter(Caller(), 60 * MIB) for _ in range(1_000)]
         for permit in idle:
             budget.arrive(permit, 1)
@@ -195,7 +195,7 @@ def test_a_client_that_stops_after_some_bytes_soon_delays_nobody():
     """Bodies are announced, sent quickly in part, and then no more: what they announced is not kept free for them."""
 
     async def scenario():
-        budget = BatchBudget(64 * MIB, 300 * MIB, 10)
+        budget = Budget(64 * MIB, 300 * MIB, 10)
         stopped = [await budget.enter(Caller(), 60 * MIB) for _ in range(4)]
         for permit in stopped:
             for _ in range(4):
@@ -215,7 +215,7 @@ def test_a_burst_is_read_a_few_bodies_at_a_time():
     """Of 24 bodies that arrive together, those that are half-read hold little when the first are complete."""
 
     async def scenario():
-        budget = BatchBudget(64 * MIB, 512 * MIB, 100)
+        budget = Budget(64 * MIB, 512 * MIB, 100)
         highest = 0
 
         async def come() -> None:
@@ -234,7 +234,7 @@ def test_a_burst_is_read_a_few_bodies_at_a_time():
 
 def test_a_body_that_is_too_slow_is_refused_only_while_others_wait():
     async def scenario():
-        budget = BatchBudget(100, 300, 10)
+        budget = Budget(100, 300, 10)
         slow, brisk = [await budget.enter(Caller(), 50) for _ in range(2)]
         timers = []
         for permit in (slow, brisk):
@@ -293,7 +293,7 @@ def test_every_body_that_keeps_sending_is_complete_in_the_end(capacity: int, pla
     plans = [(nbytes * UNIT, message * UNIT, pause, delay) for nbytes, message, pause, delay in plans]
 
     async def scenario():
-        budget = BatchBudget(capacity, 1 << 30, 100)
+        budget = Budget(capacity, 1 << 30, 100)
         highest = 0
 
         async def come(nbytes: int, message: int, pause: float, delay: int) -> None:
@@ -409,7 +409,7 @@ def test_every_byte_is_returned(seed):
     """Ten thousand callers are admitted, wait, disconnect, are cancelled or time out at random moments."""
     dice = random.Random(seed)
 
-    async def one(budget: BatchBudget) -> None:
+    async def one(budget: Budget) -> None:
         caller = Caller(max_queue_seconds=dice.choice([None, 1.0]))
         nbytes = dice.randint(1, 150)
         caller.deadline = Left(dice.choice([0.0, 0.001, 0.01, 30]))
@@ -428,7 +428,7 @@ def test_every_byte_is_returned(seed):
             permit.release()
 
     async def scenario():
-        budget = BatchBudget(300, 2_000, 50)
+        budget = Budget(300, 2_000, 50)
         for _ in range(10):
             tasks = []
             for _ in range(200):
