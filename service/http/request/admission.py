@@ -76,8 +76,10 @@ MESSAGE_BYTES = 1 << 18
 """Bytes that have to be free before a long body is read on: about as much as the server reads from a socket at once.
 Bodies of which fewer have arrived delay no others."""
 
-RECENT_SECONDS = 0.1
-"""What a body will deliver within a second is estimated from what has arrived in this time."""
+RECENT_SECONDS = 0.25
+EXPECTED = 16
+"""A body is expected to deliver so many times the bytes that have arrived in this time: what it sends in four seconds.
+It is forgotten as soon as it has sent nothing for this time, so it is no matter if it promised too much."""
 
 TICK_SECONDS = 0.05
 RANK_RATE = 1 << 24
@@ -135,8 +137,8 @@ class Permit:
 
     @property
     def expected(self) -> float:
-        """Bytes that will arrive within a second."""
-        return min(self.to_come, self.recent() / RECENT_SECONDS)
+        """Bytes that will arrive soon, which must not be given to later bodies."""
+        return min(self.to_come, EXPECTED * self.recent())
 
     def hold(self) -> None:
         self._holders += 1
