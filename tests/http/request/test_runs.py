@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -62,61 +63,57 @@ ROUTES: dict[str, Any] = {"/v1/score": {"references": [REFERENCE], "responses": 
 ROUTES |= {path: request for path, (request, reply) in EXAMPLES.items() if "score_readable" in str(reply)}
 
 
-def test_all_routes_of_trainers_are_here():
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """Start a server with runs of these tests alone: the names of others would fill its table."""
+    with launched("--drain-seconds", "0") as server, server.client() as client:
+        server.wait_until_ready()
+        yield client
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
     assert list(ROUTES) == ["/v1/score", "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"]
+    name, body = f"names of {path}", json.dumps(ROUTES[path]).encode()
+    for content in (body, body[:-1] + b" " * 70_000 + b"}"):
+        for in_header, in_query in ((True, False), (False, True), (True, True)):
+            headers = {"content-type": "application/json"} | ({RUN: name} if in_header else {})
+            reply = client.post(path, content=content, headers=headers, params={"run": name} if in_query else {})
+            assert reply.status_code == 200
+    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 6
 
 
-def arrow_body() -> bytes:
+def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"response": [PERFECT], "reference": [REFERENCE]})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-@pytest.mark.parametrize("path", ROUTES)
-def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
-    body, long = ROUTES[path], " " * 70_000
-    name = f"names of {path}"
-    for options in (
-        {"headers": {RUN: name}},
-        {"params": {"run": name}},
-        {"params": {"run": name}, "headers": {RUN: name}},
-    ):
-        assert client.post(path, json=body, **options).status_code == 200
-    longer = httpx.Request("POST", "http://x", json=body).content[:-1] + long.encode() + b"}"
-    headers = {"content-type": "application/json", RUN: name}
-    assert client.post(path, content=longer, headers=headers).status_code == 200
-    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
-
-
-def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
-    headers = {"content-type": "application/vnd.apache.arrow.stream"}
-    for options in ({"params": {"run": "arrow", "include": "components"}}, {"headers": {RUN: "arrow"}}):
-        options["headers"] = headers | options.get("headers", {})
-        assert client.post("/v1/score", content=arrow_body(), **options).status_code == 200
+    body, headers = sink.getvalue().to_pybytes(), {"content-type": "application/vnd.apache.arrow.stream"}
+    for params, named in (({"run": "arrow", "include": "components"}, {}), ({}, {RUN: "arrow"})):
+        reply = client.post("/v1/score", content=body, params=params, headers=headers | named)
+        assert reply.status_code == 200
     assert of(samples(client), "assay_responses_total", run="arrow", task="score", reason="ok") == 2
 
 
 @pytest.mark.parametrize("path", ROUTES)
-@pytest.mark.parametrize("name", ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"])
-def test_an_invalid_name_is_an_error(client, path, name):
-    document = problem_of(client.post(path, json=ROUTES[path], params={"run": name}), 422)
-    assert errors_of(document) == [("query.run", "invalid_run")]
-    if "\x7f" not in name:
-        encoded = name.encode("latin-1")
-        document = problem_of(client.post(path, json=ROUTES[path], headers={RUN.encode(): encoded}), 422)
-        assert errors_of(document) == [(RUN, "invalid_header")]
-    assert name not in runs_of(samples(client))
+def test_an_invalid_name_is_an_error(client, path):
+    names = ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"]
+    for name in names:
+        document = problem_of(client.post(path, json=ROUTES[path], params={"run": name}), 422)
+        assert errors_of(document) == [("query.run", "invalid_run")]
+        if "\x7f" not in name:
+            encoded = name.encode("latin-1")
+            document = problem_of(client.post(path, json=ROUTES[path], headers={RUN.encode(): encoded}), 422)
+            assert errors_of(document) == [(RUN, "invalid_header")]
+    assert client.post(path, json=ROUTES[path], params={"run": "x" * 100}).status_code == 200
+    assert not runs_of(samples(client)) & set(names)
 
 
 def test_an_invalid_name_and_other_errors_of_the_query_are_one_reply(client):
-    given = {"ordr": "lcs", "run": ["a", "b"]}
-    document = problem_of(
-        client.post("/compat/slime", json=ROUTES["/compat/slime"], params=given, headers={RUN: ""}), 422
-    )
-    assert errors_of(document) == [
+    params = {"ordr": "lcs", "run": ["a", "b"]}
+    reply = client.post("/compat/slime", json=ROUTES["/compat/slime"], params=params, headers={RUN: ""})
+    assert errors_of(problem_of(reply, 422)) == [
         (RUN, "invalid_header"),
         ("query.run", "repeated_setting"),
         ("query.ordr", "unknown_setting"),
