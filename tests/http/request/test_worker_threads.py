@@ -96,11 +96,14 @@ async def test_a_queued_job_that_is_abandoned_never_starts(workers, ending):
 
 @in_loop
 async def test_an_abandoned_job_keeps_its_permit_and_its_thread_until_it_ends(workers):
-    budget, release, exchange = Budget(100), threading.Event(), FakeExchange(0.02)
+    budget, begun, release, exchange = Budget(100), threading.Event(), threading.Event(), FakeExchange()
     permit = exchange.permit = Permit(budget)
     budget.arrive(permit, 10)
-    with pytest.raises(Problem):
-        await workers.run(lambda: release.wait(30), exchange)
+    running = asyncio.create_task(workers.run(lambda: begun.set() or release.wait(30), exchange))
+    await asyncio.to_thread(begun.wait)
+    exchange.leave()
+    with pytest.raises(ClientGone):
+        await running
     permit.release()
     assert (workers.unfinished, budget.in_use) == (1, 10)
     release.set()
