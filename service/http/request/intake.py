@@ -112,9 +112,9 @@ class WorkerThreads:
                 with suppress(RuntimeError):  # the loop is closed: the process is ending
                     loop.call_soon_threadsafe(permit.release)
 
-        if permit is not None:
-            permit.hold()  # until the job is done, even if it was abandoned: until then it uses memory
         future = (self._short if exchange.short else self._pool).submit(timed)
+        if permit is not None:
+            permit.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
         future.add_done_callback(finished)
         return future
 

@@ -126,17 +126,6 @@ async def test_leaving_the_queue_admits_the_next(ending):
     assert is_empty(budget)
 
 
-@in_loop
-async def test_a_permit_is_returned_once_both_holders_release_it():
-    budget = Budget(100)
-    permit = await read(budget, 15)
-    permit.hold()
-    permit.release()
-    assert budget.in_use == 15
-    permit.release()
-    assert budget.in_use == 0
-
-
 @pytest.mark.attack
 @in_loop
 async def test_a_client_that_only_announces_bytes_uses_no_budget():

@@ -13,7 +13,6 @@ from assay.kernels.rules import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
 
-UNNAMED = (("run", "unnamed"), ("task", "score"))
 OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 
@@ -70,20 +69,6 @@ def test_counts(fresh):
     assert build.keys() == {"version", "config_id", "rules_version"}
     assert build["config_id"] == ScoreSettings().config_id
     assert not any("secret" in str(labels) for _, labels in found)
-
-
-def test_a_batch_counts_as_single_requests(fresh, rollout_request):
-    request = rollout_request(60, 5, seed=3)
-    before = samples(fresh)
-    reply = fresh.post("/v1/score", json=request).json()
-    found = {key: value - before.get(key, 0.0) for key, value in samples(fresh).items()}
-    for reason in REASONS:
-        labels = (("reason", reason), *UNNAMED)
-        assert found[("assay_responses_total", labels)] == reply["reasons"].count(reason)
-    for bound in (0.0, 0.1, 0.5, 1.0):
-        counted = found[("assay_reward_bucket", (("le", str(bound)), *UNNAMED))]
-        assert counted == sum(reward <= bound for reward in reply["rewards"])
-    assert found[("assay_reward_sum", UNNAMED)] == pytest.approx(sum(reply["rewards"]))
 
 
 def test_both_formats_agree(client):

@@ -20,6 +20,7 @@ from assay.service.http.wire import json_codec
 from assay.service.http.wire.headers import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.rewards.batch import Batch
+from assay.service.scoring import text_columns
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 
@@ -145,6 +146,24 @@ def test_issues_of_decoding_are_reported(ready, monkeypatch):
     monkeypatch.setattr(score, "read_batch", lambda *_: batch)
     document = problem_of(ready.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
     assert document["errors"] == [issue._asdict()]
+
+
+def refuse_memory(*_arguments):
+    raise MemoryError
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("responses", [[PERFECT], [PERFECT, "x" * 100_000]], ids=["on the loop", "in a thread"])
+def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeypatch, caplog, responses):
+    document = {"references": [REFERENCE], "responses": responses, "config": {"order": "lcs"}}
+    with monkeypatch.context() as refusing, caplog.at_level(logging.ERROR, "assay"):
+        refusing.setattr(text_columns, "allocate_workspace", refuse_memory)
+        refusing.setattr(text_columns, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
+        reply = ready.post("/v1/score", json=document)
+    assert problem_of(reply, 503)["type"].endswith("#problem-out-of-memory")
+    assert int(reply.headers["retry-after"]) >= 1
+    assert "MemoryError" in caplog.text
+    assert ready.post("/v1/score", json=document).json()["rewards"][0] == 1.0
 
 
 def test_two_applications_share_nothing(ready):
