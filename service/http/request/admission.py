@@ -211,7 +211,7 @@ class Budget:
             try:
                 await self._wait(permit, exchange)
             except BaseException:
-                self._forget(permit)
+                permit.release()
                 raise
             permit.since = perf_counter()
         self._reading[permit] = None
