@@ -394,6 +394,7 @@ class Admission:
         `Budget.enter` does, and ClientGone.
         """
         patient, permit = exchange.max_queue_seconds is not None, exchange.permit
+        assert permit is None or isinstance(permit, Permit)
         if exchange.short and total < self.short:
             permit = permit or Permit(self.singles)
             others = self.singles.in_use - permit.nbytes
