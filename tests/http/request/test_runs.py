@@ -322,3 +322,22 @@ def test_a_process_follows_the_names_of_the_supervisor():
     found = report()
     counts = {dict(labels)["run"]: value for (name, labels), value in found.items() if name == "assay_reward_count"}
     assert counts == {"a": 2, "b": 1, "other": 5}
+
+
+@pytest.mark.attack
+def test_unknown_paths_methods_and_names_add_no_series(client):
+    """Names, paths, methods and query strings that nobody else uses are not remembered; the last test of its server."""
+
+    def visit(numbers: range) -> int:
+        for k in numbers:
+            client.post("/v1/score", json=REQUEST, headers={RUN: f"name {k}"})
+            client.post("/v1/score", json=REQUEST, params={"run": f"name {k}", f"x{k}": "1"})
+            client.get(f"/path/{k}")
+            client.request(f"METHOD{k}", "/v1/score")
+            client.request("PUT", "/metrics", params={"x": str(k)})
+            client.get("/v1/score", headers={"x-request-id": f"id-{k}", "accept": f"x/{k}"})
+        return len(samples(client))
+
+    visit(range(MAX_RUNS + 1))
+    before = visit(range(1))  # with the first scrape, which counts too
+    assert visit(range(MAX_RUNS + 1, MAX_RUNS + 50)) == before
