@@ -17,6 +17,7 @@ import ctypes
 import math
 import os
 from bisect import insort
+from collections import deque
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 
@@ -336,16 +337,32 @@ class LoopBudget:
     """
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(MAX_PER_TURN)
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self, times: StageTimes) -> None:
-        if self._places.locked():
-            started = perf_counter()
-            await self._places.acquire()
+        if self._taken < MAX_PER_TURN and not self._waiting:
+            if not self._taken:
+                asyncio.get_running_loop().call_soon(self._next)
+            self._taken += 1
+            return
+        started = perf_counter()
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        finally:
             times.queue += perf_counter() - started
-        else:
-            await self._places.acquire()
-        asyncio.get_running_loop().call_soon(self._places.release)
+
+    def _next(self) -> None:
+        self._taken = 0
+        while self._waiting and self._taken < MAX_PER_TURN:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                self._taken += 1
+        if self._taken:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 class Admission:
