@@ -123,14 +123,15 @@ class Permit:
         self._holders = 1
 
     def arrive(self, nbytes: int) -> None:
-        self._recent = self.recent() + nbytes
-        self._estimated = perf_counter()
+        now = perf_counter()
+        self._recent = self.recent(now) + nbytes
+        self._estimated = now
         self.since_check += nbytes
         self.to_come = max(0, self.to_come - nbytes)
 
-    def recent(self) -> float:
+    def recent(self, now: float) -> float:
         """Return the bytes of the last moments: those of a steady client in RECENT_SECONDS, 0 if it has stopped."""
-        return self._recent * max(0.0, 1 - (perf_counter() - self._estimated) / RECENT_SECONDS)
+        return self._recent * max(0.0, 1 - (now - self._estimated) / RECENT_SECONDS)
 
     def resume(self) -> None:
         """Expect as many bytes as before a wait that was due to the budget."""
@@ -139,7 +140,7 @@ class Permit:
     @property
     def expected(self) -> float:
         """Bytes that will arrive soon, which must not be given to later bodies."""
-        return min(self.to_come, EXPECTED * self.recent())
+        return min(self.to_come, EXPECTED * self.recent(perf_counter()))
 
     def hold(self) -> None:
         self._holders += 1
@@ -418,7 +419,8 @@ class Admission:
             if others and not patient and self.singles.in_use + nbytes > self.singles.capacity:
                 raise self.singles.over_capacity()
             exchange.permit = permit
-            self.singles.arrive(permit, nbytes)
+            permit.nbytes += nbytes
+            self.singles.in_use += nbytes
             return
         if exchange.short:  # it has become long
             exchange.short = False
