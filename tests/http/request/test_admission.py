@@ -85,7 +85,7 @@ async def test_more_than_the_whole_budget_is_read_alone_and_charged_as_the_whole
     assert is_empty(budget)
 
 
-@pytest.mark.parametrize("limits", [(100, 50, 10), (100, 1_000, 1)])
+@pytest.mark.parametrize("limits", [(100, 40, 10), (100, 1_000, 1)])
 @in_loop
 async def test_a_full_queue_refuses_except_patient_requests(limits):
     budget = Budget(*limits)
