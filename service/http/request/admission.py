@@ -74,13 +74,15 @@ FIRST_RESERVE = 1 << 20
 """Bytes for which a body of unknown length queues when it becomes long."""
 
 MESSAGE_BYTES = 1 << 18
-"""Bytes that have to be free before a long body is read on: about as much as the server reads from a socket at once."""
+"""Bytes that have to be free before a long body is read on: about as much as the server reads from a socket at once.
+Bodies of which fewer have arrived delay no others."""
+
+RECENT_SECONDS = 0.25
+EXPECTED = 16
+"""A body is expected to deliver so many times the bytes that have arrived in this time: what it sends in four seconds.
+It is forgotten as soon as it has sent nothing for this time, so it is no matter if it promised too much."""
 
 TICK_SECONDS = 0.05
-TICKS_A_SECOND = 20
-FAST_BYTES = 1 << 18
-"""Bodies from which fewer bytes are expected within a second do not delay others."""
-
 RANK_RATE = 1 << 24
 """Bytes per second that delay a body's place in the queue, so that announcing 60 MiB does not delay batches of 4."""
 
@@ -95,21 +97,50 @@ MAX_RETRY_SECONDS = 30
 
 
 class Permit:
-    """Bytes of a budget, returned once all holders (the exchange and its job) have released them."""
+    """The bytes of a body that have arrived, and its place in the queue.
 
-    __slots__ = ("_holders", "budget", "nbytes", "since", "timer", "too_slow")
+    The bytes are returned once all holders (the exchange and its job) have released them.
+    """
 
-    def __init__(self, budget: ByteBudget, nbytes: int) -> None:
-        self.budget = budget
-        self.nbytes = nbytes
+    def __init__(self, budget: Budget, to_come: int = 0) -> None:
+        self.nbytes = 0
+        self.to_come = to_come
+        self.complete = False
         self.since = perf_counter()
+        self.place = self.since + to_come / RANK_RATE
+        """The queue is in ascending order of this number."""
+        self.queued = 0
+        """Bytes of the body while it waits for its first turn; 0 afterwards."""
+        self.turn: asyncio.Future[None] | None = None
         self.timer: asyncio.Timeout | None = None
         self.too_slow = False
+        self.credit = PATIENCE
+        """Seconds for which the body may send nothing."""
+        self.since_check = 0
+        self._recent = 0.0
+        self._estimated = self.since
+        self._budget = budget
         self._holders = 1
 
-    def grow(self, nbytes: int, *, patient: bool = False) -> None:
-        self.budget.charge(nbytes, before=self.nbytes, patient=patient)
-        self.nbytes += nbytes
+    def arrive(self, nbytes: int) -> None:
+        now = perf_counter()
+        self._recent = self.recent(now) + nbytes
+        self._estimated = now
+        self.since_check += nbytes
+        self.to_come = max(0, self.to_come - nbytes)
+
+    def recent(self, now: float) -> float:
+        """Return the bytes of the last moments: those of a steady client in RECENT_SECONDS, 0 if it has stopped."""
+        return self._recent * max(0.0, 1 - (now - self._estimated) / RECENT_SECONDS)
+
+    def resume(self) -> None:
+        """Expect as many bytes as before a wait that was due to the budget."""
+        self._estimated = perf_counter()
+
+    @property
+    def expected(self) -> float:
+        """Bytes that will arrive soon, which must not be given to later bodies."""
+        return min(self.to_come, EXPECTED * self.recent(perf_counter()))
 
     def hold(self) -> None:
         self._holders += 1
@@ -118,62 +149,11 @@ class Permit:
         """Remove a holder; the last one returns the bytes. Call it on the event loop's thread."""
         self._holders -= 1
         if not self._holders:
-            self.budget.give_back(self)
+            self._budget.give_back(self)
 
 
-class ByteBudget:
-    """A budget of bytes in use, without a queue. Not thread-safe: for the event loop only."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.in_use = 0
-
-    def charge(self, nbytes: int, *, before: int = 0, patient: bool = False) -> None:
-        """Charge more of a body charged `before`; raise `over-capacity` unless it fits, is `patient`, or is alone."""
-        if not patient and self.in_use > before and self.in_use + nbytes > self.capacity:
-            raise self.over_capacity()
-        self.in_use += nbytes
-
-    def give_back(self, permit: Permit) -> None:
-        self.in_use -= permit.nbytes
-
-    def over_capacity(self) -> Problem:
-        return over_capacity(1)
-
-
-def over_capacity(seconds: float) -> Problem:
-    retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
-    detail = "The bytes in work and in the queue have reached their limit."
-    return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
-
-
-class BatchPermit(Permit):
-    """The bytes of a long body that have arrived, and the body's place in the queue."""
-
-    __slots__ = ("complete", "credit", "last_tick", "place", "queued", "since_check", "this_tick", "to_come", "turn")
-
-    def __init__(self, budget: BatchBudget, nbytes: int) -> None:
-        super().__init__(budget, 0)
-        self.place = self.since + nbytes / RANK_RATE
-        """The queue is in ascending order of this number."""
-        self.to_come = nbytes
-        self.complete = False
-        self.queued = 0
-        """Bytes of the body while it waits for its first turn; 0 afterwards."""
-        self.turn: asyncio.Future[None] | None = None
-        self.this_tick = self.last_tick = 0
-        self.since_check = 0
-        self.credit = PATIENCE
-        """Seconds for which the body may send nothing."""
-
-    @property
-    def expected(self) -> int:
-        """Bytes that will arrive within a second, at the rate of the last ticks: 0 from a client that has stopped."""
-        return min(self.to_come, TICKS_A_SECOND * max(self.this_tick, self.last_tick))
-
-
-class BatchBudget(ByteBudget):
-    """A budget for long bodies, with a queue in the order of their arrival and length. For the event loop only.
+class Budget:
+    """A budget of bytes, with a queue in the order of the arrival and length of bodies. For the event loop only.
 
     A body is read on if the budget has room for its next message and for the bytes expected of earlier bodies. So a
     burst of fast clients is read a few bodies at a time, each to its end, and a client that is slow or has stopped
@@ -188,77 +168,75 @@ class BatchBudget(ByteBudget):
         max_waiting: int = 0,
         memory_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(capacity)
+        self.capacity = capacity
+        self.in_use = 0
         self.max_queued_bytes = max_queued_bytes
-        self.queued_bytes = 0
-        self.waiting = 0
         self._max_waiting = max_waiting
         self._memory_full = memory_full
-        self._queue: list[BatchPermit] = []
-        self._reading: dict[BatchPermit, None] = {}
-        self._to_come = 0
-        """Sum of the bytes to come of all bodies that are not complete."""
-        self._fast: dict[BatchPermit, None] = {}
-        self._leader: BatchPermit | None = None
+        self._queue: list[Permit] = []
+        self._reading: dict[Permit, None] = {}
+        self._sizable: dict[Permit, None] = {}
+        """Those of which more than a message has arrived."""
+        self._leader: Permit | None = None
         self._complete = 0
         self._ticking = False
         self._held_seconds = 0.1
         """Moving average of the seconds for which bytes are held."""
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the bodies that wait for their first turn."""
+        return sum(permit.queued for permit in self._queue)
+
+    @property
+    def waiting(self) -> int:
+        return sum(permit.queued > 0 for permit in self._queue)
+
     async def enter(
         self, exchange: Exchange, nbytes: int, *, patient: bool = False, queued: int | None = None
-    ) -> BatchPermit:
+    ) -> Permit:
         """Wait until a body of at most `nbytes` may be read, and return its permit, which holds no bytes yet.
 
         It counts as `queued` bytes in the queue, by default `nbytes`, but never as more than the whole budget. Unless
         `patient`, raise Problem `over-capacity` if the queue is full, and `memory-full`. Raise Problem `deadline` or
         ClientGone if that happens first.
         """
-        queued = min(nbytes if queued is None else queued, self.capacity)
-        full = self._memory_full()
-        if full and not patient:
-            detail = "The service's memory is close to its ceiling."
-            raise Problem("memory-full", detail)
-        permit = BatchPermit(self, nbytes)
-        waits = full or bool(self._queue) or not self._fits(permit)
-        queue_full = self.queued_bytes + queued > self.max_queued_bytes or self.waiting >= self._max_waiting
-        if waits and queue_full and not patient and (self._queue or not self._may_lead(permit)):
-            raise self.over_capacity()
-        self._reading[permit] = None
-        self._to_come += nbytes
-        if waits:
-            permit.queued = queued
-            self.queued_bytes += queued
-            self.waiting += 1
+        memory_full = self._memory_full()
+        if memory_full and not patient:
+            raise Problem("memory-full", "The service's memory is close to its ceiling.")
+        permit = Permit(self, nbytes)
+        if memory_full or self._queue or not self._fits(permit):
+            permit.queued = min(nbytes if queued is None else queued, self.capacity)
+            full = self.queued_bytes + permit.queued > self.max_queued_bytes or self.waiting >= self._max_waiting
+            if full and not patient and (self._queue or not self._may_lead(permit)):
+                raise self.over_capacity()
             try:
                 await self._wait(permit, exchange)
             except BaseException:
                 permit.release()
                 raise
             permit.since = perf_counter()
+        self._reading[permit] = None
         return permit
 
-    async def take_turn(self, permit: BatchPermit, exchange: Exchange) -> None:
+    async def take_turn(self, permit: Permit, exchange: Exchange) -> None:
         """Wait until the next message of a body may be read; raise Problem `deadline` and ClientGone."""
         must_queue = self._queue and self._queue[0].place < permit.place
         if permit is not self._leader and (must_queue or not self._fits(permit)):
             await self._wait(permit, exchange)
 
-    def _fits(self, permit: BatchPermit, granted: int = 0) -> bool:
-        to_come = self._to_come + (0 if permit in self._reading else permit.to_come)
-        if self.in_use + to_come <= self.capacity:  # the usual case: everything fits
-            return True
+    def _fits(self, permit: Permit, granted: int = 0) -> bool:
         used = self.in_use + granted + min(MESSAGE_BYTES, permit.to_come)
         return used <= self.capacity and used + self._expected_before(permit) <= self.capacity
 
-    def _expected_before(self, permit: BatchPermit) -> int:
-        return sum(earlier.expected for earlier in self._fast if earlier.place < permit.place)
+    def _expected_before(self, permit: Permit) -> float:
+        return sum(earlier.expected for earlier in self._sizable if earlier.place < permit.place)
 
-    def _may_lead(self, permit: BatchPermit) -> bool:
+    def _may_lead(self, permit: Permit) -> bool:
         """Return whether a body may exceed the budget, as nothing in work will make room for it."""
-        return self._leader is None and not self._complete and not self._expected_before(permit)
+        return self._leader is None and not self._complete and self._expected_before(permit) < MESSAGE_BYTES
 
-    async def _wait(self, permit: BatchPermit, exchange: Exchange) -> None:
+    async def _wait(self, permit: Permit, exchange: Exchange) -> None:
         started = perf_counter()
         turn = permit.turn = asyncio.get_running_loop().create_future()
         insort(self._queue, permit, key=lambda waiting: waiting.place)
@@ -272,49 +250,46 @@ class BatchBudget(ByteBudget):
         finally:
             permit.turn = None
             if permit in self._queue:
-                self._leave_queue(permit)
+                self._queue.remove(permit)
                 self.serve_queue()  # the next in line may be read now
             exchange.times.queue += perf_counter() - started
             exchange.on_disconnect(None)
 
-    def _leave_queue(self, permit: BatchPermit) -> None:
-        self._queue.remove(permit)
-        if permit.queued:
-            self.queued_bytes -= permit.queued
-            self.waiting -= 1
-            permit.queued = 0
-
     def serve_queue(self) -> None:
-        """Read on the first bodies of the queue; also called every second, when memory may be free again."""
+        """Read on the first bodies of the queue."""
         granted, full = 0, bool(self._queue) and self._memory_full()
         for permit in tuple(self._queue):
             if permit.turn is None or permit.turn.done():
-                return  # a request that has left cleans up after itself
+                break  # a request that has left cleans up after itself
             if full and permit.queued:
                 continue
             if not self._fits(permit, granted):
                 if granted or not self._may_lead(permit):
-                    return
+                    break
                 self._leader = permit
             granted += min(MESSAGE_BYTES, permit.to_come)
-            self._leave_queue(permit)
+            self._queue.remove(permit)
+            permit.queued = 0
+            permit.resume()
             permit.turn.set_result(None)
+        if self._queue and not self._ticking:  # fewer bytes may be expected soon, and memory may be free again
+            self._ticking = True
+            asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
-    def arrive(self, permit: BatchPermit, nbytes: int) -> None:
+    def _tick(self) -> None:
+        self._ticking = False
+        self.serve_queue()
+
+    def arrive(self, permit: Permit, nbytes: int) -> None:
         """Charge `nbytes` more of a body, but in total never more than the whole budget."""
         charged = min(nbytes, self.capacity - permit.nbytes)
         permit.nbytes += charged
         self.in_use += charged
-        arrived = min(nbytes, permit.to_come)
-        permit.to_come -= arrived
-        self._to_come -= arrived
-        permit.this_tick += nbytes
-        permit.since_check += nbytes
-        if permit.expected >= FAST_BYTES:
-            self._fast[permit] = None
-            self._start_ticking()
+        permit.arrive(nbytes)
+        if permit.nbytes >= MESSAGE_BYTES:
+            self._sizable[permit] = None
 
-    def complete(self, permit: BatchPermit) -> None:
+    def complete(self, permit: Permit) -> None:
         """Count a body as complete: its bytes will be released, whatever its client does."""
         self._forget(permit)
         permit.complete = True
@@ -322,38 +297,19 @@ class BatchBudget(ByteBudget):
         self.serve_queue()
 
     def give_back(self, permit: Permit) -> None:
-        assert isinstance(permit, BatchPermit)
-        super().give_back(permit)
+        self.in_use -= permit.nbytes
         if permit.complete:
             self._complete -= 1
             self._held_seconds += 0.1 * (perf_counter() - permit.since - self._held_seconds)
-        else:
-            self._forget(permit)
+        self._forget(permit)
         self.serve_queue()
 
-    def _forget(self, permit: BatchPermit) -> None:
-        self._to_come -= permit.to_come
+    def _forget(self, permit: Permit) -> None:
         permit.to_come = 0
-        del self._reading[permit]
-        self._fast.pop(permit, None)
+        self._reading.pop(permit, None)
+        self._sizable.pop(permit, None)
         if self._leader is permit:
             self._leader = None
-
-    def _start_ticking(self) -> None:
-        if not self._ticking:
-            self._ticking = True
-            asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
-
-    def _tick(self) -> None:
-        self._ticking = False
-        for permit in list(self._fast):
-            if permit.turn is None:  # else the budget delays it
-                permit.last_tick, permit.this_tick = permit.this_tick, 0
-                if permit.expected < FAST_BYTES:
-                    del self._fast[permit]
-        self.serve_queue()
-        if self._fast:
-            self._start_ticking()
 
     def check_rates(self) -> None:
         """Refuse bodies that are too slow while others wait; called every second."""
@@ -369,7 +325,10 @@ class BatchBudget(ByteBudget):
             permit.since_check = 0
 
     def over_capacity(self) -> Problem:
-        return over_capacity(self._held_seconds * (1 + self.queued_bytes / self.capacity))
+        seconds = self._held_seconds * (1 + self.queued_bytes / self.capacity)
+        retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
+        detail = "The bytes in work and in the queue have reached their limit."
+        return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
 
 
 class LoopBudget:
@@ -413,10 +372,10 @@ class Admission:
     def __init__(self, settings: ServerSettings) -> None:
         self.short = settings.inline_bytes
         self.resident = ResidentGuard(settings.max_work_bytes)
-        self.batches = BatchBudget(
+        self.batches = Budget(
             settings.max_work_bytes, settings.max_queued_bytes, settings.max_queued, lambda: self.resident.exceeded
         )
-        self.singles = ByteBudget(settings.max_work_bytes)
+        self.singles = Budget(settings.max_work_bytes)
         self.loop_budget = LoopBudget()
         self.unread = 0
 
@@ -440,7 +399,7 @@ class Admission:
             self.unread -= nbytes
 
     async def admit(self, exchange: Exchange, nbytes: int) -> None:
-        """Wait until a batch of `nbytes` may be read, and give its exchange a permit; raise as `BatchBudget.enter`."""
+        """Wait until a batch of `nbytes` may be read, and give its exchange a permit; raise as `Budget.enter`."""
         patient = exchange.max_queue_seconds is not None
         exchange.permit = await self.batches.enter(exchange, nbytes, patient=patient)
 
@@ -450,17 +409,20 @@ class Admission:
         """Charge `nbytes` more of a body, which now has `total` bytes and will have `at_most`.
 
         With `more` to come, wait until it may be read. Each byte of a long body counts `weight` times. Raise Problem as
-        `BatchBudget.enter` does, and ClientGone.
+        `Budget.enter` does, and ClientGone.
         """
         patient, permit = exchange.max_queue_seconds is not None, exchange.permit
-        if not isinstance(permit, BatchPermit):
-            if total < self.short:
-                if permit is None:
-                    self.singles.charge(nbytes, patient=patient)
-                    exchange.permit = Permit(self.singles, nbytes)
-                else:
-                    permit.grow(nbytes, patient=patient)
-                return
+        assert permit is None or isinstance(permit, Permit)
+        if exchange.short and total < self.short:
+            permit = permit or Permit(self.singles)
+            others = self.singles.in_use - permit.nbytes
+            if others and not patient and self.singles.in_use + nbytes > self.singles.capacity:
+                raise self.singles.over_capacity()
+            exchange.permit = permit
+            permit.nbytes += nbytes
+            self.singles.in_use += nbytes
+            return
+        if exchange.short:  # it has become long
             exchange.short = False
             longest, queued = (at_most, max(total, FIRST_RESERVE)) if more else (total, total)
             batch = await self.batches.enter(exchange, weight * longest, patient=patient, queued=weight * queued)
@@ -468,6 +430,7 @@ class Admission:
                 permit.release()
             exchange.permit = permit = batch
             nbytes = total
+        assert permit is not None
         self.batches.arrive(permit, weight * nbytes)
         if more:
             await self.batches.take_turn(permit, exchange)
@@ -475,5 +438,5 @@ class Admission:
             self.batches.complete(permit)
 
     def check(self) -> None:
+        """Do what is due every second."""
         self.batches.check_rates()
-        self.batches.serve_queue()

@@ -46,7 +46,6 @@ from .exchange import (
     ClientGone,
     Deadline,
     Exchange,
-    HeldBytes,
     Readiness,
     deadline_exceeded,
     deadline_of,
@@ -96,7 +95,7 @@ class WorkerThreads:
             if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
                 raise Problem("over-capacity", "The queue of batches is full.")
             self.unfinished += 1
-        submitted = perf_counter()
+        submitted, permit, loop = perf_counter(), exchange.permit, asyncio.get_running_loop()
 
         def timed() -> T:
             while self._paused() and deadline.left:
@@ -106,32 +105,23 @@ class WorkerThreads:
                 raise deadline_exceeded()
             return job()
 
-        future = (self._short if exchange.short else self._pool).submit(timed)
-        future.add_done_callback(self._finished)
-        if exchange.permit is not None:
-            hold_until_done(exchange.permit, future)
-        return future
+        def finished(_job: object) -> None:
+            with self._lock:
+                self.unfinished -= 1
+            if permit is not None:
+                with suppress(RuntimeError):  # the loop is closed: the process is ending
+                    loop.call_soon_threadsafe(permit.release)
 
-    def _finished(self, _future: object) -> None:
-        with self._lock:
-            self.unfinished -= 1
+        future = (self._short if exchange.short else self._pool).submit(timed)
+        if permit is not None:
+            permit.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
+        future.add_done_callback(finished)
+        return future
 
     def close(self) -> None:
         """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
         for pool in (self._short, self._pool):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def hold_until_done(permit: HeldBytes, job: Future[T]) -> None:
-    """Hold the permit until the job is done, even if it was abandoned: until then it uses memory."""
-    loop = asyncio.get_running_loop()
-
-    def release(_job: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the process is ending
-            loop.call_soon_threadsafe(permit.release)
-
-    permit.hold()
-    job.add_done_callback(release)
 
 
 class Paths:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
@@ -15,7 +17,7 @@ from ...tasks.task import OUT_OF_TIME
 from ..wire.headers import STAGES, StageTimes
 from .exchange import UNNAMED, RunNames
 from .exposition import paced_rendering
-from .series import MAX_WAITING, Histogram, Series, SeriesTable, numbered
+from .series import MAX_WAITING, Histogram, Series, SeriesTable
 
 RESPONSES = "assay_responses"
 PASSED = "assay_responses_passed"
@@ -65,37 +67,23 @@ class TaskCounters:
             series.append(Series(COMPONENT_BELOW, f"{COMPONENT_BELOW}_total", by))
         return [*series, Series(FLAT_GROUPS, f"{FLAT_GROUPS}_total", labels)]
 
-    def sums(self, scores: Scores, rows: slice | np.ndarray, numbers: np.ndarray | None, m: int) -> np.ndarray:
-        """Add up the rows of each of m runs; return float64 (m, width), without the groups.
+    def sums(self, scores: Scores, rows: slice | np.ndarray) -> np.ndarray:
+        """Add up these rows; return float64 (width,), without the groups."""
+        counts = np.bincount(scores.reason_codes[rows], minlength=len(self.reasons))
+        late = counts[self.reasons.index(OUT_OF_TIME)] if OUT_OF_TIME in self.reasons else 0
+        measures = np.array([scores.components[name][rows] for name in self.components])
+        by_component = np.empty((len(self.components), 3))
+        by_component[:, 0] = counts.sum() - late  # late responses have no components
+        by_component[:, 1:] = above_and_below(measures)
+        below = above_and_below(scores.rewards[rows])[1]
+        return np.concatenate([counts, [scores.passed[rows].sum(), below], by_component.ravel()])
 
-        numbers : position of each row's run, int64; None for rows of one run.
-        """
-        codes, reasons = scores.reason_codes[rows], len(self.reasons)
-        if numbers is None:
-            counts = np.bincount(codes, minlength=reasons)[None]
-        else:
-            counts = np.bincount(numbers * reasons + codes, minlength=m * reasons).reshape(m, reasons)
 
-        def total(values: np.ndarray) -> np.ndarray | float:
-            return values.sum() if numbers is None else np.bincount(numbers, values, m)
-
-        def above_and_below(values: np.ndarray) -> tuple[np.ndarray | float, np.ndarray | float]:
-            if values.min() >= 0:
-                return total(values), 0.0
-            return total(np.maximum(values, 0.0)), total(np.maximum(-values, 0.0))
-
-        sums = np.empty((m, self.width))
-        sums[:, :reasons] = counts
-        sums[:, reasons] = total(scores.passed[rows])
-        sums[:, reasons + 1] = above_and_below(scores.rewards[rows])[1]
-        column, responses = reasons + 2, counts.sum(axis=1)
-        if OUT_OF_TIME in self.reasons:  # such responses have no components
-            responses = responses - counts[:, self.reasons.index(OUT_OF_TIME)]
-        for name in self.components:
-            sums[:, column] = responses
-            sums[:, column + 1], sums[:, column + 2] = above_and_below(scores.components[name][rows])
-            column += 3
-        return sums
+def above_and_below(values: np.ndarray) -> np.ndarray:
+    """Return the sum of the values above 0, and that of the absolute values of those below, along the last axis."""
+    if values.min() >= 0:
+        return np.stack([values.sum(axis=-1), np.zeros(values.shape[:-1])], axis=-1)
+    return np.stack([np.maximum(values, 0.0).sum(axis=-1), np.maximum(-values, 0.0).sum(axis=-1)], axis=-1)
 
 
 REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
@@ -139,22 +127,23 @@ class RewardMetrics:
             task = REWARD_TASKS[code]
             rows = codes == code if len(present) > 1 else slice(None)
             scored = rows if scores.unscored is None else (codes == code) & ~scores.unscored
-            self._rewards.observe_column(np.maximum(scores.rewards[scored], 0.0), run, task)
-            counters, start = self._tasks[task], self._start(run, task)
-            self._table.values[start : start + counters.width] += counters.sums(scores, rows, None, 1)[0]
+            self._count_rows(run, task, scores, rows, scored)
             self.count_groups(run, task, scores.rewards[scored], scores.group_index[scored])
 
-    def count_singles(self, labels: Sequence[str], scores: Scores) -> None:
-        """Count responses to SCORE; `labels` names the run of each response."""
-        runs, numbers = numbered(labels)
-        if len(runs) == 1:
-            self.count(runs[0], scores)
-            return
-        rewards = np.maximum(scores.rewards, 0.0)
-        self._rewards.observe_rows(rewards, [(run, SCORE) for run in runs], numbers)
-        counters, starts = self._tasks[SCORE], np.array([self._start(run, SCORE) for run in runs])
-        rows = starts[:, None] + np.arange(counters.width)
-        self._table.values[rows] += counters.sums(scores, slice(None), numbers, len(runs))
+    def count_singles(self, runs: Sequence[str], scores: Scores) -> None:
+        """Count responses to SCORE of one request each; `runs`, sorted, names the run of each response."""
+        start = 0
+        for run, responses in groupby(runs):
+            rows = slice(start, start + len(list(responses)))
+            self._count_rows(run, SCORE, scores, rows, rows)
+            start = rows.stop
+
+    def _count_rows(
+        self, run: str, task: str, scores: Scores, rows: slice | np.ndarray, scored: slice | np.ndarray
+    ) -> None:
+        self._rewards.observe_column(np.maximum(scores.rewards[scored], 0.0), run, task)
+        counters, start = self._tasks[task], self._start(run, task)
+        self._table.values[start : start + counters.width] += counters.sums(scores, rows)
 
     def count_groups(self, run: str, task: str, rewards: np.ndarray, groups: np.ndarray) -> None:
         """Count a task's groups of two or more responses of one request; `groups` numbers them, int64 (n,)."""
@@ -262,7 +251,8 @@ class Metrics:
     def _count_singles(self) -> None:
         if not self._singles:
             return
-        labels, *columns, measures = zip(*self._singles, strict=True)
+        self._singles.sort(key=itemgetter(0))
+        runs, *columns, measures = zip(*self._singles, strict=True)
         self._singles.clear()
         *stages, rewards, reason_codes = map(np.array, columns)
         for stage, seconds in zip(STAGES, stages, strict=True):
@@ -270,7 +260,7 @@ class Metrics:
         n = len(rewards)
         self.batches.observe_column(np.ones(n))
         table = np.frombuffer(b"".join(measures)).reshape(n, len(COMPONENTS)).T
-        self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n)))
+        self.rewards.count_singles(runs, Scores(rewards, reason_codes, table, np.arange(n)))
 
     async def exposition(self, openmetrics: bool) -> bytes:
         return (await self._rendering())[openmetrics]

@@ -55,8 +55,9 @@ START_SECONDS = 60.0
 END_SECONDS = 10.0
 """Maximum time that the kernel takes to end a killed process."""
 
-ATTEMPTS = 3
-"""Processes to which a job is given before it fails: a process that was killed while idle took nothing."""
+ATTEMPTS = 5
+"""How often a job is given to a process before it fails: one that was killed while idle took nothing, and neither did
+one of a fork server that was killed."""
 
 RESERVE = 0.1
 MAX_RESERVE_SECONDS = 1.0
@@ -99,21 +100,18 @@ class ForkServer:
             self._started()
 
     def fork(self) -> JobProcess:
-        for _ in range(ATTEMPTS):
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs, self._lock:
-                try:
-                    socket.send_fds(self._started(), [NEW], [theirs.fileno()])
-                except ConnectionError:  # it was killed
-                    self._stop()
-                    ours.close()
-                    continue
-                except OSError:
-                    ours.close()
+        """Return a new process; raise NotTaken if the fork server was killed; the next call starts another."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, self._lock:
+            try:
+                socket.send_fds(self._started(), [NEW], [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                if not isinstance(error, ConnectionError):
                     raise
-            with suppress(NotTaken):
-                return JobProcess(ours)
-        raise OSError("the fork server does not start processes")
+                self._stop()
+                raise NotTaken from None
+        return JobProcess(ours)
 
     def _started(self) -> socket.socket:
         if self._control is not None and self._owner == os.getpid():  # not in a fork of the service

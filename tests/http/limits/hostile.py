@@ -13,6 +13,8 @@ from tests.http.samples import ADD, PERFECT, REFERENCE
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+Shape = Callable[[int], bytes]
+"""Generates a body of about n bytes."""
 
 
 class Attack(NamedTuple):
@@ -21,8 +23,7 @@ class Attack(NamedTuple):
     name: str
     path: str
     media_type: str
-    body: Callable[[int], bytes]
-    """Generates a body of about n bytes."""
+    body: Shape
 
     @property
     def label(self) -> str:
@@ -34,31 +35,20 @@ def many_names(nbytes: int, template: str = "{%s}") -> bytes:
     return (template % ",".join(f'"{k:07x}":{k}' for k in range(nbytes // 19))).encode()
 
 
-def deep(nbytes: int, template: str = '{"x":%s}') -> bytes:
-    return (template % ("[" * (nbytes // 2) + "]" * (nbytes // 2))).encode()
+def long_string(nbytes: int) -> bytes:
+    return json.dumps({"x": "a b: " * (nbytes // 5)}).encode()
 
 
-def wide(nbytes: int, template: str = '{"x":[%s]}') -> bytes:
-    return (template % ",".join(["[]"] * (nbytes // 3))).encode()
+def list_of(item: bytes) -> Shape:
+    return lambda nbytes: b'{"x":[%b]}' % b",".join([item] * (nbytes // (len(item) + 1)))
 
 
-def numbers(nbytes: int, template: str = '{"x":[%s]}') -> bytes:
-    return (template % ",".join(["1"] * (nbytes // 2))).encode()
-
-
-def long_string(nbytes: int, template: str = '{"x":%s}') -> bytes:
-    return (template % json.dumps("a b: " * (nbytes // 5))).encode()
-
-
-def empty_strings(nbytes: int, template: str = '{"x":[%s]}') -> bytes:
-    return (template % ",".join(['""'] * (nbytes // 3))).encode()
-
-
-SHAPES = {
+wide, empty_strings = list_of(b"[]"), list_of(b'""')
+SHAPES: dict[str, Shape] = {
     "many names": many_names,
-    "deep": deep,
+    "deep": lambda nbytes: b'{"x":%b%b}' % (b"[" * (nbytes // 2), b"]" * (nbytes // 2)),
     "wide": wide,
-    "numbers": numbers,
+    "numbers": list_of(b"1"),
     "long string": long_string,
     "empty strings": empty_strings,
 }
@@ -86,7 +76,7 @@ def many_references(nbytes: int) -> bytes:
     return score([REFERENCE] * rows, ["x"] * rows)
 
 
-def task_rows(task: str, reference: object) -> Callable[[int], bytes]:
+def task_rows(task: str, reference: object) -> Shape:
     """Return a generator of one reference and many short responses, whose cost is that of the reference."""
 
     def body(nbytes: int) -> bytes:
@@ -117,7 +107,7 @@ def small_batches(nbytes: int) -> bytes:
     return stream([REFERENCE[:20]] * rows, [""] * rows)
 
 
-def evaluation(task: str, record: dict[str, object]) -> Callable[[int], bytes]:
+def evaluation(task: str, record: dict[str, object]) -> Shape:
     def body(nbytes: int) -> bytes:
         rows = min(65_536, nbytes // len(json.dumps(record)))
         return json.dumps({"task": task, "records": [record] * rows}).encode()
@@ -125,7 +115,7 @@ def evaluation(task: str, record: dict[str, object]) -> Callable[[int], bytes]:
     return body
 
 
-def verified(name: Callable[[int], str]) -> Callable[[int], bytes]:
+def verified(name: Callable[[int], str]) -> Shape:
     """Return a generator of replies of /verify, each with distinct names of numbers."""
 
     def body(nbytes: int) -> bytes:

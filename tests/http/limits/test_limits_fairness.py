@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from tests.http.limits.posting import Connection, connected
+from tests.http.limits.posting import connected
 
 pytestmark = pytest.mark.slow
 
@@ -27,10 +28,13 @@ def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> No
     seen = []
     for _ in range(ATTEMPTS):
         alone = p99_of_singles(fresh_server.url, single)
-        with BackToBack(fresh_server.url, batch) as batches:
+        ended = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            batches = pool.submit(batches_until, ended, fresh_server.url, batch)
             beside = p99_of_singles(fresh_server.url, single)
-        assert batches.answered >= 3
-        seen.append((alone, beside, batches.median))
+            ended.set()
+        assert len(batches.result()) >= 3
+        seen.append((alone, beside, float(np.median(batches.result()))))
         if is_fair(*seen[-1]):
             break
     print("p99:", [f"alone {1e3 * a:.1f} ms, beside batches of {1e3 * c:.0f} ms {1e3 * b:.1f} ms" for a, b, c in seen])
@@ -56,44 +60,17 @@ def p99_of_singles(url: str, body: bytes) -> float:
                 if connection.score(body)[0] == 200:
                     taken[k] = time.perf_counter() - due
 
-    threads = [threading.Thread(target=send, args=(first,)) for first in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        list(pool.map(send, range(CONNECTIONS)))
     return float(np.quantile(taken, 0.99, method="higher"))
 
 
-class BackToBack:
-    """Sends batches on one connection, each as soon as the previous one is answered."""
-
-    def __init__(self, url: str, body: bytes) -> None:
-        self._seconds: list[float] = []
-        self._connection = Connection(url)
-        self._body = body
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-
-    def _send(self) -> None:
-        while not self._ended.is_set():
+def batches_until(ended: threading.Event, url: str, body: bytes) -> list[float]:
+    """Send batches on one connection, each as soon as the previous one is answered; return the seconds of each."""
+    seconds = []
+    with connected(url) as connection:
+        while not ended.is_set():
             started = time.perf_counter()
-            if self._connection.score(self._body)[0] == 200:
-                self._seconds.append(time.perf_counter() - started)
-
-    @property
-    def answered(self) -> int:
-        return len(self._seconds)
-
-    @property
-    def median(self) -> float:
-        """Median of the seconds per batch."""
-        return float(np.median(self._seconds))
-
-    def __enter__(self) -> BackToBack:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._connection.close()
+            if connection.score(body)[0] == 200:
+                seconds.append(time.perf_counter() - started)
+    return seconds

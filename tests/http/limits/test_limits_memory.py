@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import pytest
 
-from tests.http.limits.posting import connected
+from tests.http.limits.posting import connected, size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
 
@@ -19,13 +17,6 @@ WARM_UP, BATCHES = 120, 80
 
 LAST = 20
 """Measurements per median: the memory of the last reply may or may not be freed yet."""
-
-
-def size(process: int, name: str = "VmRSS") -> int:
-    """Return the resident size (VmRSS) or its peak (VmHWM) in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
 
 
 @pytest.mark.attack

@@ -4,24 +4,18 @@ route refuses it does not keep.
 
 from __future__ import annotations
 
-import http.client
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
 from tests.http.limits.hostile import JSON, Attack, attacks, empty_strings, long_string, many_names, wide
-from tests.http.limits.test_limits_memory import size
+from tests.http.limits.posting import MIB, connected, probed, size
 from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
 
-MIB = 1 << 20
 PATHS = paths_with_bodies()
 LARGE, PARTS = MIB, 8
 """Bytes of the large body, and the number of small bodies with the same total length."""
@@ -48,44 +42,10 @@ def cpu_seconds(pid: int) -> float:
     return sum(each.user + each.system + each.children_user + each.children_system for each in times)
 
 
-def send(url: str, attack: Attack, body: bytes, **headers: str) -> int:
-    """Send a body; return the status of the reply."""
-    address = urlsplit(url)
-    client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=120)
-    try:
-        client.request("POST", attack.path, body, {"content-type": attack.media_type, **headers})
-        reply = client.getresponse()
-        reply.read()
-        return reply.status
-    finally:
-        client.close()
-
-
-@contextmanager
-def probed(url: str, longest: float) -> Iterator[None]:
-    """Probe /livez all the time; each probe must be answered within `longest` seconds."""
-    address = urlsplit(url)
-    ended = threading.Event()
-    waits: list[float] = []
-
-    def probe() -> None:
-        while not ended.is_set():
-            started = time.perf_counter()
-            client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
-            client.request("GET", "/livez")
-            assert client.getresponse().status == 200
-            client.close()
-            waits.append(time.perf_counter() - started)
-            ended.wait(0.01)
-
-    thread = threading.Thread(target=probe)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-    assert max(waits) < longest
+def send(url: str, attack: Attack, body: bytes) -> int:
+    """Send a body on a new connection; return the status of the reply."""
+    with connected(url) as connection:
+        return connection.send("POST", attack.path, body, {"content-type": attack.media_type})[0]
 
 
 def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, float]:
@@ -109,7 +69,7 @@ def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, f
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)
 def test_cost_is_proportional_to_length(server, attack):
-    with probed(server.url, longest=2.0):
+    with probed(server.url, 2.0):
         check_cost(server, attack, LARGE)
 
 

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
 import time
+import tracemalloc
 import zlib
+from collections.abc import Callable
+from contextlib import nullcontext
 
 import httpx
 import pytest
+import zstandard
 
 from assay.service.http.wire import headers as compression
-from assay.service.http.wire.headers import MAX_FRAMES, Problem, check_encoding, decompress
+from assay.service.http.wire.headers import (
+    ARROW,
+    JSON,
+    MAX_FRAMES,
+    MAX_RATIO,
+    MIN_RATIO_BYTES,
+    Problem,
+    check_encoding,
+    decompress,
+    media_type_of,
+)
+from tests.http.process.watching import metric
+from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import launched
 
@@ -20,21 +35,18 @@ BODY = json.dumps(REQUEST).encode()
 LIMIT = 100_000
 
 
-def gzipped(data: bytes) -> bytes:
-    return gzip.compress(data)
-
-
-def zstd(data: bytes) -> bytes:
-    return pytest.importorskip("zstandard").compress(data)
-
-
 def unsized_zstd(data: bytes) -> bytes:
     """Compress to a frame that does not declare its size."""
-    stream = pytest.importorskip("zstandard").ZstdCompressor(write_content_size=False).compressobj()
+    stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return stream.compress(data) + stream.flush()
 
 
-ENCODINGS = {"gzip": gzipped, "zstd": zstd}
+COMPRESSORS: dict[str, tuple[bytes, Callable[[bytes], bytes]]] = {
+    "gzip": (b"gzip", gzip.compress),
+    "zstd": (b"zstd", zstandard.compress),
+    "zstd without its size": (b"zstd", unsized_zstd),
+}
+compressors = pytest.mark.parametrize(("encoding", "compress"), COMPRESSORS.values(), ids=COMPRESSORS)
 
 
 @pytest.fixture(scope="module")
@@ -52,218 +64,81 @@ def post(client: httpx.Client, body: object, **headers: str) -> httpx.Response:
     return client.post("/v1/score", content=body, headers={"content-type": "application/json"} | named)
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_compressed_bodies(client, name):
-    reply = post(client, ENCODINGS[name](BODY), content_encoding=name)
-    assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+def accepts(is_accepted: bool):
+    return nullcontext() if is_accepted else pytest.raises(Problem)
 
 
-@pytest.mark.parametrize("name", ["GZIP", "x-gzip", "identity", "Identity"])
-def test_names_of_encodings(client, name):
-    body = BODY if name.lower() == "identity" else gzipped(BODY)
-    assert post(client, body, content_encoding=name).status_code == 200
-
-
-@pytest.mark.parametrize("name", ["br", "deflate", "compress", "gzip, gzip", "gzip, zstd", "nonsense"])
-def test_unsupported_encodings(client, name):
-    document = problem_of(post(client, BODY, content_encoding=name), 415)
-    assert errors_of(document) == [("Content-Encoding", "unsupported_encoding")]
+def test_names_of_encodings():
+    names = [b"gzip", b" GZIP ", b"x-gzip", b"identity", b"Identity", b"", b"zstd"]
+    assert [check_encoding(name) for name in names] == [b"gzip"] * 3 + [b""] * 3 + [b"zstd"]
+    for name in (b"br", b"deflate", b"compress", b"gzip, gzip", b"gzip, zstd", b"nonsense"):
+        with pytest.raises(Problem, match="unsupported-encoding"):
+            check_encoding(name)
 
 
 def test_zstd_is_unsupported_without_its_package(monkeypatch):
-    monkeypatch.delitem(compression.DECOMPRESSORS, b"zstd", raising=False)
+    monkeypatch.delitem(compression.DECOMPRESSORS, b"zstd")
     with pytest.raises(Problem) as raised:
         check_encoding(b"zstd")
     assert raised.value.status == 415
     assert check_encoding(b"gzip") == b"gzip"
-    assert decompress(gzipped(BODY), b"gzip", LIMIT) == BODY
+
+
+@compressors
+def test_streams_of_one_and_several_frames(client, encoding, compress):
+    for body in (compress(BODY), compress(BODY[:50]) + compress(b"") + compress(BODY[50:])):
+        assert decompress(body, encoding, len(BODY)) == BODY
+        assert post(client, body, content_encoding=encoding.decode()).json()["rewards"] == pytest.approx(REWARDS)
+
+
+DAMAGES = {
+    "cut by one": lambda data: data[:-1],
+    "cut in half": lambda data: data[: len(data) // 2],
+    "followed by text": lambda data: data + b"x",
+    "garbled": lambda data: data[:12] + bytes(255 - byte for byte in data[12:]),
+    "empty": lambda data: b"",
+    "not compressed": lambda data: BODY,
+}
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: data[:-1],
-        lambda data: data[: len(data) // 2],
-        lambda data: data + b"x",
-        lambda data: data[:12] + bytes(255 - byte for byte in data[12:]),
-        lambda data: b"",
-        lambda data: BODY,
-    ],
-    ids=["cut by one", "cut in half", "followed by text", "garbled", "empty", "not compressed"],
-)
-def test_damaged_streams(client, name, damage):
-    document = problem_of(post(client, damage(ENCODINGS[name](BODY)), content_encoding=name), 400)
-    assert errors_of(document)[0][0] == "body"
-
-
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_streams_of_several_frames(client, name):
-    compress = ENCODINGS[name]
-    halves = compress(BODY[:50]) + compress(b"") + compress(BODY[50:])
-    assert post(client, halves, content_encoding=name).status_code == 200
+@compressors
+def test_damaged_streams(client, encoding, compress):
+    for damage in DAMAGES.values():
+        document = problem_of(post(client, damage(compress(BODY)), content_encoding=encoding.decode()), 400)
+        assert errors_of(document) == [("body", "bad_encoding")]
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("compress", [gzipped, zstd, unsized_zstd])
-def test_decompression_is_bounded_to_the_byte(compress):
-    encoding = b"gzip" if compress is gzipped else b"zstd"
-    assert decompress(compress(b"x" * LIMIT), encoding, LIMIT) == b"x" * LIMIT
-    with pytest.raises(Problem) as raised:
-        decompress(compress(b"x" * (LIMIT + 1)), encoding, LIMIT)
-    assert raised.value.kind == "too-large"
+@compressors
+def test_decompression_is_bounded_to_the_byte(encoding, compress):
+    limits = {
+        "bytes": (LIMIT, lambda n: decompress(compress(b"x" * n), encoding, LIMIT)),
+        "ratio": (MIN_RATIO_BYTES, lambda n: decompress(compress(b"x" * n), encoding, 1 << 30)),
+        "frames": (MAX_FRAMES, lambda n: decompress(compress(b"") * n, encoding, LIMIT)),
+    }
+    for limit, decompressed in limits.values():
+        decompressed(limit)
+        with pytest.raises(Problem):
+            decompressed(limit + 1)
+    assert MAX_RATIO == 200
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("compress", [gzipped, zstd, unsized_zstd])
-def test_bombs(narrow, compress):
+@compressors
+def test_bombs(narrow, encoding, compress):
     """256 MiB of one byte: 413 without being held in memory."""
-    name = "gzip" if compress is gzipped else "zstd"
     bomb = compress(bytes(256 << 20))
     if len(bomb) > LIMIT:  # gzip cannot do better than 1:1032
         bomb = compress(bytes(90 << 20))
     assert len(bomb) < LIMIT
-    assert errors_of(problem_of(post(narrow, bomb, content_encoding=name), 413)) == [("body", "too_large")]
-
-
-@pytest.mark.attack
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_floods_of_empty_frames(client, name):
-    flood = ENCODINGS[name](b"") * (MAX_FRAMES + 1)
-    assert errors_of(problem_of(post(client, flood, content_encoding=name), 400)) == [("body", "bad_encoding")]
-
-
-def test_bodies_up_to_the_limit(narrow):
-    padded = BODY + b" " * (LIMIT - len(BODY))
-    assert post(narrow, padded).status_code == 200
-    document = problem_of(post(narrow, padded + b" "), 413)
-    assert errors_of(document) == [("body", "too_large")]
-
-
-@pytest.mark.attack
-def test_chunked_bodies_are_counted(narrow):
-    def chunks(total: int):
-        yield BODY
-        for _ in range((total - len(BODY)) // 1000):
-            yield b" " * 1000
-
-    assert post(narrow, chunks(LIMIT)).status_code == 200
-    assert problem_of(post(narrow, chunks(3 * LIMIT)), 413)
-
-
-@pytest.mark.attack
-def test_chunked_in_single_bytes(client):
-    assert post(client, (bytes([byte]) for byte in BODY)).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-
-
-def test_too_large_is_answered_before_the_body_is_sent_and_the_connection_survives(narrow):
-    with connected(narrow) as connection:
-        connection.sendall(head(10 * LIMIT))
-        status, headers, _ = read_reply(connection)
-        assert status == 413
-        assert "connection" not in headers
-        connection.sendall(bytes(10 * LIMIT))
-        connection.sendall(head(len(BODY)) + BODY)
-        assert read_reply(connection)[0] == 200
-
-
-def test_too_many_responses(narrow):
-    request = {"references": [REFERENCE], "responses": [PERFECT] * 10}
-    assert post(narrow, json.dumps(request)).status_code == 200
-    request["responses"].append("one more")
-    assert errors_of(problem_of(post(narrow, json.dumps(request)), 413)) == [("responses", "too_many")]
-    request = {"references": [REFERENCE] * 11, "responses": [5], "x": 1}
-    assert errors_of(problem_of(post(narrow, json.dumps(request)), 413)) == [("references", "too_many")]
-
-
-def test_reference_limit_is_a_setting(narrow):
-    long = REFERENCE + "\n" * (501 - len(REFERENCE))
-    assert post(narrow, json.dumps(REQUEST | {"references": [long[:-1]]})).status_code == 200
-    reply = post(narrow, json.dumps(REQUEST | {"references": [long]}))
-    assert errors_of(problem_of(reply, 422)) == [("references[0]", "too_long")]
-
-
-@pytest.mark.parametrize(
-    "media_type",
-    [
-        "application/json",
-        "application/json; charset=utf-8",
-        'APPLICATION/JSON;charset="UTF-8"',
-        "application/json ; x=y",
-        None,
-    ],
-)
-def test_supported_media_types(client, media_type):
-    headers = {} if media_type is None else {"content-type": media_type}
-    assert client.post("/v1/score", content=BODY, headers=headers).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "media_type",
-    [
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/json; charset=latin-1",
-        "application/problem+json",
-        "application/jsonl",
-        "json",
-        ";",
-    ],
-)
-def test_unsupported_media_types(client, media_type):
-    reply = client.post("/v1/score", content=BODY, headers={"content-type": media_type})
-    assert errors_of(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
-
-
-@pytest.mark.attack
-def test_clients_that_disconnect_are_counted_and_not_logged(server, client, rollout_request):
-    before = disconnects(client)
-    batch = json.dumps(rollout_request(200, 5)).encode()
-    for body, sent in ((BODY, len(BODY) - 10), (batch, len(batch) - 10), (batch, len(batch))):
-        with connected(client) as connection:
-            connection.sendall(head(len(body)) + body[:sent])
-            time.sleep(0.02)
-    for _ in range(100):
-        if disconnects(client) >= before + 2:  # the batch may have been answered before its client disconnected
-            break
-        time.sleep(0.05)
-    assert disconnects(client) >= before + 2
-    assert "Traceback" not in server.log
-    assert post(client, BODY).status_code == 200
-
-
-def disconnects(client: httpx.Client) -> float:
-    lines = client.get("/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("assay_client_disconnects_total"))
-
-
-def connected(client: httpx.Client) -> socket.socket:
-    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=30)
-
-
-def head(length: int) -> bytes:
-    return f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
-
-
-def read_reply(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Read the status, headers and body of one reply with a Content-Length."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += connection.recv(65_536)
-    lines, _, body = data.partition(b"\r\n\r\n")
-    first, *rest = lines.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in rest)
-    while len(body) < int(headers["content-length"]):
-        body += connection.recv(65_536)
-    return int(first.split()[1]), headers, body
+    reply = post(narrow, bomb, content_encoding=encoding.decode())
+    assert errors_of(problem_of(reply, 413)) == [("body", "too_large")]
 
 
 @pytest.mark.attack
 def test_the_overshoot_of_a_bomb_is_one_step():
     """Refusing a bomb takes memory for the limit and the expansion of one slice, not for the bomb."""
-    import tracemalloc
-
     stream = zlib.compressobj(9, wbits=31)
     bomb = b"".join(stream.compress(bytes(1 << 20)) for _ in range(200)) + stream.flush()
     tracemalloc.start()
@@ -272,3 +147,84 @@ def test_the_overshoot_of_a_bomb_is_one_step():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+@pytest.mark.attack
+def test_bodies_up_to_the_limit(narrow):
+    def chunks(total: int):
+        yield BODY
+        for start in range(len(BODY), total, 1000):
+            yield b" " * min(1000, total - start)
+
+    for length, status in ((LIMIT, 200), (LIMIT + 1, 413), (3 * LIMIT, 413)):
+        for content in (BODY.ljust(length), chunks(length)):
+            reply = post(narrow, content)
+            assert reply.status_code == status
+            assert status == 200 or errors_of(problem_of(reply, 413)) == [("body", "too_large")]
+
+
+@pytest.mark.attack
+def test_chunked_in_single_bytes(client):
+    assert post(client, (bytes([byte]) for byte in BODY)).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+
+
+def test_too_large_is_answered_before_the_body_is_sent_and_the_connection_survives(narrow):
+    with RawConnection(str(narrow.base_url)) as connection:
+        connection.send(head(f"Content-Length: {10 * LIMIT}"))
+        reply = connection.reply()
+        assert reply.status == 413
+        assert "connection" not in reply.headers
+        connection.send(bytes(10 * LIMIT))
+        connection.send(head(f"Content-Length: {len(BODY)}") + BODY)
+        assert connection.reply().status == 200
+
+
+def test_the_numbers_of_responses_and_references_and_their_lengths_are_settings(narrow):
+    long = REFERENCE + "\n" * (501 - len(REFERENCE))
+    ten = {"references": [REFERENCE], "responses": [PERFECT] * 10}
+    for request, status, errors in (
+        (ten, 200, None),
+        (ten | {"responses": [PERFECT] * 11}, 413, ("responses", "too_many")),
+        ({"references": [REFERENCE] * 11, "responses": [5], "x": 1}, 413, ("references", "too_many")),
+        (REQUEST | {"references": [long[:-1]]}, 200, None),
+        (REQUEST | {"references": [long]}, 422, ("references[0]", "too_long")),
+    ):
+        reply = post(narrow, json.dumps(request))
+        assert reply.status_code == status
+        assert errors is None or errors_of(problem_of(reply, status)) == [errors]
+
+
+MEDIA_TYPES = {
+    **dict.fromkeys(["application/json", 'APPLICATION/JSON;charset="UTF-8"', "application/json ; x=y", ""], JSON),
+    **dict.fromkeys(["application/json; charset=utf8", "application/json;charset=utf-8;charset=utf-8"], JSON),
+    ARROW.decode(): ARROW,
+    **dict.fromkeys(["text/plain", "application/x-www-form-urlencoded", "application/problem+json", "json", ";"]),
+    **dict.fromkeys(["application/json; charset=latin-1", "application/jsonl"]),
+}
+
+
+def test_media_types(client):
+    for header, expected in MEDIA_TYPES.items():
+        with accepts(expected is not None):
+            assert media_type_of(header.encode()) == expected
+    reply = client.post("/v1/score", content=BODY, headers={"content-type": "text/plain"})
+    assert errors_of(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
+    assert client.post("/v1/score", content=BODY).status_code == 200
+    reply = post(client, BODY, content_encoding="br")
+    assert errors_of(problem_of(reply, 415)) == [("Content-Encoding", "unsupported_encoding")]
+
+
+@pytest.mark.attack
+def test_clients_that_disconnect_are_counted_and_not_logged(server, client, rollout_request):
+    before = metric(server, "assay_client_disconnects_total")
+    batch = json.dumps(rollout_request(200, 5)).encode()
+    for body, sent in ((BODY, len(BODY) - 10), (batch, len(batch) - 10), (batch, len(batch))):
+        with RawConnection(server.url) as connection:
+            connection.send(head(f"Content-Length: {len(body)}") + body[:sent])
+            time.sleep(0.02)
+    end = time.monotonic() + 5
+    while metric(server, "assay_client_disconnects_total") < before + 2:  # the whole batch may have been answered
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert "Traceback" not in server.log
+    assert post(client, BODY).status_code == 200

@@ -28,10 +28,8 @@ from assay.service.http.state import ServiceState
 from assay.service.http.wire.headers import KINDS, StageTimes
 from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay.service.rewards.scores import Scores
-from tests.http.samples import REQUEST
 
 MAX_RUNS = 128
-RUN = "X-Assay-Run"
 
 
 class Registry:
@@ -196,28 +194,3 @@ def test_lines_that_have_not_changed_cost_little():
     theirs = seconds(lambda: expected(metrics.table))
     assert min(seconds(lambda: render(renderer, metrics.table)) for _ in range(3)) < 0.2 * theirs
     assert min(seconds(metrics.refresh) for _ in range(3)) < 0.02 * theirs
-
-
-@pytest.mark.attack
-def test_unknown_paths_methods_and_names_add_no_series(client):
-    """Names, paths, methods and query strings that nobody else uses are not remembered."""
-
-    def series() -> int:
-        lines = client.get("/metrics").text.splitlines()
-        return sum(not line.startswith("#") for line in lines)
-
-    def visit(k: int) -> None:
-        client.post("/v1/score", json=REQUEST, headers={RUN: f"name {k}"})
-        client.post("/v1/score", json=REQUEST, params={"run": f"name {k}", f"x{k}": "1"})
-        client.get(f"/path/{k}")
-        client.request(f"METHOD{k}", "/v1/score")
-        client.request("PUT", "/metrics", params={"x": str(k)})
-        client.get("/v1/score", headers={"x-request-id": f"id-{k}", "accept": f"x/{k}"})
-
-    for k in range(40):  # more than max_runs
-        visit(k)
-    series()
-    before = series()  # with the first scrape, which counts too
-    for k in range(40, 140):
-        visit(k)
-    assert series() == before

@@ -10,7 +10,7 @@ import pytest
 from assay.service.config import Config, ServerSettings
 from assay.service.http.app import create_app
 from tests.http.samples import REQUEST
-from tests.servers import running
+from tests.servers import running, wait_for
 
 BODIES = [json.dumps(REQUEST).encode() + b" " * padding for padding in (0, 100_000, 1_000_000)]
 
@@ -34,8 +34,7 @@ def test_every_request_gets_a_documented_reply(limits, statuses):
     """Bodies of three lengths, with a declared length and in chunks, one after the other."""
     app = create_app(Config(server=ServerSettings(**limits)))
     with running(app) as client:
-        while client.get("/readyz").status_code != 200:
-            time.sleep(0.05)
+        wait_for(client, "/readyz", 200)
         started = time.monotonic()
         for body in BODIES:
             for content in (body, (body[start : start + 60_000] for start in range(0, len(body), 60_000))):

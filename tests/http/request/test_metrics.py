@@ -13,7 +13,6 @@ from assay.kernels.rules import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
 
-UNNAMED = (("run", "unnamed"), ("task", "score"))
 OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 
@@ -72,41 +71,16 @@ def test_counts(fresh):
     assert not any("secret" in str(labels) for _, labels in found)
 
 
-def test_a_batch_counts_as_single_requests(fresh, rollout_request):
-    request = rollout_request(60, 5, seed=3)
-    before = samples(fresh)
-    reply = fresh.post("/v1/score", json=request).json()
-    found = {key: value - before.get(key, 0.0) for key, value in samples(fresh).items()}
-    for reason in REASONS:
-        labels = (("reason", reason), *UNNAMED)
-        assert found[("assay_responses_total", labels)] == reply["reasons"].count(reason)
-    for bound in (0.0, 0.1, 0.5, 1.0):
-        counted = found[("assay_reward_bucket", (("le", str(bound)), *UNNAMED))]
-        assert counted == sum(reward <= bound for reward in reply["rewards"])
-    assert found[("assay_reward_sum", UNNAMED)] == pytest.approx(sum(reply["rewards"]))
-
-
-def test_no_request_compiles_anything(fresh, rollout_request):
-    before = samples(fresh)[("assay_compiled_signatures", ())]
-    for config in ({}, {"order": "lcs", "semantics": "product", "total": "sum"}, {"reward_scale": "shift"}):
-        fresh.post("/v1/score", json=rollout_request(8, 4) | {"config": config, "include": ["components"]})
-    assert samples(fresh)[("assay_compiled_signatures", ())] == before
-
-
 def test_both_formats_agree(client):
     text = client.get("/metrics")
     openmetrics = client.get("/metrics", headers=OPENMETRICS)
     assert text.headers["content-type"].startswith("text/plain; version=")
     assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert openmetrics.text.endswith("# EOF\n")
-    names = {sample.name for family in parse_text(text.text) for sample in family.samples}
+    families = list(parse_text(text.text))
+    assert all(family.name.startswith("assay_") and family.documentation for family in families)
+    names = {sample.name for family in families for sample in family.samples}
     assert names == {sample.name for family in parse_openmetrics(openmetrics.text) for sample in family.samples}
-
-
-def test_names_have_a_prefix_and_are_documented(client):
-    for family in parse_text(client.get("/metrics").text):
-        assert family.name.startswith("assay_")
-        assert family.documentation
 
 
 OPEN = "application/openmetrics-text"
@@ -118,31 +92,19 @@ ACCEPT = [
     (f'{OPEN} ; Version="1.0.0" ; charset=utf-8;q=0.5', True),
     (f"text/html, {OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1", True),
     (f"{OPEN};version=abc, {OPEN};version=1.0.0", True),
-    (f"{OPEN};escaping=\xff", True),
     (OPEN.upper(), True),
     (f"{OPEN};version=abc", False),
-    (f"{OPEN};version=", False),
     (f"{OPEN};version", False),
-    (f"{OPEN};version=1", False),
     (f"{OPEN};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
     (f"{OPEN};version=1.0.0;version=2.0.0", False),
     (f"{OPEN};version=1.0.0\xe9", False),
     (f"{OPEN};version=2.0.0rc1", False),
     (f"{OPEN};version=99999999999999999999.0.0", False),
-    (f"{OPEN};version=1!2.0.0+local", False),
-    (f"{OPEN};version=1.0.0\tx", False),
     (f"{OPEN}x", False),
-    (f"x{OPEN}", False),
     ("text/plain", False),
-    ("text/plain;version=0.0.4", False),
-    ("text/plain;version=abc", False),
-    ("text/plain;version=1.0.0;escaping=values", False),
-    ("text/plain;version=\xff", False),
     ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", False),
-    ("*/*", False),
     ("", False),
     (";;;,,,===", False),
-    (",", False),
     ("\xff\xfe", False),
     ("a" * 8000, False),
     (",".join([f"{OPEN};version=x"] * 500), False),

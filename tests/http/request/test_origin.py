@@ -34,36 +34,28 @@ def objection(headers, method="POST", check=None, **settings):
 PROGRAMS = {
     "requests json, aiohttp json, httpx json": {**HERE, **JSON, "user-agent": "python-requests/2.32"},
     "requests data, httpx content": {**HERE, "user-agent": "python-httpx/0.28", "content-length": "9"},
-    "aiohttp data": {**HERE, "content-type": "application/octet-stream", "user-agent": "Python/3.11 aiohttp/3.14"},
     "curl -d": {**HERE, "content-type": "application/x-www-form-urlencoded", "user-agent": "curl/8.5.0"},
-    "assay_client": {**HERE, **JSON},
     "Ray Serve's proxy, a tunnel, kubectl port-forward": {"host": "localhost:49152", **JSON},
-    "an arrow stream": {**HERE, "content-type": "application/vnd.apache.arrow.stream"},
     "a program of HTTP/1.0": {**JSON},
-    "a proxy that keeps nothing of its own name": {"host": "localhost", **JSON, "x-forwarded-for": "10.0.0.1"},
 }
 
 
 def test_programs_are_accepted():
-    assert {name: found for name, headers in PROGRAMS.items() if (found := objection(headers)) is not None} == {}
+    assert {name: objection(headers) for name, headers in PROGRAMS.items()} == dict.fromkeys(PROGRAMS)
 
 
 PAGES = {
     "its own page": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}, None),
     "its own page, older browser": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000", "user-agent": CHROME}, None),
-    "its own page by name": ({"host": "localhost:8000", **JSON, "origin": "http://localhost:8000"}, None),
     "its own page behind a proxy": (
         {**HERE, **JSON, "origin": "https://assay.example", "sec-fetch-site": "same-origin"},
         None,
     ),
     "typed by the user": ({**HERE, **JSON, "sec-fetch-site": "none"}, None),
     "another site": ({**HERE, **EVIL, "sec-fetch-site": "cross-site"}, CROSS_SITE),
-    "another site, with a type": ({**HERE, **JSON, **EVIL, "sec-fetch-site": "cross-site"}, CROSS_SITE),
     "another port of this machine": ({**HERE, **JSON, "sec-fetch-site": "same-site"}, CROSS_SITE),
-    "an unknown relation": ({**HERE, **JSON, "sec-fetch-site": "?"}, CROSS_SITE),
     "an empty relation": ({**HERE, **JSON, "sec-fetch-site": ""}, CROSS_SITE),
     "another site, older browser": ({**HERE, **EVIL}, CROSS_SITE),
-    "another port, older browser": ({**HERE, **JSON, "origin": "http://127.0.0.1:3000"}, CROSS_SITE),
     "a sandboxed frame, a file": ({**HERE, **JSON, "origin": "null"}, CROSS_SITE),
     "an origin that begins alike": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000.evil.example"}, CROSS_SITE),
     "a typeless blob, very old browser": ({**HERE, "user-agent": CHROME}, NO_TYPE),
@@ -84,26 +76,19 @@ def test_pages():
 HOSTS = {
     "127.0.0.1": True,
     "127.0.0.1:8000": True,
-    "127.8.9.10:1": True,
     "localhost": True,
     "LocalHost:8000": True,
     "localhost.:8000": True,
     "assay.localhost:8000": True,
     "[::1]": True,
-    "[::1]:8000": True,
     "10.0.0.5:8000": True,
-    "0.0.0.0:8000": True,
     "": True,
     "evil.example": False,
-    "evil.example:8000": False,
     "127.0.0.1.evil.example": False,
     "localhost.evil.example:8000": False,
     "notlocalhost": False,
     "evil.example:80:127.0.0.1": False,
-    "127.0.0.1@evil.example": False,
     "[evil.example]:8000": False,
-    "xn--localhost": False,
-    "127.0.0.1, evil.example": False,
     "\xe9": False,
 }
 

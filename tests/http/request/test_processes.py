@@ -23,40 +23,11 @@ from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.jobs import JobCall
 from assay.service.http.request.processes import ForkServer, Processes, joined, memory_of
-from assay.service.http.wire.headers import MAX_ERRORS, Problem, StageTimes
+from assay.service.http.wire.headers import MAX_ERRORS, Problem
+from tests.http.request.exchanges import FakeExchange, in_loop
 from tests.own_process import environment
 
 pytestmark = pytest.mark.attack
-
-
-class Waiting:
-    """Stands for an exchange whose client stays until `leave` is set."""
-
-    max_queue_seconds = permit = None
-    short = False
-
-    def __init__(self, seconds: float = 60) -> None:
-        self.deadline = Until(seconds)
-        self.times = StageTimes()
-        self.leave = asyncio.Event()
-
-    async def wait_for_disconnect(self) -> None:
-        await self.leave.wait()
-
-
-class Until:
-    """Stands for a deadline in `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        self.moment = time.perf_counter() + seconds
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self.moment - time.perf_counter())
-
-    def check(self) -> None:
-        if not self.left:
-            raise Problem("deadline", "")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +48,7 @@ def call(job: str, seconds: float = 60, **arguments: object) -> JobCall:
 
 
 def answered(processes: Processes, job: str, body: bytes = b"body", seconds: float = 60, **arguments: object) -> bytes:
-    running = processes.run(call(job, seconds, **arguments), lambda: [body], Waiting(seconds), joined)
+    running = processes.run(call(job, seconds, **arguments), lambda: [body], FakeExchange(seconds), joined)
     return asyncio.run(running)
 
 
@@ -96,22 +67,17 @@ def ends(pid: int, seconds: float = 10) -> bool:
     return not exists(pid)
 
 
-def test_a_job_returns_its_result_and_times(processes):
-    async def scenario():
-        exchange = Waiting()
-        assert await processes.run(call("upper"), lambda: [bytearray(b"bo"), b"dy"], exchange, joined) == b"BODY"
-        assert exchange.times.score == 0.25
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_job_returns_its_result_and_times(processes):
+    exchange = FakeExchange()
+    assert await processes.run(call("upper"), lambda: [bytearray(b"bo"), b"dy"], exchange, joined) == b"BODY"
+    assert exchange.times.score == 0.25
 
 
-def test_a_process_is_reused(processes):
+def test_a_process_is_reused_and_is_the_first_victim_of_the_oom_killer(processes):
     pids = {answered(processes, "process_id") for _ in range(3)}
     assert len(pids) == 1
     assert pids != {b"%d" % os.getpid()}
-
-
-def test_the_oom_killer_prefers_a_job_to_the_service(processes):
     assert int(answered(processes, "memory_score")) == 1000
     assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000
 
@@ -127,37 +93,44 @@ def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, job, t
     assert answered(processes, "upper") == b"BODY"
 
 
-def test_a_job_ends_when_its_client_disconnects(processes, tmp_path):
-    async def scenario():
-        exchange = Waiting()
-        job = call("sum_for_ever", path=str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, lambda: [b""], exchange, joined))
-        while not (tmp_path / "pid").exists():
-            await asyncio.sleep(0.01)
-        assert processes.unfinished == 1
-        exchange.leave.set()
-        with pytest.raises(ClientGone):
-            await running
+async def begun(processes: Processes, path: Path, exchange: FakeExchange) -> asyncio.Task[bytes]:
+    """Begin a job that writes its process id to `path` and never ends."""
+    running = asyncio.create_task(processes.run(call("sum_for_ever", path=str(path)), lambda: [b""], exchange, joined))
+    while not path.exists():
+        await asyncio.sleep(0.01)
+    assert processes.unfinished == 1
+    return running
 
-    asyncio.run(scenario())
+
+@pytest.mark.parametrize("ending", ["client", "service"])
+@in_loop
+async def test_a_job_ends_when_its_client_leaves_or_the_service_closes(ending, tmp_path):
+    processes, exchange = Processes(4, SERVER), FakeExchange()
+    running = await begun(processes, tmp_path / "pid", exchange)
+    started = time.perf_counter()
+    if ending == "client":
+        exchange.leave()
+    else:
+        await asyncio.to_thread(processes.close)
+    with pytest.raises(ClientGone):
+        await running
+    assert time.perf_counter() - started < 5
     assert ends(int((tmp_path / "pid").read_text()))
-    assert answered(processes, "upper") == b"BODY"
+    processes.close()
 
 
-def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
-    async def scenario():
-        gaps, last = [], time.perf_counter()
-        job = call("sum_for_ever", 3, path=str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, lambda: [bytes(64 << 20)], Waiting(3), joined))
-        while not running.done():
-            await asyncio.sleep(0.002)
-            gaps.append(time.perf_counter() - last)
-            last = time.perf_counter()
-        with pytest.raises(Problem):
-            await running
-        assert max(gaps) < 1.5, max(gaps)  # a loop that waits for the job continues after its deadline of 3 s
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
+    gaps, last = [], time.perf_counter()
+    job = call("sum_for_ever", 3, path=str(tmp_path / "pid"))
+    running = asyncio.create_task(processes.run(job, lambda: [bytes(64 << 20)], FakeExchange(3), joined))
+    while not running.done():
+        await asyncio.sleep(0.002)
+        gaps.append(time.perf_counter() - last)
+        last = time.perf_counter()
+    with pytest.raises(Problem):
+        await running
+    assert max(gaps) < 1.5, max(gaps)  # a loop that waits for the job continues after its deadline of 3 s
 
 
 @pytest.mark.parametrize("job", ["hoard", "ask_for_too_much"])
@@ -215,14 +188,6 @@ def test_a_process_that_dies(processes, number, kind):
     assert answered(processes, "upper") == b"BODY"
 
 
-def test_an_idle_process_that_was_killed_is_replaced(processes):
-    pid = int(answered(processes, "process_id"))
-    os.kill(pid, signal.SIGKILL)
-    assert ends(pid)
-    time.sleep(0.5)
-    assert int(answered(processes, "process_id")) != pid
-
-
 def test_a_result_beyond_the_limit(processes):
     assert len(answered(processes, "answer_at_length", size=20 << 20)) == 20 << 20
     with pytest.raises(Problem) as raised:
@@ -230,56 +195,34 @@ def test_a_result_beyond_the_limit(processes):
     assert raised.value.issues[0].reason == "reply_too_large"
 
 
-def test_an_error_does_not_keep_the_body(processes):
+@in_loop
+async def test_an_error_does_not_keep_the_body(processes):
     """Only the garbage collector could free a cycle, and it runs rarely here."""
 
     class Body(bytearray):
         pass
 
-    async def scenario() -> weakref.ref[Body]:
+    gc.disable()
+    try:
         body = Body(b"body")
         seen = weakref.ref(body)
         with suppress(Problem):
-            await processes.run(call("refuse", number=1), [body].copy, Waiting(), joined)
+            await processes.run(call("refuse", number=1), [body].copy, FakeExchange(), joined)
         del body
         end = time.monotonic() + 5
         while seen() is not None and time.monotonic() < end:
             await asyncio.sleep(0.01)  # the thread drops the result a moment later
-        return seen
-
-    gc.disable()
-    try:
-        seen = asyncio.run(scenario())
         assert seen() is None
     finally:
         gc.enable()
 
 
-def test_close_kills_running_jobs(tmp_path):
-    processes = Processes(4, SERVER)
-
-    async def scenario():
-        exchange = Waiting()
-        job = call("sum_for_ever", path=str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, lambda: [b""], exchange, joined))
-        while not (tmp_path / "pid").exists():
-            await asyncio.sleep(0.01)
-        started = time.perf_counter()
-        await asyncio.to_thread(processes.close)
-        assert time.perf_counter() - started < 5
-        with pytest.raises(ClientGone):
-            await running
-
-    asyncio.run(scenario())
-    assert ends(int((tmp_path / "pid").read_text()))
-
-
 ALONE = """
 import asyncio
-from tests.http.request.test_processes import SERVER, Processes, Waiting, call, joined
+from tests.http.request.test_processes import SERVER, FakeExchange, Processes, call, joined
 if __name__ == "__main__":
     processes = Processes(1, SERVER)
-    print(asyncio.run(processes.run(call("upper", 120), lambda: [b"body"], Waiting(120), joined)))
+    print(asyncio.run(processes.run(call("upper", 120), lambda: [b"body"], FakeExchange(120), joined)))
     processes.close()
 """
 
@@ -301,7 +244,6 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path):
     assert not (tmp_path / "seen").exists()
 
 
-@pytest.mark.attack
 def test_a_job_has_fewer_rights_than_the_service(processes, monkeypatch):
     """Look for what a job could use if its code were foreign: keys, sockets, other processes, programs."""
     monkeypatch.setenv("ASSAY_API_KEYS", "secret")
@@ -331,20 +273,20 @@ def test_what_was_yielded_is_not_lost_when_the_job_is_killed(processes, tmp_path
         return b",".join(reply.frames)
 
     job = call("count_up", 1.5, number=5, path=str(tmp_path / "pid"))
-    running = processes.run(job, lambda: [b""], Waiting(60), complete)
+    running = processes.run(job, lambda: [b""], FakeExchange(60), complete)
     assert asyncio.run(running) == b"0,1,2,3,4"
     assert ends(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.attack
 def test_a_process_killed_while_idle_costs_no_request(processes):
     """Kill the idle process right before the next request, as the kernel's OOM killer does first of all."""
-    for _ in range(20):
-        os.kill(int(answered(processes, "process_id")), signal.SIGKILL)
-        assert answered(processes, "upper") == b"BODY"
+    for pause in [0.0] * 20 + [0.5]:
+        pid = int(answered(processes, "process_id"))
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(pause)
+        assert int(answered(processes, "process_id")) != pid
 
 
-@pytest.mark.attack
 def test_a_fork_server_that_was_killed_is_replaced():
     """Kill the fork server with its processes, repeatedly."""
     server = ForkServer("tests.http.request.process_jobs")
@@ -360,7 +302,6 @@ def test_a_fork_server_that_was_killed_is_replaced():
         server.close()
 
 
-@pytest.mark.attack
 def test_without_descriptors_a_job_is_answered_later(processes, monkeypatch):
     """Use up the descriptors of the service: that is no internal error, and jobs run again at once afterwards."""
     assert answered(processes, "upper") == b"BODY"

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import gzip
-import os
 import random
-import re
 import signal
-import socket
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from itertools import pairwise
-from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 import httpx
 import orjson
+import psutil
 import pytest
 
-from tests.http.raw_connection import post
+from tests.http.limits.posting import JSON, MIB, connected, probed, size
+from tests.http.raw_connection import RawConnection
+from tests.http.raw_connection import post as raw_post
+from tests.http.samples import errors_of, problem_of
 from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
 
-MIB = 1 << 20
-JSON = {"content-type": "application/json"}
 GYM = "/compat/nemo-gym/aggregate_metrics"
 
 PQA = {"task": "bioprobench.pqa", "records": [{"answer": "a", "generated_response": "[ANSWER_START]a&9[ANSWER_END]"}]}
@@ -64,86 +63,41 @@ def own() -> Iterator[LiveServer]:
     """Start a server for these tests alone, with its processes."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
-        with server.client() as client:
-            assert client.post("/v1/evaluate", json=PQA).status_code == 200
-            assert client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON).status_code == 200
+        assert post(server, "/v1/evaluate", PQA).status_code == 200
+        assert post(server, "/v1/score", SHORT_PROGRAMS).status_code == 200
         yield server
 
 
-def descendants(pid: int) -> set[int]:
-    """Return all descendants of a process."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if fields[0] != "Z":
-            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        new = children.get(waiting.pop(), [])
-        found.update(new)
-        waiting += new
-    return found
+def descendants(pid: int) -> set[psutil.Process]:
+    return set(psutil.Process(pid).children(recursive=True))
 
 
-def running(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if (Path("/proc") / str(pid)).exists() and state(pid) != "Z"}
+def processor_seconds(processes: set[psutil.Process]) -> float:
+    seconds = 0.0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
-def state(pid: int) -> str:
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "Z"
+def come_to_rest(pid: int) -> bool:
+    """Return whether the descendants of a process, which have work for half a minute, stop working in ten seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        busy = processor_seconds(descendants(pid))
+        time.sleep(0.5)
+        if processor_seconds(descendants(pid)) - busy < 0.2:
+            return True
+    return False
 
 
-def all_end(pids: set[int], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while running(pids) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not running(pids)
-
-
-def resident(pid: int, name: str = "VmHWM") -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
-
-
-@contextmanager
-def probed(server: LiveServer) -> Iterator[list[float]]:
-    """Probe all the time; yield the list of the seconds of each probe."""
-    took: list[float] = []
-    begun, stop = threading.Event(), threading.Event()
-
-    def probe() -> None:
-        with server.client() as client:
-            while not stop.is_set():
-                started = time.perf_counter()
-                assert client.get("/livez").status_code == 200
-                took.append(time.perf_counter() - started)
-                begun.set()
-                stop.wait(0.01)
-
-    thread = threading.Thread(target=probe)
-    thread.start()
-    try:
-        assert begun.wait(60)
-        yield took
-    finally:
-        stop.set()
-        thread.join()
-
-
-def check_probes(took: list[float]) -> None:
-    """Check that probes were answered at once; one may be late on a busy machine."""
-    assert took
-    late = sorted(took)[-2:]
-    assert len(late) < 2 or late[0] < 0.5, late
-    assert max(late, default=0.0) < 2, late
+def post(server: LiveServer, path: str, body: Any, **headers: str) -> httpx.Response:
+    """Send a document or bytes; underscores in the names of headers stand for hyphens."""
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    with server.client() as client:
+        return client.post(path, content=content, headers=JSON | names)
 
 
 @pytest.mark.parametrize(
@@ -151,13 +105,11 @@ def check_probes(took: list[float]) -> None:
 )
 def test_hostile_documents_do_not_block_the_service(own, shape):
     body = gzip.compress(HOSTILE[shape](), 1)
-    headers = {**JSON, "content-encoding": "gzip", "x-request-timeout": "15"}
-    with own.client() as client, probed(own) as took:
-        reply = client.post("/v1/evaluate", content=body, headers=headers)
+    with probed(own.url, 2.0):
+        reply = post(own, "/v1/evaluate", body, content_encoding="gzip", x_request_timeout="15")
     assert reply.status_code in (400, 413, 422, 504), reply.text
     assert reply.headers["content-type"] == "application/problem+json"
-    check_probes(took)
-    assert resident(own.process.pid) < 784 * MIB, resident(own.process.pid) / MIB
+    assert size(own.process.pid, "VmHWM") < 784 * MIB
 
 
 def test_a_long_valid_body(own):
@@ -165,12 +117,11 @@ def test_a_long_valid_body(own):
     record = {"response": "word " * 200, "reference": {"steps": [{"action": "a", "objects": [], "parameters": []}]}}
     body = orjson.dumps({"records": [record] * 57_000})
     assert 58 * MIB < len(body) < 64 * MIB
-    with own.client() as client, probed(own) as took:
-        reply = client.post("/v1/evaluate", content=body, headers=JSON)
+    with probed(own.url, 2.0):
+        reply = post(own, "/v1/evaluate", body)
     assert reply.status_code == 200, reply.text
     assert reply.json()["aggregate"]["count"] == 57_000
-    check_probes(took)
-    assert resident(own.process.pid) < 784 * MIB, resident(own.process.pid) / MIB
+    assert size(own.process.pid, "VmHWM") < 784 * MIB
 
 
 @pytest.mark.parametrize("route", ["/v1/score", "/v1/evaluate"])
@@ -178,31 +129,23 @@ def test_programs_end_at_the_deadline(own, route):
     record = {"ground_truth": PROGRAM, "prediction_code": PROGRAM}
     evaluation = orjson.dumps({"task": "bioplanner", "records": [record] * 100})
     body = LONG_PROGRAMS if route == "/v1/score" else evaluation
-    single = {"references": ['Step 1: {"action": "a", "objects": ["b"], "parameters": []}'], "responses": ["x"]}
-    with own.client() as client, probed(own) as took, own.client() as other:
-        begun = time.perf_counter()
-        replies: list[httpx.Response] = []
-        asking = threading.Thread(
-            target=lambda: replies.append(client.post(route, content=body, headers={**JSON, "x-request-timeout": "2"}))
-        )
-        asking.start()
-        scored = 0
-        while asking.is_alive():
-            assert other.post("/v1/score", json=single).status_code == 200
+    begun, scored = time.perf_counter(), 0
+    with probed(own.url, 2.0), connected(own.url) as singles, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(post, own, route, body, x_request_timeout="2")
+        while not asking.done():
+            assert singles.score(orjson.dumps(SINGLE))[0] == 200
             scored += 1
-        asking.join()
-    assert replies[0].status_code == 504, replies[0].text
+    assert asking.result().status_code == 504, asking.result().text
     assert time.perf_counter() - begun < 10
     assert scored > 20
-    check_probes(took)
     assert come_to_rest(own.process.pid)
 
 
 SCORE_REFERENCE = 'Step 1: {"action": "a", "objects": ["b"], "parameters": []}'
+SINGLE = {"references": [SCORE_REFERENCE], "responses": ["x"]}
 SCORE_RESPONSE = f"<think>t</think><key>{SCORE_REFERENCE}</key><orc>Step 1: a b</orc><note>n</note>"
 
 
-@pytest.mark.attack
 @pytest.mark.parametrize("include", [[], ["advantages"]])
 def test_rows_without_time_cost_rows_of_score_nothing(own, include):
     """Send programs that take half a minute beside rows of SCORE: these keep their rewards, at once known."""
@@ -243,7 +186,6 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
     assert counts == [reasons.count("ok"), reasons.count("out_of_time")]
 
 
-@pytest.mark.attack
 @pytest.mark.parametrize("others", ["score", "bioplanner"])
 def test_programs_of_f_strings_cost_others_nothing(own, others):
     """Send three answers of 255 KB whose f-strings took Python's parser half a minute, among 61 usual rows."""
@@ -255,9 +197,8 @@ def test_programs_of_f_strings_cost_others_nothing(own, others):
         "references": [usual[1], "f(1)"],
         "reference_index": [0] * 61 + [1] * 3,
     }
-    with own.client() as client:
-        alone = client.post("/v1/score", json={"task": others, "responses": [usual[0]], "references": [usual[1]]})
-        reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "20"})
+    alone = post(own, "/v1/score", {"task": others, "responses": [usual[0]], "references": [usual[1]]})
+    reply = post(own, "/v1/score", body, x_request_timeout="20")
     assert reply.status_code == 200, reply.text
     assert reply.json()["rewards"] == alone.json()["rewards"] * 61 + [0.0] * 3
     assert reply.json()["reasons"] == ["ok"] * 61 + ["too_large"] * 3
@@ -272,76 +213,39 @@ def reward_counts(client: httpx.Client) -> list[float]:
     return [float(lines.get(name, 0)) for name in names]
 
 
-def processor_seconds(pids: set[int]) -> float:
-    ticks = 0
-    for pid in running(pids):
-        fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def come_to_rest(pid: int) -> bool:
-    """Return whether the descendants of a process, which have work for half a minute, stop working in ten seconds."""
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        busy = processor_seconds(descendants(pid))
-        time.sleep(0.5)
-        if processor_seconds(descendants(pid)) - busy < 0.2:
-            return True
-    return False
-
-
 def test_a_client_that_disconnects_ends_the_work(own):
-    address = urlsplit(own.url)
-    with socket.create_connection((str(address.hostname), address.port)) as connection:
-        connection.sendall(post(LONG_PROGRAMS, "Content-Type: application/json"))
+    with RawConnection(own.url) as connection:
+        connection.send(raw_post(LONG_PROGRAMS, "Content-Type: application/json"))
         time.sleep(1)
         assert processor_seconds(descendants(own.process.pid)) > 0
     assert come_to_rest(own.process.pid)
 
 
-def test_compressed_requests_for_other_tasks(own):
-    body = {"task": "bioplanner", "references": ["f()"], "responses": ["f()", "g()", "("]}
-    with own.client() as client:
-        plain = client.post("/v1/score", json=body)
-        packed = client.post(
-            "/v1/score", content=gzip.compress(orjson.dumps(body)), headers={**JSON, "content-encoding": "gzip"}
-        )
-    assert plain.json()["rewards"] == [1, 0, 0]
-    assert packed.content == plain.content
-
-
-def test_few_short_rows_need_no_process(fresh_server):
-    body = {"task": "bioprobench.err", "references": [True], "responses": ["[ANSWER_START]True[ANSWER_END]"]}
+def test_few_short_rows_need_no_process_but_compressed_ones_do(fresh_server):
+    body = {"task": "bioprobench.err", "references": [True], "responses": ["[ANSWER_START]True[ANSWER_END]", "("]}
     before = descendants(fresh_server.process.pid)
-    with fresh_server.client() as client:
-        reply = client.post("/v1/score", json=body)
-        assert reply.json()["rewards"] == [1]
-        assert descendants(fresh_server.process.pid) == before
-        packed = client.post(
-            "/v1/score", content=gzip.compress(orjson.dumps(body)), headers={**JSON, "content-encoding": "gzip"}
-        )
-        assert packed.content == reply.content
-        assert descendants(fresh_server.process.pid) > before
+    plain = post(fresh_server, "/v1/score", body)
+    assert plain.json()["rewards"] == [1, 0]
+    assert descendants(fresh_server.process.pid) == before
+    packed = post(fresh_server, "/v1/score", gzip.compress(orjson.dumps(body)), content_encoding="gzip")
+    assert packed.content == plain.content
+    assert descendants(fresh_server.process.pid) > before
 
 
-@pytest.mark.attack
 def test_idle_connections_leave_descriptors_for_jobs():
     """Open more connections than the service may have descriptors, then ask for rewards of another task."""
     with launched("--drain-seconds", "0", descriptors=64) as server:
         server.wait_until_ready()
-        address = urlsplit(server.url)
         with server.client() as client, ExitStack() as stack:
             assert client.get("/livez").status_code == 200  # connected before the others
             for _ in range(84):
                 with suppress(OSError):
-                    stack.enter_context(socket.create_connection((str(address.hostname), address.port)))
+                    stack.enter_context(RawConnection(server.url))
             for _ in range(4):
                 reply = client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON)
                 assert reply.status_code in (200, 503), reply.text
                 assert reply.status_code == 200 or reply.headers["retry-after"] == "1"
-        with server.client() as client:
-            assert client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON).status_code == 200
+        assert post(server, "/v1/score", SHORT_PROGRAMS).status_code == 200
 
 
 def protocol(seed: int) -> tuple[str, str]:
@@ -358,81 +262,59 @@ def protocol(seed: int) -> tuple[str, str]:
     return key, f"<think>t</think><key>{key}</key><orc>{chr(10).join(prose)}</orc><note>n</note>"
 
 
-@pytest.mark.attack
 def test_explanations_in_a_loop_do_not_slow_singles(own):
     """Ask for the longest explanations all the time, from four clients at once."""
-    reference, _ = protocol(1)
-    _, response = protocol(2)
-    explained = orjson.dumps({"response": response, "reference": reference})
-    single = {"references": [SCORE_REFERENCE], "responses": [SCORE_RESPONSE]}
+    explained = orjson.dumps({"response": protocol(2)[1], "reference": protocol(1)[0]})
     statuses: list[int] = []
     stop = threading.Event()
 
     def loop() -> None:
-        with own.client() as client:
-            while not stop.is_set():
-                headers = {**JSON, "x-request-timeout": "3"}
-                statuses.append(client.post("/v1/explain", content=explained, headers=headers).status_code)
+        while not stop.is_set():
+            statuses.append(post(own, "/v1/explain", explained, x_request_timeout="3").status_code)
 
     def median() -> float:
-        with own.client() as client:
+        with connected(own.url) as connection:
             took = []
             for _ in range(200):
                 began = time.perf_counter()
-                assert client.post("/v1/score", json=single).status_code == 200
+                assert connection.score(orjson.dumps(SINGLE))[0] == 200
                 took.append(time.perf_counter() - began)
             return statistics.median(took)
 
     before = min(median() for _ in range(3))
-    threads = [threading.Thread(target=loop) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(loop)
         time.sleep(1)
         during = min(median() for _ in range(3))
-    finally:
         stop.set()
-        for thread in threads:
-            thread.join()
     assert set(statuses) <= {200, 429, 504}, statuses
     assert during < 4 * before, (during, before)
 
 
 def test_bytes_of_references_are_counted_per_response(own):
     body = {"task": "lexical", "references": ["word " * 20_000], "responses": ["word"] * 20_000}
-    with own.client() as client:
-        reply = client.post("/v1/score", json=body)
-    assert reply.status_code == 413, reply.text
-    assert [error["reason"] for error in reply.json()["errors"]] == ["too_much_to_compare"]
+    reply = post(own, "/v1/score", body)
+    assert errors_of(problem_of(reply, 413)) == [("reference_index", "too_much_to_compare")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left(flags, number):
-    with launched("--drain-seconds", "0", *flags) as server:
+    with launched("--drain-seconds", "0", *flags) as server, ThreadPoolExecutor(1) as pool:
         server.wait_until_ready()
-        with server.client() as client:
-            for _ in range(8):
-                assert client.post("/v1/evaluate", json=PQA).status_code == 200
-                assert client.post(GYM, json={"verify_responses": [{"reward": 1}]}).status_code == 200
-            started = descendants(server.process.pid)
-            assert len(started) >= 2
-            asking = threading.Thread(target=ask_and_forget, args=(server,))
-            asking.start()
-            time.sleep(1)
-            started |= descendants(server.process.pid)
+        for _ in range(8):
+            assert post(server, "/v1/evaluate", PQA).status_code == 200
+            assert post(server, GYM, {"verify_responses": [{"reward": 1}]}).status_code == 200
+        started = descendants(server.process.pid)
+        assert len(started) >= 2
+        asking = pool.submit(post, server, "/v1/score", LONG_PROGRAMS, x_request_timeout="3")
+        time.sleep(1)
+        started |= descendants(server.process.pid)
         server.process.send_signal(number)
         server.process.wait(60)
-        asking.join()
-        assert all_end(started), running(started)
-
-
-def ask_and_forget(server: LiveServer) -> None:
-    """Send a request that takes longer than the service lives."""
-    headers = {**JSON, "x-request-timeout": "3"}
-    try:
-        with server.client() as client:
-            client.post("/v1/score", content=LONG_PROGRAMS, headers=headers)
-    except httpx.TransportError:
-        return
+        with suppress(httpx.TransportError):  # the request takes longer than the service lives
+            asking.result()
+        _, alive = psutil.wait_procs(started, 60)
+        assert not alive

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from assay import Scorer
 from assay.kernels.warmup import warmup
 from assay.service.config import Config, ServerSettings
 from assay.service.errors import Issue
-from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
 from assay.service.http.request import exchange as readiness
@@ -19,8 +20,11 @@ from assay.service.http.wire import json_codec
 from assay.service.http.wire.headers import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.rewards.batch import Batch
+from assay.service.scoring import text_columns
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
+
+PROBES = ("/readyz", "/v2/health/ready", "/health", "/healthz", "/ping")
 
 
 @pytest.fixture
@@ -37,21 +41,16 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         return warmup()
 
     with running(create_app(Config(), warmup=slow)) as client:
-        for path in ("/readyz", "/v2/health/ready", "/health", "/healthz", "/ping"):
-            reply = client.get(path)
+        for reply in (*map(client.get, PROBES), client.post("/v1/score", json=REQUEST)):
             problem_of(reply, 503)
             assert int(reply.headers["retry-after"]) >= 1
-        reply = client.post("/v1/score", json=REQUEST)
-        problem_of(reply, 503)
-        assert int(reply.headers["retry-after"]) >= 1
         for path in ("/livez", "/v2/health/live", "/version", "/v1/config", "/docs", "/openapi.json", "/"):
             assert client.get(path).status_code == 200
         assert "assay_ready 0.0" in client.get("/metrics").text
         assert "assay_compiled_signatures 0.0" in client.get("/metrics").text
         gate.set()
         wait_for(client, "/readyz", 200)
-        for path in ("/v2/health/ready", "/health", "/healthz", "/ping"):
-            assert client.get(path).status_code == 200
+        assert {client.get(path).status_code for path in PROBES} == {200}
         assert client.post("/v1/score", json=REQUEST).status_code == 200
         assert "assay_ready 1.0" in client.get("/metrics").text
 
@@ -64,31 +63,31 @@ def test_the_problem_tells_how_many_functions_are_compiled(monkeypatch, compiled
     assert raised.value.detail == f"The kernels are being compiled{more}"
 
 
+def failure(client: httpx.Client) -> str:
+    """Return why the service has failed to become ready."""
+    for _ in range(1000):
+        detail = problem_of(client.get("/readyz"), 503)["detail"]
+        if "failed" in detail:
+            return detail
+    raise AssertionError(detail)
+
+
 def test_a_failing_warm_up_is_reported_and_never_ready(caplog):
     def broken():
         raise OSError("the cache is full")
 
     with running(create_app(Config(), warmup=broken)) as client:
-        reply = wait_for_failure(client)
-        assert "OSError" in problem_of(reply, 503)["detail"]
+        assert "OSError" in failure(client)
         problem_of(client.post("/v1/score", json=REQUEST), 503)
         assert client.get("/livez").status_code == 200
     assert "the cache is full" in caplog.text
-
-
-def wait_for_failure(client):
-    for _ in range(1000):
-        reply = client.get("/readyz")
-        if "failed" in reply.text:
-            return reply
-    raise AssertionError(reply.text)
 
 
 def test_wrong_rewards_of_the_self_test_keep_the_service_from_being_ready(monkeypatch, caplog):
     (response, reward, reason), *rest = self_test.EXPECTED
     monkeypatch.setattr(self_test, "EXPECTED", ((response, reward - 1e-6, reason), *rest))
     with running(create_app(Config())) as client:
-        assert "SelfTestFailed" in problem_of(wait_for_failure(client), 503)["detail"]
+        assert "SelfTestFailed" in failure(client)
     assert "self-test response 0" in caplog.text
 
 
@@ -96,39 +95,37 @@ def test_the_self_test_passes_with_any_defaults():
     self_test.run_self_test()
 
 
-class Wrecked:
-    """Fails with the request's text in its message."""
+def wrecked(*_arguments):
+    """Fail with a text of the request in the message, which the logged line of code does not contain."""
+    raise ZeroDivisionError("".join(("sec", "ret")))
 
-    def __init__(self, error: type[Exception]) -> None:
-        self.error = error
-        self.message = "".join(("sec", "ret"))  # so that the logged line of code does not contain it
 
-    def __call__(self, *_arguments):
-        raise self.error(self.message)
+@pytest.fixture(scope="module")
+def ready() -> Iterator[httpx.Client]:
+    """Serve an application in this process, whose functions the tests replace."""
+    with running(create_app(Config())) as client:
+        wait_for(client, "/readyz", 200)
+        yield client
 
 
 @pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
-def test_an_unexpected_error_is_500(monkeypatch, caplog, copies):
-    app = create_app(Config())
-    with running(app) as client:
-        wait_for(client, "/readyz", 200)
-        for module in (score, json_codec):
-            monkeypatch.setattr(module, "encode", Wrecked(ZeroDivisionError))
-        request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
-        reply = client.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
-        problem_of(reply, 500)
-        monkeypatch.undo()
-        assert client.post("/v1/score", json=request).status_code == 200
-        assert 'code="500"' in client.get("/metrics").text
+def test_an_unexpected_error_is_500(ready, monkeypatch, caplog, copies):
+    for module in (score, json_codec):
+        monkeypatch.setattr(module, "encode", wrecked)
+    request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
+    reply = ready.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
+    problem_of(reply, 500)
+    monkeypatch.undo()
+    assert ready.post("/v1/score", json=request).status_code == 200
+    assert 'code="500"' in ready.get("/metrics").text
     assert "secret" not in caplog.text + reply.text
-    assert "find-me" in caplog.text
-    assert "ZeroDivisionError" in caplog.text
-    assert "endpoints/score.py" in caplog.text
+    for part in ("find-me", "ZeroDivisionError", "endpoints/score.py"):
+        assert part in caplog.text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("column", ["rewards", "components", "advantages"])
-def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
+def test_a_number_that_is_not_finite_is_never_sent(ready, monkeypatch, column, value):
     def spoiled(scores, *arguments):
         if column == "rewards":
             scores.rewards[0] = value
@@ -139,35 +136,42 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
         return encode(scores, *arguments)
 
     encode = json_codec.encode
-    app = create_app(Config())
-    with running(app) as client:
-        wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(json_codec, "encode", spoiled)
-        problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
+    monkeypatch.setattr(json_codec, "encode", spoiled)
+    problem_of(ready.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 
-def test_issues_of_decoding_are_reported(monkeypatch):
-    app = create_app(Config())
+def test_issues_of_decoding_are_reported(ready, monkeypatch):
     issue = Issue("somewhere", "unforeseen", "something")
-
-    def refuse(*_arguments):
-        return Batch(configurations={"config": Scorer().columns}, issues=[issue])
-
-    with running(app) as client:
-        wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(score, "read_batch", refuse)
-        document = problem_of(client.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
+    batch = Batch(configurations={"config": Scorer().columns}, issues=[issue])
+    monkeypatch.setattr(score, "read_batch", lambda *_: batch)
+    document = problem_of(ready.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
     assert document["errors"] == [issue._asdict()]
 
 
-def test_two_applications_share_nothing():
-    first, second = create_app(Config()), create_app(Config(ServerSettings(api_keys=["key"])))
-    with running(first) as one, running(second) as other:
-        wait_for(one, "/readyz", 200)
+def refuse_memory(*_arguments):
+    raise MemoryError
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("responses", [[PERFECT], [PERFECT, "x" * 100_000]], ids=["on the loop", "in a thread"])
+def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeypatch, caplog, responses):
+    document = {"references": [REFERENCE], "responses": responses, "config": {"order": "lcs"}}
+    with monkeypatch.context() as refusing, caplog.at_level(logging.ERROR, "assay"):
+        refusing.setattr(text_columns, "allocate_workspace", refuse_memory)
+        refusing.setattr(text_columns, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
+        reply = ready.post("/v1/score", json=document)
+    assert problem_of(reply, 503)["type"].endswith("#problem-out-of-memory")
+    assert int(reply.headers["retry-after"]) >= 1
+    assert "MemoryError" in caplog.text
+    assert ready.post("/v1/score", json=document).json()["rewards"][0] == 1.0
+
+
+def test_two_applications_share_nothing(ready):
+    with running(create_app(Config(ServerSettings(api_keys=["key"])))) as other:
         wait_for(other, "/readyz", 200)
-        assert one.post("/v1/score", json=REQUEST).status_code == 200
+        assert ready.post("/v1/score", json=REQUEST).status_code == 200
         problem_of(other.post("/v1/score", json=REQUEST), 401)
-        assert 'route="/v1/score"' in one.get("/metrics").text
+        assert 'route="/v1/score"' in ready.get("/metrics").text
         assert 'code="200",le="0.001",route="/v1/score"' not in other.get("/metrics").text
 
 
@@ -175,4 +179,3 @@ def test_metrics_do_not_fail_before_anything_is_compiled(caplog):
     with running(create_app(Config(), warmup=lambda: threading.Event().wait(0.3))) as client:
         assert client.get("/metrics").status_code == 200
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert state.VERSION  # type: ignore[attr-defined]

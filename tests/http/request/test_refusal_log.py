@@ -14,6 +14,7 @@ import pytest
 from assay.service.errors import Issue
 from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
 from assay.service.http.wire.headers import KINDS, Problem
+from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched
 
@@ -157,24 +158,10 @@ def test_worker_processes_log_separately():
         assert SECRET not in server.log
 
 
-class Clock:
-    """A clock that tests set."""
+class Refused(FakeExchange):
+    """A refused request."""
 
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Refused:
-    """Stands for an exchange."""
-
-    run = ""
-    span = None
-
-    def __init__(self, request_id: str = "a") -> None:
-        self.request_id = request_id.encode()
-        self.scope = {"method": "POST"}
+    request_id, run, span, scope = b"a", "", None, {"method": "POST"}
 
 
 BUSY = Problem("over-capacity", "The bytes in work and in the queue have reached their limit.")
@@ -195,19 +182,19 @@ def lines(caplog) -> Callable[..., list[logging.LogRecord]]:
 
 
 def test_many_refusals_are_one_line_and_a_count(lines):
-    clock = Clock()
-    refusals = RefusalLog(clock)
+    now = 0.0
+    refusals = RefusalLog(lambda: now)
     assert len(lines(BUSY, ["/v1/score"] * 1001, refusals)) == 1
     assert len(lines(BUSY, ["/compat/slime"], refusals)) == 1
     for expected in (1000, 0):
-        clock.now += LINE_SECONDS
+        now += LINE_SECONDS
         (record,) = lines(BUSY, ["/v1/score"], refusals)
         assert record.suppressed == expected
         assert ("1000 more since" in record.getMessage()) == bool(expected)
 
 
 def test_memory_is_bounded_for_any_number_of_kinds(lines):
-    refusals = RefusalLog(Clock())
+    refusals = RefusalLog(lambda: 0.0)
     assert len(lines(BUSY, [f"/{k}" for k in range(10 * MAX_KINDS)], refusals)) == MAX_KINDS + 1
     assert len(refusals._last) == MAX_KINDS + 1
 
@@ -220,21 +207,17 @@ def test_every_problem_is_one_short_line(lines):
             assert re.fullmatch("[ -~]{1,1300}", record.getMessage())
 
 
+NOT_SHOWN = "(a name that is not shown)"
 PATHS = {
-    "config.ordr": "config.ordr",
-    "references[3]": "references[3]",
-    "records[0].steps[12].action": "records[0].steps[12].action",
-    "X-Request-Timeout": "X-Request-Timeout",
-    "query.two words": "query.(a name that is not shown)",
-    "two words": "(a name that is not shown)",
-    "config." + "x" * 41: "config.(a name that is not shown)",
-    "a" * 41: "(a name that is not shown)",
-    "query.": "query.(a name that is not shown)",
-    "caf\u00e9": "(a name that is not shown)",
-    "references[\u0663]": "(a name that is not shown)",
-    ".".join(["ab"] * 40): "ab.(a name that is not shown)",
-    "a[" + "1" * 10_000 + "].b c": "(a name that is not shown)",
-    "order\n": "(a name that is not shown)",
+    **{path: path for path in ("config.ordr", "references[3]", "records[0].steps[12].action", "X-Request-Timeout")},
+    **dict.fromkeys(["two words", "a" * 41, "caf\u00e9", "references[\u0663]", "order\n"], NOT_SHOWN),
+    "a" * 40: "a" * 40,
+    "query.two words": f"query.{NOT_SHOWN}",
+    "config." + "x" * 41: f"config.{NOT_SHOWN}",
+    "query.": f"query.{NOT_SHOWN}",
+    ".".join(["ab"] * 33) + "cd": ".".join(["ab"] * 33) + "cd",
+    ".".join(["ab"] * 33) + "cde": f"ab.{NOT_SHOWN}",
+    "a[" + "1" * 10_000 + "].b c": NOT_SHOWN,
 }
 
 
@@ -244,3 +227,12 @@ def test_names_that_may_be_texts_are_not_shown(lines):
         (record,) = lines(Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
         shown[path] = re.search(r"request a: (.*): why \(Because\.\) \(", record.getMessage())[1]
     assert shown == PATHS
+
+
+def test_three_issues_are_named_and_the_others_counted(lines):
+    issues = [Issue(f"x[{number}]", "why", "d" * (198 + number)) for number in range(5)]
+    (record,) = lines(Problem("invalid-request", "", issues[:3]))
+    assert " more" not in record.getMessage()
+    assert f"({'d' * 200})" in record.getMessage()
+    (record,) = lines(Problem("invalid-request", "", issues[1:]))
+    assert f"({'d' * 197}...); and 1 more (" in record.getMessage()

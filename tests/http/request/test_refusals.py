@@ -7,12 +7,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from http.client import HTTPConnection
-from urllib.parse import urlsplit
 
 import pytest
 
+from tests.http.limits.posting import connected
 from tests.http.process.watching import comes_to
 from tests.http.raw_connection import RawConnection, head
 from tests.servers import LiveServer, launched
@@ -44,10 +42,8 @@ def by_urllib(base: str, path: str, headers: dict[str, str], body: bytes) -> int
 
 
 def by_http_client(base: str, path: str, headers: dict[str, str], body: bytes) -> int:
-    connection = HTTPConnection(urlsplit(base).netloc, timeout=30)
-    with closing(connection):
-        connection.request("POST", path, body, headers)
-        return connection.getresponse().status
+    with connected(base) as connection:
+        return connection.send("POST", path, body, headers)[0]
 
 
 def by_http_1_0(base: str, path: str, headers: dict[str, str], body: bytes) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
@@ -27,7 +29,6 @@ from assay.service.rewards.scorer import Scorer
 from assay.service.rewards.scores import Scores
 from assay.service.tasks.evaluation import task_named
 from tests.cases.mixed import OPTIONS, columns
-from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of
 from tests.servers import LiveServer, launched
 
@@ -60,61 +61,57 @@ ROUTES: dict[str, Any] = {"/v1/score": {"references": [REFERENCE], "responses": 
 ROUTES |= {path: request for path, (request, reply) in EXAMPLES.items() if "score_readable" in str(reply)}
 
 
-def test_all_routes_of_trainers_are_here():
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """Start a server with runs of these tests alone: the names of others would fill its table."""
+    with launched("--drain-seconds", "0") as server, server.client() as client:
+        server.wait_until_ready()
+        yield client
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
     assert list(ROUTES) == ["/v1/score", "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"]
+    name, body = f"names of {path}", json.dumps(ROUTES[path]).encode()
+    for content in (body, body[:-1] + b" " * 70_000 + b"}"):
+        for in_header, in_query in ((True, False), (False, True), (True, True)):
+            headers = {"content-type": "application/json"} | ({RUN: name} if in_header else {})
+            reply = client.post(path, content=content, headers=headers, params={"run": name} if in_query else {})
+            assert reply.status_code == 200
+    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 6
 
 
-def arrow_body() -> bytes:
+def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"response": [PERFECT], "reference": [REFERENCE]})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-@pytest.mark.parametrize("path", ROUTES)
-def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
-    body, long = ROUTES[path], " " * 70_000
-    name = f"names of {path}"
-    for options in (
-        {"headers": {RUN: name}},
-        {"params": {"run": name}},
-        {"params": {"run": name}, "headers": {RUN: name}},
-    ):
-        assert client.post(path, json=body, **options).status_code == 200
-    longer = httpx.Request("POST", "http://x", json=body).content[:-1] + long.encode() + b"}"
-    headers = {"content-type": "application/json", RUN: name}
-    assert client.post(path, content=longer, headers=headers).status_code == 200
-    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
-
-
-def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
-    headers = {"content-type": "application/vnd.apache.arrow.stream"}
-    for options in ({"params": {"run": "arrow", "include": "components"}}, {"headers": {RUN: "arrow"}}):
-        options["headers"] = headers | options.get("headers", {})
-        assert client.post("/v1/score", content=arrow_body(), **options).status_code == 200
+    body, headers = sink.getvalue().to_pybytes(), {"content-type": "application/vnd.apache.arrow.stream"}
+    for params, named in (({"run": "arrow", "include": "components"}, {}), ({}, {RUN: "arrow"})):
+        reply = client.post("/v1/score", content=body, params=params, headers=headers | named)
+        assert reply.status_code == 200
     assert of(samples(client), "assay_responses_total", run="arrow", task="score", reason="ok") == 2
 
 
 @pytest.mark.parametrize("path", ROUTES)
-@pytest.mark.parametrize("name", ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"])
-def test_an_invalid_name_is_an_error(client, path, name):
-    document = problem_of(client.post(path, json=ROUTES[path], params={"run": name}), 422)
-    assert errors_of(document) == [("query.run", "invalid_run")]
-    if "\x7f" not in name:
-        encoded = name.encode("latin-1")
-        document = problem_of(client.post(path, json=ROUTES[path], headers={RUN.encode(): encoded}), 422)
-        assert errors_of(document) == [(RUN, "invalid_header")]
-    assert name not in runs_of(samples(client))
+def test_an_invalid_name_is_an_error(client, path):
+    names = ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"]
+    for name in names:
+        document = problem_of(client.post(path, json=ROUTES[path], params={"run": name}), 422)
+        assert errors_of(document) == [("query.run", "invalid_run")]
+        if "\x7f" not in name:
+            encoded = name.encode("latin-1")
+            document = problem_of(client.post(path, json=ROUTES[path], headers={RUN.encode(): encoded}), 422)
+            assert errors_of(document) == [(RUN, "invalid_header")]
+    assert client.post(path, json=ROUTES[path], params={"run": "x" * 100}).status_code == 200
+    assert not runs_of(samples(client)) & set(names)
 
 
 def test_an_invalid_name_and_other_errors_of_the_query_are_one_reply(client):
-    given = {"ordr": "lcs", "run": ["a", "b"]}
-    document = problem_of(
-        client.post("/compat/slime", json=ROUTES["/compat/slime"], params=given, headers={RUN: ""}), 422
-    )
-    assert errors_of(document) == [
+    params = {"ordr": "lcs", "run": ["a", "b"]}
+    reply = client.post("/compat/slime", json=ROUTES["/compat/slime"], params=params, headers={RUN: ""})
+    assert errors_of(problem_of(reply, 422)) == [
         (RUN, "invalid_header"),
         ("query.run", "repeated_setting"),
         ("query.ordr", "unknown_setting"),
@@ -212,17 +209,14 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     check_groups_by_task(found, "mixed", batch, reply["rewards"])
 
 
-def test_rewards_of_all_tasks_are_counted_over_http(client):
+def test_rewards_of_other_tasks_are_counted_over_http(client):
     batch = columns() | {"config": OPTIONS, "include": ["components"]}
     reply = client.post("/v1/score", json=batch, headers={RUN: "mixed"}).json()
-    found = samples(client)
-    check_tasks(found, "mixed", reply | {"task": batch["task"]})
-    check_groups_by_task(found, "mixed", batch, reply["rewards"])
-    for task, label in (("bioprobench.pqa", "5 \u00b5M"), ("bioprobench.err", {"is_correct": False})):
-        query = {"run": "other tasks", "task": task}
-        assert client.post("/compat/slime", json={"response": "x", "label": label}, params=query).status_code == 200
-        labels = {"run": "other tasks", "task": task}
-        assert of(samples(client), "assay_reward_count", **labels) == 1
+    check_tasks(samples(client), "mixed", reply | {"task": batch["task"]})
+    labels = {"run": "other tasks", "task": "bioprobench.pqa"}
+    reply = client.post("/compat/slime", json={"response": "x", "label": "5 \u00b5M"}, params=labels)
+    assert reply.status_code == 200
+    assert of(samples(client), "assay_reward_count", **labels) == 1
 
 
 def test_a_group_of_several_tasks_counts_for_each_of_them():
@@ -272,36 +266,29 @@ def test_groups_agree_with_the_definition(rows):
     check_groups(found, "unnamed", index, rewards)
 
 
-def post_names(server: LiveServer, first: int, last: int, connections: int = 8, ahead: int = 25) -> None:
-    """Send one response for each of the runs `run FIRST` to `run LAST - 1`, over several connections in turns."""
-    body = b'{"references":["%b"],"responses":["x"]}' % REFERENCE.replace("\n", "\\n").replace('"', '\\"').encode()
-    for start in range(first, last, connections * ahead):
-        opened = [RawConnection(server.url) for _ in range(connections)]
-        names = [f"run {k}" for k in range(start, min(last, start + connections * ahead))]
-        shares = [names[k::connections] for k in range(connections)]
-        for connection, share in zip(opened, shares, strict=True):
-            requests = (head(f"{RUN}: {name}", f"Content-Length: {len(body)}") + body for name in share)
-            connection.send(b"".join(requests))
-        for connection, share in zip(opened, shares, strict=True):
-            assert {connection.reply().status for _ in share} == {200}
-            connection.close()
+def post_names(server: LiveServer, names: range) -> None:
+    """Send one response for each of these runs, over a new connection, which any worker may accept."""
+    with server.client() as client:
+        for k in names:
+            assert client.post("/v1/score", json=ROUTES["/v1/score"], headers={RUN: f"run {k}"}).status_code == 200
 
 
-def test_series_are_bounded_under_ten_thousand_names():
+def test_series_are_bounded_under_many_names():
     with launched("--workers", "2", "--drain-seconds", "0") as server, server.client() as client:
         server.wait_until_ready()
-        post_names(server, 0, 5_000)
-        between = samples(client)
-        post_names(server, 5_000, 10_000)
-        found = samples(client)
-        runs = runs_of(found)
-        assert len(runs) == MAX_RUNS + 2
-        assert {"other", "unnamed"} < runs
-        assert runs_of(between) == runs
+        found: Samples = {}
+        for start in (0, 500):
+            between = found
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(post_names, [server] * 20, [range(k, k + 25) for k in range(start, start + 500, 25)]))
+            found = samples(client)
+        assert runs_of(found) == runs_of(between) > {"other", "unnamed"}
+        assert len(runs_of(found)) == MAX_RUNS + 2
         assert all(found[key] >= value for key, value in between.items() if key[0].endswith(("_total", "_count")))
-        counts = Counter({run: of(found, "assay_reward_count", run=run, task="score") for run in runs - {"unnamed"}})
-        assert sum(counts.values()) == 10_000
-        assert set(counts.values()) == {1, 10_000 - MAX_RUNS}
+        runs = runs_of(found) - {"unnamed"}
+        counts = Counter({run: of(found, "assay_reward_count", run=run, task="score") for run in runs})
+        assert sum(counts.values()) == 1_000
+        assert set(counts.values()) == {1, 1_000 - MAX_RUNS}
         assert server.log.count("max_runs is 32") >= 1
         assert len(client.get("/metrics").content) < 1 << 20
 
@@ -331,3 +318,22 @@ def test_a_process_follows_the_names_of_the_supervisor():
     found = report()
     counts = {dict(labels)["run"]: value for (name, labels), value in found.items() if name == "assay_reward_count"}
     assert counts == {"a": 2, "b": 1, "other": 5}
+
+
+@pytest.mark.attack
+def test_unknown_paths_methods_and_names_add_no_series(client):
+    """Names, paths, methods and query strings that nobody else uses are not remembered; the last test of its server."""
+
+    def visit(numbers: range) -> int:
+        for k in numbers:
+            client.post("/v1/score", json=REQUEST, headers={RUN: f"name {k}"})
+            client.post("/v1/score", json=REQUEST, params={"run": f"name {k}", f"x{k}": "1"})
+            client.get(f"/path/{k}")
+            client.request(f"METHOD{k}", "/v1/score")
+            client.request("PUT", "/metrics", params={"x": str(k)})
+            client.get("/v1/score", headers={"x-request-id": f"id-{k}", "accept": f"x/{k}"})
+        return len(samples(client))
+
+    visit(range(MAX_RUNS + 1))
+    before = visit(range(1))  # with the first scrape, which counts too
+    assert visit(range(MAX_RUNS + 1, MAX_RUNS + 50)) == before

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.http.process.watching import metric
 from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REFERENCE, REQUEST, REWARDS
 from tests.servers import LiveServer, launched
@@ -32,12 +33,6 @@ def server() -> Iterator[LiveServer]:
         yield server
 
 
-def gauge(server: LiveServer, name: str) -> float:
-    with server.client() as client:
-        (line,) = (line for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} "))
-    return float(line.split()[1])
-
-
 def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected(server):
     """Without a bound, 40 of these clients would hold 200 MB."""
     with ExitStack() as stack:
@@ -49,7 +44,7 @@ def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected(se
         end = time.monotonic() + 10
         most = 0.0
         while time.monotonic() < end and most <= WORK_BYTES:
-            most = max(most, gauge(server, "assay_unread_reply_bytes"))
+            most = max(most, metric(server, "assay_unread_reply_bytes"))
         assert most > WORK_BYTES
         assert most < WORK_BYTES + 8 * (5 << 20)  # plus one reply per thread
         with server.client() as client:  # clients that read are served once the others are disconnected
@@ -59,7 +54,7 @@ def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected(se
         assert reply.status_code == 200
         assert len(reply.json()["rewards"]) == 3_000
     end = time.monotonic() + 30
-    while gauge(server, "assay_unread_reply_bytes") or gauge(server, "assay_work_bytes"):
+    while metric(server, "assay_unread_reply_bytes") or metric(server, "assay_work_bytes"):
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert gauge(server, 'assay_rejections_total{reason="too_slow"}') > 0
+    assert metric(server, 'assay_rejections_total{reason="too_slow"}') > 0
