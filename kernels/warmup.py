@@ -44,7 +44,7 @@ SHARING = 4
 
 _lock = threading.Lock()
 _report: WarmupReport | None = None
-_compiled_elsewhere: set[str] = set()
+_compiled_elsewhere: set[bytes] = set()
 """Names of the functions that `fill_cache` has compiled for this process."""
 
 
@@ -106,10 +106,10 @@ def fill_cache_elsewhere(cache: Path) -> None:
     if len([*cache.glob("*.kernel")]) >= len(KERNELS) or not os.access(cache, os.W_OK):
         return
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import fill_cache; fill_cache()"
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
-        with subprocess.Popen([sys.executable, "-c", code], text=True, **streams) as process:
-            _compiled_elsewhere.update(map(str.strip, process.stdout))
+        with subprocess.Popen([sys.executable, "-c", code], **streams) as process:
+            _compiled_elsewhere.update(map(bytes.strip, process.stdout or ()))
     except OSError as error:
         log.warning("the kernels are compiled in this process: %s", error)
 
