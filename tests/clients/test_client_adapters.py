@@ -1,4 +1,4 @@
-"""Each adapter as its trainer calls it, against a real service."""
+"""Each adapter as its trainer calls it, against a real service; that for verl has a file of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable
 from statistics import stdev
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx
@@ -74,14 +75,13 @@ def test_trl(function: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.metrics["score/reason_low_coverage"] == log.metrics["score/groups_without_spread"] == 0
     assert log.metrics["score/passed"] == pytest.approx(1 / 3)
     assert log.metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))
-    assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
     chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
     assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
     assert trl(function, [], reference=[]) == []
 
 
 def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidReference, match=r"looked for reference.*among log_extra|looked for reference"):
+    with pytest.raises(InvalidReference, match="missing_column"):
         trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3)
     monkeypatch.setenv("ASSAY_CLIENT_REFERENCE", "protocol")
     assert trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3, reference=["?"] * 3) == pytest.approx(EXPECTED)
@@ -89,31 +89,21 @@ def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> N
         trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 2)
 
 
-class Sample:
-    """A sample of slime."""
-
-    def __init__(self, response: str, label: Any, index: int = 0) -> None:
-        self.prompt, self.response, self.label, self.index = "p", response, label, index
-
-
-class SlimeArguments:
-    """slime's arguments."""
-
-    def __init__(self, reward_key: str | None = None) -> None:
-        self.reward_key = reward_key
+def slime_sample(response: str, label: Any, index: int = 0) -> Any:
+    return SimpleNamespace(prompt="p", response=response, label=label, index=index)
 
 
 @pytest.mark.usefixtures("at")
 def test_slime() -> None:
-    group = [Sample(text + EOS, REFERENCE, k) for k, text in enumerate(TEXTS)]
-    plain, keyed = SlimeArguments(), SlimeArguments("reward")
+    group = [slime_sample(text + EOS, REFERENCE, k) for k, text in enumerate(TEXTS)]
+    plain, keyed = SimpleNamespace(reward_key=None), SimpleNamespace(reward_key="reward")
     assert asyncio.run(for_slime.custom_rm(plain, group[1])) == pytest.approx(SWAPPED_REWARD)
     assert asyncio.run(for_slime.custom_rm(plain, group, evaluation=False)) == pytest.approx(EXPECTED)
     found = asyncio.run(for_slime.custom_rm(keyed, group))
     assert [sample["reward"] for sample in found] == pytest.approx(EXPECTED)
     check_numbers(found[2], {"reward", *METRICS})
     with pytest.raises(InvalidReference, match="record 4"):
-        asyncio.run(for_slime.custom_rm(plain, [*group, Sample("x", None, 4)]))
+        asyncio.run(for_slime.custom_rm(plain, [*group, slime_sample("x", None, 4)]))
 
 
 def test_areal_raises_before_the_timeout_of_its_trainer(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,12 +130,11 @@ def test_skyrl() -> None:
         for_skyrl.AssayEnv({}, {"reward_spec": {}})
 
 
-@pytest.mark.parametrize("cut", [0, 1, 150], ids=["whole prompt", "a character less", "half the prompt"])
-def test_openrlhf(at: str, cut: int) -> None:
+def test_openrlhf(at: str) -> None:
     """The file and the service's route give the same numbers, for single samples and for a batch."""
     references = [reference for _, reference in ROLLOUTS]
-    queries = [PROMPT[cut:] + response + EOS for response, _ in ROLLOUTS]
-    for rows in (*(slice(k, k + 1) for k in range(len(ROLLOUTS))), slice(None), slice(0)):
+    queries = [PROMPT[150:] + response + EOS for response, _ in ROLLOUTS]
+    for rows in (slice(1), slice(None), slice(0)):
         prompts = [PROMPT] * len(queries[rows])
         found = for_openrlhf.reward_func(queries=queries[rows], prompts=prompts, labels=references[rows])
         body = {"query": queries[rows], "prompts": prompts, "labels": references[rows]}
@@ -170,12 +159,8 @@ def test_easyr1() -> None:
     assert for_easyr1.compute_score({"response": TEXTS[1], "ground_truth": REFERENCE}) == found[1]
     assert easyr1([], []) == []
     assert easyr1(TEXTS[1:2], [REFERENCE], config={"order": "lcs"})[0]["overall"] > found[1]["overall"]
-    with pytest.raises(InvalidSetting, match="ordre"):
-        easyr1(TEXTS[1:2], [REFERENCE], config={"ordre": "lcs"})
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
         easyr1(TEXTS, [REFERENCE, None, REFERENCE])
-    with pytest.raises(InvalidRequest, match=r"responses\[0\]"):
-        easyr1([None], [REFERENCE])
 
 
 @pytest.mark.parametrize(
@@ -183,14 +168,8 @@ def test_easyr1() -> None:
     [
         ("abcdef", "abc", "def"),
         ("cdef", "abc", "def"),
-        ("def", "abc", "def"),
-        ("abc", "abc", ""),
-        ("def", "", "def"),
         ("def", None, "def"),
-        ("ababX", "abab", "X"),
-        ("abX", "abab", "X"),
         ("", "abc", ""),
-        ("aabaabX", "aabaab", "X"),
         ("aabX", "aabaab", "X"),
         ("\u00e9X", "ae\u0301", "X"),
         ("\ufffdbX", "\u00e9b", "X"),
@@ -206,7 +185,7 @@ FAILING: dict[str, Callable[[], Any]] = {
     "verl": lambda: asyncio.run(for_verl.compute_score("d", "x", "r")),
     "verl, sync": lambda: for_verl_sync.compute_score("d", "x", "r"),
     "verl, batch": lambda: for_verl.compute_score_batch(["d"], ["x"], ["r"]),
-    "slime": lambda: asyncio.run(for_slime.custom_rm(SlimeArguments(), [Sample("x", "r")])),
+    "slime": lambda: asyncio.run(for_slime.custom_rm(None, [slime_sample("x", "r")])),
     "SkyRL": lambda: for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).step("x"),
     "OpenRLHF": lambda: for_openrlhf.reward_func(["px"], ["p"], ["r"]),
     "EasyR1": lambda: for_easyr1.compute_score({"response": "x", "ground_truth": "r"}),
@@ -249,15 +228,13 @@ WITH_RECORDS: dict[str, tuple[Callable[[], Any], dict[Any, str]]] = {
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize(("call", "broken"), WITH_RECORDS.values(), ids=WITH_RECORDS)
 def test_the_error_names_the_records_of_invalid_references(call: Callable[[], Any], broken: dict[Any, str]) -> None:
-    with pytest.raises(InvalidReference, match="`assay check` lists every such reference") as caught:
+    with pytest.raises(InvalidReference, match="assay check") as caught:
         call()
     assert {issue.record: issue.reason for issue in caught.value.issues} == broken
-    for name, reason in broken.items():
-        assert re.search(rf"record {name}: reference(s\[\d\])?: {reason}", str(caught.value))
 
 
 def test_references_that_are_no_list_have_no_hint_about_the_data_set(down: FaultServer) -> None:
-    with pytest.raises(InvalidReference, match=r"^references: wrong_type \(a list is needed\)$"):
+    with pytest.raises(InvalidReference, match=r"^references: wrong_type \([^;]*\)$"):
         Client(down.url).score([PERFECT], REFERENCE)
 
 
@@ -277,10 +254,11 @@ def test_references_of_data_frames_are_accepted() -> None:
     step = {"action": "add", "objects": np.array(["pbs"], object), "parameters": np.array([], object)}
     plain = {"steps": [{"action": "add", "objects": ["pbs"], "parameters": []}]}
     assert reference_of({"steps": np.array([step], object)}) == plain
-    assert reference_of(np.array([step], object)) == plain
-    assert reference_of([step]) == plain
+    assert reference_of(np.array([step], object)) == reference_of([step], "score") == plain
+    assert reference_of(np.array(["a"]), "bioprobench.ord") == ["a"]
+    assert reference_of({"a": None, "b": 1}) == {"a": None, "b": 1}
+    assert reference_of({"a": None, "b": 1}, "bioprobench.ord") == {"b": 1}, "as in a column of objects"
     assert reference_of("text") == "text"
-    assert reference_of(None) is None
     assert reference_of(7) == 7
 
 

@@ -1,4 +1,4 @@
-"""Scores of a real service, with both clients."""
+"""Scores and errors of a real service, with both clients."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ from assay_client import (
     COMPONENTS,
     AssayError,
     BadReply,
-    Client,
     InvalidReference,
     InvalidRequest,
     InvalidSetting,
     Issue,
-    LocalServiceError,
     Offence,
     Scores,
-    ServiceError,
-    TooLarge,
     Unauthorized,
     Unavailable,
 )
@@ -43,41 +39,22 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     mean = sum(REWARDS) / 3
     deviation = math.sqrt(sum((reward - mean) ** 2 for reward in REWARDS) / 2)
     assert scores.advantages == pytest.approx([(reward - mean) / deviation for reward in REWARDS])
-    assert scores.config_id
     assert scores.signature.startswith("SCORE|rules:")
     assert scores.request_id
     assert len(scores) == 3
     plain = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
-    assert (plain.components, plain.advantages) == (None, None)
+    assert (plain.components, plain.advantages, plain.config_id) == (None, None, scores.config_id)
     empty = face(base_url=server.url).score([], [])
     assert (empty.rewards, empty.reasons) == ([], [])
     assert empty.components == {name: [] for name in COMPONENTS}
 
 
-def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
-    """-0 equals 0 in the settings of the client and of a call."""
-    expected = face(base_url=server.url, config={"min_coverage": 0.0}).score(RESPONSES, [REFERENCE]).config_id
-    client = face(base_url=server.url, config={"min_coverage": -0.0})
-    assert client.score(RESPONSES, [REFERENCE]).config_id == expected
-    assert client.score(RESPONSES, [REFERENCE], config={"order": "strict"}).config_id == expected
-    assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
-
-
-@pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["lines", "answer", "steps"])
+@pytest.mark.parametrize("reference", [REFERENCE, STEPS], ids=["lines", "steps"])
 def test_a_single_response(face: Any, server: LiveServer, reference: Any) -> None:
     score = face(base_url=server.url).score_one(SWAPPED, reference)
     assert score.reward == pytest.approx(SWAPPED_REWARD, abs=1e-12)
-    assert score.reason == "ok"
-    assert score.reason_code == 0
+    assert (score.reason, score.reason_code) == ("ok", 0)
     assert score.components["anchors"] == 1
-
-
-def test_a_reference_for_each_and_an_index(face: Any, server: LiveServer) -> None:
-    client = face(base_url=server.url)
-    other = REFERENCE.replace("add", "stir")
-    assert client.score([PERFECT, PERFECT, PERFECT], [REFERENCE, other, REFERENCE]).rewards == pytest.approx(
-        client.score([PERFECT] * 3, [REFERENCE, other], [0, 1, 0]).rewards
-    )
 
 
 def test_settings_of_the_reward(face: Any, server: LiveServer) -> None:
@@ -91,36 +68,25 @@ def test_settings_of_the_reward(face: Any, server: LiveServer) -> None:
         client.score([PERFECT], [REFERENCE], config={"min_coverage": math.nan})
 
 
-def test_lone_surrogates_become_the_replacement_character(face: Any, server: LiveServer) -> None:
-    client = face(base_url=server.url)
-    broken = PERFECT.replace("…", "\ud800 \udfff\ud83d")
-    steps = {"steps": [{"action": "a\udc00dd", "objects": ["b\ud800"], "parameters": []}]}
-    said = "<think></think><key>Step 1: {}</key><orc>Step 1: a\ufffddd b\ufffd</orc><note></note>".replace(
-        "{}", '{"action": "a\ufffddd", "objects": ["b\ufffd"], "parameters": []}'
-    )
-    assert client.score([broken, said], [REFERENCE, steps]).rewards == [1, 1]
-
-
 def test_errors_name_references_by_the_callers_positions(face: Any, server: LiveServer) -> None:
     references = [REFERENCE, "Step 1: nothing", REFERENCE, "", "Step 1: nothing"]
     with pytest.raises(InvalidReference) as caught:
         face(base_url=server.url).score([PERFECT] * 5, references)
-    found = {(issue.path, issue.reason) for issue in caught.value.issues}
-    assert found == {
+    assert {(issue.path, issue.reason) for issue in caught.value.issues} == {
         ("references[1]", "bad_step_line"),
         ("references[4]", "bad_step_line"),
         ("references[3]", "no_steps"),
     }
-    assert "references[4]: bad_step_line" in str(caught.value)
     assert caught.value.status == 422
     assert caught.value.request_id
+    with pytest.raises(InvalidRequest, match="reference_index") as caught:
+        face(base_url=server.url).score([PERFECT] * 3, [REFERENCE] * 2)
+    assert type(caught.value) is InvalidRequest
 
 
 @pytest.mark.parametrize(
     ("responses", "references", "paths"),
     [
-        ([PERFECT, None], [REFERENCE], ["responses[1]"]),
-        ([PERFECT] * 2, [REFERENCE, None], ["references[1]"]),
         ([1, b"x"], [7, {"steps": {1, 2}}], ["references[0]", "references[1]", "responses[0]", "responses[1]"]),
         (PERFECT, [REFERENCE], ["responses"]),
         ([PERFECT], REFERENCE, ["references"]),
@@ -131,12 +97,6 @@ def test_wrong_types_are_not_sent(face: Any, faults: Any, responses: Any, refere
         face(base_url=faults.url).score(responses, references)
     assert [issue.path for issue in caught.value.issues] == paths
     assert not faults.requests
-
-
-def test_lengths_that_differ(face: Any, server: LiveServer) -> None:
-    with pytest.raises(InvalidRequest, match="reference_index") as caught:
-        face(base_url=server.url).score([PERFECT] * 3, [REFERENCE] * 2)
-    assert not isinstance(caught.value, InvalidReference)
 
 
 def test_equal_references_are_sent_once_but_not_for_advantages(face: Any, faults: Any) -> None:
@@ -170,17 +130,11 @@ def test_a_unix_socket_and_a_key(face: Any, guarded: str, monkeypatch: pytest.Mo
     assert face().score_one(PERFECT, REFERENCE).reward == 1
 
 
-def test_descriptions_and_readiness(server: LiveServer) -> None:
-    with Client(base_url=server.url) as client:
-        client.wait_until_ready()
-        described = client.config()
-        assert described["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
-        assert described["config"]["order"] == "strict"
-
-
-def test_other_routes(face: Any, server: LiveServer, guarded: str) -> None:
+def test_other_routes(face: Any, server: LiveServer) -> None:
     client = face(base_url=server.url)
-    assert client.request("/v1/config") == client.request("/v1/config", timeout=60)
+    client.wait_until_ready()
+    assert client.config() == client.request("/v1/config", timeout=60)
+    assert client.config()["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
     asked = {"task": "bioprobench.pqa", "records": [{"answer": "2 h", "generated_response": "2 h"}]}
     found = client.request("/v1/evaluate", asked)
     assert (found["aggregate"]["failed"], found) == (1.0, client.request("/v1/evaluate", json.dumps(asked).encode()))
@@ -190,31 +144,20 @@ def test_other_routes(face: Any, server: LiveServer, guarded: str) -> None:
         client.request("/metrics")
     with pytest.raises(Unavailable):
         client.request("/v1/tasks", timeout=0)
-    with pytest.raises(Unauthorized):
-        face(uds=guarded, api_key="wrong").request("/v1/tasks")
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        AssayError("a", status=1, request_id="r"),
-        InvalidReference("a", issues=[Issue("references[0]", "no_steps", "none")], status=422),
-        InvalidRequest("a"),
-        InvalidSetting("a"),
-        TooLarge("a", status=413),
-        Unauthorized("a", status=401),
+        InvalidReference("a", issues=[Issue("references[0]", "no_steps", "none", record=7)], status=422),
         Unavailable("a", attempts=3),
-        LocalServiceError("a"),
-        ServiceError("a", status=500, request_id="r"),
-        BadReply("a"),
+        BadReply("a", status=500, request_id="r"),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_errors_can_be_pickled(error: AssayError) -> None:
     copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is type(error)
-    assert str(copy) == str(error)
-    assert vars(copy) == vars(error)
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_what_is_printed_of_scores() -> None:
@@ -226,6 +169,4 @@ def test_what_is_printed_of_scores() -> None:
 def test_the_former_names_of_issues() -> None:
     assert Offence is Issue
     issue = Offence("references[0]", "no_steps", "none", record=7)
-    error = pickle.loads(pickle.dumps(InvalidReference("a", issues=[issue])))
-    assert error.offences == error.issues == (issue,)
-    assert type(error.offences[0]) is Issue
+    assert InvalidReference("a", issues=[issue]).offences == (issue,)
