@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client, InvalidReference, Score, ServiceError, TooLarge, Unavailable
+from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, held, http, reward_of, scores, status
 from tests.own_process import printed
 

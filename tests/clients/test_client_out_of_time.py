@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, BadReply, InvalidReference, Unavailable
+from assay_client import AsyncClient, InvalidReference, Unavailable
 from assay_client.tasks import OUT_OF_TIME
 from tests.clients.fault_server import (
     CONFIG_ID,
     Act,
     FaultServer,
-    answer,
     document,
     held,
     http,
@@ -183,4 +182,3 @@ def test_the_other_callers_do_not_wait(faults: FaultServer) -> None:
             return [score.reward for score in [*early, *await asyncio.gather(*(calls[k] for k in LATE))]]
 
     assert asyncio.run(run()) == [REWARDS[k] for k in (0, 2, 5, *LATE)]
-

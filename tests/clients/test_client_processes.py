@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
-import os
-import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from assay_client import AsyncClient, Client, Unavailable
-from tests.clients.fault_server import FaultServer, held, late, reward_of
-from tests.own_process import environment, printed
+from tests.clients.fault_server import FaultServer, late, reward_of
+from tests.own_process import printed
 
 LENGTHS = range(1, 13)
 
@@ -102,44 +97,6 @@ def sockets():
     return sum(os.readlink(path).startswith("socket:") for path in paths if os.path.lexists(path))
 """
 
-IN_USE = """
-import asyncio
-from assay_client import AsyncClient, Client
-
-url = sys.argv[1]
-client = Client(url)
-
-def work():
-    client.score(["x"], ["r"])
-
-def work_on_a_loop():
-    async def run():
-        async with AsyncClient(url) as asynchronous:
-            await asynchronous.score(["x"], ["r"])
-    asyncio.run(run())
-
-before = sockets()
-for target in (work, work, work_on_a_loop): threading.Thread(target=target).start()
-while sockets() < before + 3: time.sleep(0.01)
-time.sleep(0.3)
-here = sockets()
-# Of event loops, the pair of sockets remains with which other threads wake them.
-print(here - before, forked(lambda: sockets() <= before + 2), sockets() - here, flush=True)
-os._exit(0)
-"""
-
-
-@LINUX
-def test_connections_in_use_are_not_shared(faults: FaultServer) -> None:
-    """A child that lives on would keep a connection open that its parent has closed."""
-    released = threading.Event()
-    faults.otherwise = held(released)
-    try:
-        assert printed(FORKED + IN_USE, faults.url).split() == ["5", "0", "0"]
-    finally:
-        released.set()
-
-
 HELD_LOCKS = """
 from contextlib import ExitStack
 from assay_client import AsyncClient, Client, local
@@ -216,7 +173,6 @@ print(codes, wrong)
 def test_forty_forks_while_six_threads_call(faults: FaultServer) -> None:
     """Each in any moment of a call: its resolution, its connection, its batch."""
     assert printed(FORKED + STORM, faults.url.replace("127.0.0.1", "localhost")) == "{0} []\n"
-
 
 
 SUBINTERPRETER = """

@@ -193,7 +193,9 @@ MALFORMED = [
 
 def test_a_malformed_response_is_a_fault(waiting: Any) -> None:
     found = outcomes(waiting, SlicedServer(MALFORMED), len(MALFORMED))
-    assert [head for head, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)] == []
+    assert [
+        head for head, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
+    ] == []
 
 
 def test_a_body_beyond_the_limit_is_a_fault(waiting: Any, monkeypatch: pytest.MonkeyPatch) -> None:

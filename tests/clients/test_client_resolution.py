@@ -246,9 +246,11 @@ def test_no_address_answers(face: Any, dns: NameServer, silent: tuple[str, int],
         face(base_url=dns.resolve_to(refusing, refusing), timeout=0.5).score(["abc"], ["r"])
 
 
-def test_a_cancelled_call_leaves_no_socket(dns: NameServer, silent: tuple[str, int]) -> None:
+def test_a_cancelled_call_leaves_no_socket(dns: NameServer, silent: tuple[str, int], faults: FaultServer) -> None:
+    url = dns.resolve_to(silent, silent, where_of(faults))
+
     async def cancelled_after(seconds: float) -> None:
-        async with AsyncClient(base_url=dns.resolve_to(silent, silent), window=0) as client:
+        async with AsyncClient(base_url=url, window=0) as client:
             call = asyncio.ensure_future(client.score(["abc"], ["r"]))
             await asyncio.sleep(seconds)
             call.cancel()

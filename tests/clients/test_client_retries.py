@@ -81,7 +81,7 @@ def test_other_errors_are_not_retried(face: Any, faults: FaultServer, code: int,
 def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: FaultServer) -> None:
     faults.script = [status(429, Retry_After="60")]
     started = time.monotonic()
-    with pytest.raises(Unavailable, match="60.* s, .*HTTP 429 detail of 429") as caught:
+    with pytest.raises(Unavailable, match=r"60.* s, .*HTTP 429 detail of 429") as caught:
         face(base_url=faults.url, timeout=30).score(["abc"], ["r"])
     assert time.monotonic() - started < 15
     assert caught.value.attempts == 1

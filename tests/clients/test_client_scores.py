@@ -1,4 +1,4 @@
-"""Scores and errors of a real service, with both clients."""
+"""Scores, tasks, groups and errors: what is sent, and what a real service replies, with both clients."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from assay import Scorer
 from assay_client import (
     COMPONENTS,
+    REWARD_TASKS,
+    TASK_COMPONENTS,
     AssayError,
     BadReply,
     InvalidReference,
@@ -23,6 +27,10 @@ from assay_client import (
     Unauthorized,
     Unavailable,
 )
+from assay_client.settings import ClientSettings
+from assay_client.tasks import OWN_COMPONENTS
+from tests.cases.mixed import ROWS
+from tests.clients.fault_server import FaultServer
 from tests.http.samples import PERFECT, REFERENCE, REWARDS, STEPS, SWAPPED, SWAPPED_REWARD
 from tests.servers import LiveServer, launched
 
@@ -170,3 +178,158 @@ def test_the_former_names_of_issues() -> None:
     assert Offence is Issue
     issue = Offence("references[0]", "no_steps", "none", record=7)
     assert InvalidReference("a", issues=[issue]).offences == (issue,)
+
+
+TWO_STEPS = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
+ORD, ERR, PQA = "bioprobench.ord", "bioprobench.err", "bioprobench.pqa"
+
+
+def test_a_batch_of_several_tasks(face: Any, faults: FaultServer) -> None:
+    tasks = ["score", ORD, ERR, ERR, PQA, "score"]
+    references = ["true", TWO_STEPS, True, "true", "true", "true"]
+    scores = face(base_url=faults.url).score(list("abcdef"), references, task=np.array(tasks))
+    sent = faults.requests[0].document
+    assert sent["task"] == scores.tasks == tasks
+    assert sent["references"] == ["true", TWO_STEPS, True, "true", "true"], (
+        "equal references are sent once for each task"
+    )
+    assert sent["reference_index"] == [0, 1, 2, 3, 4, 0]
+    assert tuple(scores.components) == TASK_COMPONENTS
+    assert scores.task_codes == [REWARD_TASKS.index(task) for task in tasks]
+    assert scores.passed == [1.0] * 6
+    assert [row.task for row in scores.rows()] == [scores.row(k).task for k in range(6)] == tasks
+
+
+def test_what_is_sent_of_one_task(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs", ORD: {"repeats": "failed"}})
+    assert set(client.score(["a", "b"], [TWO_STEPS], task=ORD).components) == set(TASK_COMPONENTS)
+    assert set(client.score(["a", "b"], ["r"], task="score").components) == set(COMPONENTS)
+    client.score(
+        ["a", "b"], [TWO_STEPS, "r"], task=[ORD, "score"], config={ORD: {"strict_markers": True}, "order": "strict"}
+    )
+    client.score(["a"], [TWO_STEPS], task=ORD, config={"repeats": "kept"})
+    of_ord, of_score, mixed, overridden = [request.document for request in faults.requests]
+    assert (of_ord["task"], of_ord["config"]) == (ORD, {"repeats": "failed"})
+    assert (of_score.get("task"), of_score["config"]) == (None, {"order": "lcs"})
+    assert mixed["config"] == {"order": "strict", ORD: {"repeats": "failed", "strict_markers": True}}
+    assert overridden["config"] == {"repeats": "kept"}
+
+
+def test_settings_that_are_no_options_of_a_task() -> None:
+    settings = ClientSettings.read({}, config={ORD: 5})
+    with pytest.raises(InvalidSetting, match="config"):
+        settings.merged({"repeats": "failed"}, ORD)
+
+
+def test_groups(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url)
+    for groups in (["p", "p", 7], np.array([3, 3, 4])):
+        client.score(["a", "b", "c"], ["r", "s", "r"], groups=groups)
+        sent = faults.requests[-1].document
+        assert sent["groups"] == list(groups)
+        assert sent["references"] == ["r", "s"]
+
+
+INVALID: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "an unknown task": ({"task": "bioprobench.odr"}, ["task"]),
+    "the record of a task": ({"task": ["score", "x", "score"], "records": ["x", "y", "z"]}, ["task[1]"]),
+    "tasks of another length": ({"task": ["score"]}, ["task"]),
+    "a task that is neither": ({"task": 5}, ["task"]),
+    "groups of other types": ({"groups": [1, 2.5, True]}, ["groups[1]", "groups[2]"]),
+    "groups of another length": ({"groups": [1]}, ["groups"]),
+    "one group": ({"groups": "p"}, ["groups"]),
+    "a boolean for SCORE": (
+        {"references": ["r", True, 7], "task": ["score", "score", ORD]},
+        ["references[1]", "references[2]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "paths"), INVALID.values(), ids=INVALID)
+def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: Any, paths: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        face(base_url=faults.url).score(["a", "b", "c"], **{"references": ["r"] * 3, **given})
+    assert [issue.path for issue in caught.value.issues] == paths
+    records = given.get("records")
+    assert [issue.record for issue in caught.value.issues] == ([None] * len(paths) if records is None else ["y"])
+    assert not faults.requests
+
+
+def test_single_calls_of_several_tasks_share_a_request(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    calls = [("a", "r", "score"), ("b", TWO_STEPS, ORD), ("c", True, ERR), ("d", "BROKEN", ORD), ("e", "r", PQA)]
+    found = together(client, calls)
+    assert [getattr(one, "task", None) for one in found] == ["score", ORD, ERR, None, PQA]
+    assert isinstance(found[3], InvalidReference)
+    assert sorted(faults.requests[0].document["task"]) == sorted(task for _, _, task in calls)
+    assert len(faults.requests) == 2, "those without an error are sent again, together"
+
+
+def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    found = together(client, [("a", "r", None), ("b", TWO_STEPS, ORD), ("c", "s", None)])
+    assert [len(one.components) for one in found] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
+    sent = sorted((request.document for request in faults.requests), key=lambda one: "task" in one)
+    assert [one.get("task") for one in sent] == [None, [ORD]]
+
+
+def test_invalid_single_calls_do_not_fail_the_others(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    found = together(client, [("a", "r", "x"), ("b", True, "score"), ("c", 7, ORD), ("d", TWO_STEPS, ORD)])
+    errors = [[(issue.path, issue.reason) for issue in one.issues] for one in found[:3]]
+    assert errors == [[("task", "unknown_task")], [("reference", "wrong_type")], [("reference", "wrong_type")]]
+    assert found[3].task == ORD
+    assert [request.document["task"] for request in faults.requests] == [[ORD]]
+
+
+def test_options_of_single_calls(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs"})
+    client.score_one("a", TWO_STEPS, task=ORD, config={"repeats": "failed"})
+    client.score_one("a", "r", task="score", config={"order": "strict"})
+    client.score_one("a", "r")
+    sent = [request.document["config"] for request in faults.requests]
+    assert sent == [{"order": "lcs", ORD: {"repeats": "failed"}}, {"order": "strict"}, {"order": "lcs"}]
+
+
+def together(client: Any, calls: list[tuple[str, Any, str | None]]) -> list[Any]:
+    """Make single calls with a task each, concurrently."""
+    return client.together(
+        [(response, reference) for response, reference, _ in calls], tasks=[task for *_, task in calls]
+    )
+
+
+TASKS, TEXTS = [row.task for row in ROWS], [row.response for row in ROWS]
+REFERENCES = [row.reference for row in ROWS]
+
+
+def test_rows_of_several_tasks(face: Any, server: LiveServer) -> None:
+    """Each row of a batch, and each of concurrent calls, has the scores of its task alone, in process."""
+    client = face(base_url=server.url, window=0.1)
+    scores = client.score(TEXTS, REFERENCES, task=TASKS)
+    for row, score in zip(ROWS, scores.rows(), strict=True):
+        expected = Scorer().score([row.response], [row.reference], task=row.task)
+        assert score.reward == expected.rewards[0]
+        assert (score.task, score.reason, score.reason_code) == (row.task, *expected.reasons, *expected.reason_codes)
+        assert score.passed == expected.passed[0]
+        for name, value in score.components.items():
+            assert value == (expected.components[name][0] if name in OWN_COMPONENTS[row.task] else 0), (row.task, name)
+    assert client.together(list(zip(TEXTS, REFERENCES, strict=True)), tasks=TASKS) == list(scores.rows())
+
+
+def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: LiveServer) -> None:
+    references = [REFERENCE, {"wrong_steps": ["a"]}]
+    with pytest.raises(InvalidReference, match=r"record 5: references\[1\]: \w+ \(bioprobench\.ord: ") as caught:
+        face(base_url=server.url).score(["x", "y"], references, task=["score", ORD], records=[4, 5])
+    assert len(caught.value.issues) == 1
+    with pytest.raises(InvalidReference, match=r"record 9: reference: "):
+        face(base_url=server.url).score_one("x", {"wrong_steps": ["a"]}, task=ORD, record=9)
+
+
+def test_a_part_of_a_request_has_the_scores_and_the_identity_of_the_whole(face: Any, server: LiveServer) -> None:
+    """The client may send some responses again, and merges their scores with the first reply's scores."""
+    client = face(base_url=server.url)
+    whole = client.score(TEXTS, REFERENCES, task=TASKS)
+    rows = [k for k, task in enumerate(TASKS) if task != "score"]
+    part = client.score(*([column[k] for k in rows] for column in (TEXTS, REFERENCES)), task=[TASKS[k] for k in rows])
+    assert list(part.rows()) == [whole.row(k) for k in rows]
+    assert (part.config_id, part.signature) == (whole.config_id, whole.signature)

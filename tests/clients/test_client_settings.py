@@ -167,7 +167,7 @@ def test_the_address_of_a_route_is_not_the_base() -> None:
     for path in words:
         assert str(address_of(f"http://host/proxy{path}")) == f"http://host/proxy{path}".rstrip("/")
     for path in paths | {"/compat/nemo-gym", "/v1/score/", "//v1/score"}:
-        with pytest.raises(InvalidSetting, match="ASSAY_URL.*http://host:8000/proxy") as caught:
+        with pytest.raises(InvalidSetting, match=r"ASSAY_URL.*http://host:8000/proxy") as caught:
             ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
         assert "secret" not in str(caught.value)
     for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):

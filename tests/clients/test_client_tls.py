@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from assay_client import InvalidRequest, Unavailable
 from assay_client.transport.transports import tls_context
-from tests.clients.fault_server import FaultServer, http, late, raw
+from tests.clients.fault_server import FaultServer, http, raw
 from tests.servers import LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to create a certificate")

@@ -237,9 +237,7 @@ OWN_NAMES: dict[str, tuple[Callable[[], Any], str | None]] = {
 
 
 @pytest.mark.parametrize(("call", "own"), OWN_NAMES.values(), ids=OWN_NAMES)
-def test_the_name_of_the_run(
-    call: Any, own: str | None, service: FaultServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_name_of_the_run(call: Any, own: str | None, service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The setting, an active run, what the environment announces, what the trainer passes: in this order."""
     logger = Logger()
     assert run_sent(service, call) == own

@@ -1,4 +1,4 @@
-"""Rows that get None instead of a reward from the adapter for TRL, and errors that are still raised."""
+"""The adapter for TRL as its trainer calls it: columns, rows that get None, and errors that are raised."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pytest
 
 from assay_client import (
+    COMPONENTS,
     AssayError,
     InvalidReference,
     InvalidRequest,
@@ -24,9 +26,10 @@ from assay_client import (
     retries,
 )
 from assay_client.adapters import for_trl
+from assay_client.adapters.metrics import FREQUENT_REASONS
 from tests.clients.adapter_samples import EXPECTED, TEXTS
 from tests.clients.fault_server import FaultServer, answer, status
-from tests.http.samples import REFERENCE
+from tests.http.samples import REFERENCE, STEPS
 
 FUNCTIONS = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
 Function = Callable[..., Any]
@@ -51,15 +54,38 @@ def rewards(function: Function, completions: list[Any], **columns: Any) -> list[
 
 
 @FUNCTIONS
-def test_rows_of_other_tasks_are_skipped(function: Function, at: str) -> None:
+def test_a_batch(function: Function, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
+    metrics: dict[str, float] = {}
+    columns = {"reference": [REFERENCE] * 3, "other": [1, 2, 3], "log_metric": metrics.__setitem__}
+    assert rewards(function, TEXTS, **columns) == pytest.approx(EXPECTED)
+    shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    spread = ["group_std", "groups_without_spread"]
+    assert metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares, *spread)}
+    assert metrics["score/readable"] == pytest.approx(2 / 3)
+    assert metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))
+    chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    assert rewards(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
+    assert rewards(function, [], reference=[]) == []
+
+
+def test_the_column_of_references(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidReference, match="missing_column"):
+        rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 3)
+    monkeypatch.setenv("ASSAY_CLIENT_REFERENCE", "protocol")
+    rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 3, reference=["?"] * 3)
+    assert service.requests[0].document["references"] == ["r"]
+    with pytest.raises(InvalidRequest, match="2 for 3 responses"):
+        rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 2)
+
+
+@FUNCTIONS
+def test_rows_of_other_tasks_are_skipped(function: Function, service: FaultServer) -> None:
     columns: dict[str, list[Any]] = {}
     metrics: dict[str, float] = {}
-    mixed = [TEXTS[0], "4", TEXTS[1], "x = 2"]
     logs = {"log_extra": columns.__setitem__, "log_metric": metrics.__setitem__}
-    found = rewards(
-        function, mixed, reference=[REFERENCE, None, REFERENCE, None], answer=[None, "4", None, "2"], **logs
-    )
-    assert found == [pytest.approx(EXPECTED[0]), None, pytest.approx(EXPECTED[1]), None]
+    references = {"reference": ["r", None, "r", None], "answer": [None, "4", None, "2"]}
+    assert rewards(function, ["x", "4", "xx", "2"], **references, **logs) == [0.001, None, 0.002, None]
     assert columns == {"score_reason": ["ok", None, "ok", None]}
     assert metrics["score/readable"] == 1
 
