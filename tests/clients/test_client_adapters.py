@@ -7,6 +7,7 @@ import json
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -218,53 +219,36 @@ RECORD = json.dumps({"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]})
 MIXED_TEXTS = ["x", "xx", "xxx", "xxxx"]
 MIXED_REFERENCES = ["r", RECORD, "yes", "r"]
 MIXED_TASKS = ["score", ORD, PQA, None]
-SENT = ["score", ORD, PQA, "score"]
 MIXED_REWARDS = [0.001, 0.002, 0.003, 0.004]
-N = range(4)
-
-
 SOURCES = ["scirecipe", ORD, "pqa", "scirecipe"]
+SAMPLES = list(zip(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, strict=True))
 
 
 def verl() -> list[dict[str, float]]:
     async def run() -> list[dict[str, float]]:
-        rows = zip(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, strict=True)
-        return await asyncio.gather(*(for_verl.compute_score(*row) for row in rows))
+        return await asyncio.gather(*(for_verl.compute_score(*sample) for sample in SAMPLES))
 
     return asyncio.run(run())
 
 
-def verl_sync() -> list[dict[str, float]]:
-    rows = zip(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, strict=True)
-    return [for_verl_sync.compute_score(*row) for row in rows]
-
-
-def verl_batch() -> list[dict[str, float]]:
-    return for_verl.compute_score_batch(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, None)
-
-
 def skyrl() -> list[dict[str, float]]:
     found = []
-    for k in N:
-        environment = for_skyrl.AssayEnv(
-            {}, {"reward_spec": {"ground_truth": MIXED_REFERENCES[k]}, "task": MIXED_TASKS[k]}
-        )
-        reward = environment.step(MIXED_TEXTS[k])["reward"]
-        found.append({"score": reward, **environment.get_metrics()})
+    for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True):
+        environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": reference}, "task": task})
+        found.append({"score": environment.step(text)["reward"], **environment.get_metrics()})
     return found
 
 
 def openrlhf() -> list[dict[str, float]]:
     """Return the results of labels with their task, as text and as objects."""
     labels = [
-        json.dumps({"task": MIXED_TASKS[0], "reference": MIXED_REFERENCES[0]}),
+        json.dumps({"task": "score", "reference": "r"}),
         json.dumps({"task": ORD, **json.loads(RECORD)}),
-        {"task": PQA, "reference": MIXED_REFERENCES[2], "wrong_steps": None},
-        {"task": None, "reference": MIXED_REFERENCES[3]},
+        {"task": PQA, "reference": "yes", "wrong_steps": None},
+        {"task": None, "reference": "r"},
     ]
     batch = for_openrlhf.reward_func(MIXED_TEXTS, [""] * 4, labels)
-    for k in N:
-        assert for_openrlhf.reward_func([MIXED_TEXTS[k]], [""], [labels[k]])["rewards"] == [batch["rewards"][k]]
+    assert for_openrlhf.reward_func(["xx"], [""], [labels[1]])["rewards"] == [0.002]
     return [
         {"score": reward, **{name: column[k] for name, column in batch["extra_logs"].items()}}
         for k, reward in enumerate(batch["rewards"])
@@ -273,22 +257,17 @@ def openrlhf() -> list[dict[str, float]]:
 
 def slime() -> list[dict[str, float]]:
     """Return the results of two samples with the task in their metadata, and of two with it in their label."""
-    labels = [
-        MIXED_REFERENCES[0],
-        RECORD,
-        json.dumps({"task": PQA, "reference": "yes"}),
-        {"task": None, "reference": "r"},
-    ]
-    metadata = [{"task": "score"}, {"task": ORD}, {}, None]
-    group = [SimpleNamespace(response=MIXED_TEXTS[k], label=labels[k], metadata=metadata[k], index=k) for k in N]
+    labels = ["r", RECORD, json.dumps({"task": PQA, "reference": "yes"}), {"task": None, "reference": "r"}]
+    rows = zip(MIXED_TEXTS, labels, [{"task": "score"}, {"task": ORD}, {}, None], strict=True)
+    group = [SimpleNamespace(response=text, label=label, metadata=metadata) for text, label, metadata in rows]
     return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key="score"), group))
 
 
 COLUMNS = {"reference": MIXED_REFERENCES, "task": MIXED_TASKS}
 CALLS: dict[str, Callable[[], list[Any]]] = {
     "verl": verl,
-    "verl, sync": verl_sync,
-    "verl, batch": verl_batch,
+    "verl, sync": lambda: [for_verl_sync.compute_score(*sample) for sample in SAMPLES],
+    "verl, batch": lambda: for_verl.compute_score_batch(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, None),
     "SkyRL": skyrl,
     "OpenRLHF": openrlhf,
     "slime": slime,
@@ -296,7 +275,8 @@ CALLS: dict[str, Callable[[], list[Any]]] = {
     "TRL, async": lambda: asyncio.run(for_trl.async_score_reward(["p"] * 4, MIXED_TEXTS, **COLUMNS)),
     "ms-swift": lambda: for_ms_swift.AssayReward()(MIXED_TEXTS, **COLUMNS),
     "AReaL": lambda: [
-        for_areal.reward_fn("p", MIXED_TEXTS[k], [], [], reference=MIXED_REFERENCES[k], task=MIXED_TASKS[k]) for k in N
+        for_areal.reward_fn("p", text, [], [], reference=reference, task=task)
+        for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True)
     ],
 }
 
@@ -315,14 +295,13 @@ def test_each_row_is_scored_by_its_task(call: Any, service: FaultServer, monkeyp
     sent = {}
     for request in service.requests:
         document = request.document
-        n = len(document["responses"])
-        index = document.get("reference_index") or (range(n) if len(document["references"]) == n else [0] * n)
+        references = document["references"]
+        index = document.get("reference_index", range(len(references)))
         for response, task, k in zip(document["responses"], document["task"], index, strict=True):
-            reference = document["references"][k]
+            reference = references[k]
             sent[response] = task, json.dumps(reference) if isinstance(reference, dict) else reference
-    assert sent == {
-        text: (task, reference) for text, task, reference in zip(MIXED_TEXTS, SENT, MIXED_REFERENCES, strict=True)
-    }
+    tasks = ["score", ORD, PQA, "score"]
+    assert sent == dict(zip(MIXED_TEXTS, zip(tasks, MIXED_REFERENCES, strict=True), strict=True))
 
 
 def test_rows_of_other_reward_functions_may_have_any_task(service: FaultServer) -> None:
@@ -332,7 +311,6 @@ def test_rows_of_other_reward_functions_may_have_any_task(service: FaultServer) 
 
 
 UNKNOWN: dict[str, Callable[[], Any]] = {
-    "TRL": lambda: for_trl.score_reward(["p"] * 2, ["x", "y"], reference=["r", "r"], task=["score", "math"], id=[7, 8]),
     "ms-swift": lambda: for_ms_swift.AssayReward()(["x", "y"], reference=["r", "r"], task=["score", "math"], id=[7, 8]),
     "AReaL": lambda: for_areal.reward_fn("p", "x", [], [], reference="r", task="math", query_id=8),
     "SkyRL": lambda: for_skyrl.AssayEnv({}, {"extra_info": {"index": 8, "task": "math"}, "reward_spec": {}}),
@@ -394,7 +372,7 @@ def test_settings_of_several_tasks_in_verl(service: FaultServer, monkeypatch: py
 @pytest.mark.usefixtures("service")
 def test_components_per_step_of_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
-    rows = [{"input": f"p{k // 2}", "gts": "r", **row} for k, row in enumerate(verl_batch())]
+    rows = [{"input": f"p{k // 2}", "gts": "r", **row} for k, row in enumerate(CALLS["verl, batch"]())]
     rows[1]["score_kendall_tau"] = 0.25
     rows[3]["score_reason_missing_sections"] = 1.0
     (tmp_path / "3.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -465,7 +443,6 @@ def test_all_functions_share_one_request(call: Callable[..., Any], service: Faul
 
 
 def test_a_row_without_a_score_has_none_of_any_function(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that answers again between two functions would give the second one half of a sum."""
     monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
     service.otherwise = status(503)
@@ -476,7 +453,7 @@ def test_a_row_without_a_score_has_none_of_any_function(service: FaultServer, mo
 
 
 def test_waiting_functions_get_the_error_of_the_first() -> None:
-    batches, begun, outcomes = SharedBatches(), threading.Event(), []
+    batches, begun = SharedBatches(), threading.Event()
 
     def fail() -> ComponentScores:
         begun.set()
@@ -484,18 +461,12 @@ def test_waiting_functions_get_the_error_of_the_first() -> None:
             pass
         raise KeyboardInterrupt
 
-    def first() -> None:
-        with pytest.raises(KeyboardInterrupt):
-            batches.outcome("a", "key", fail)
-        outcomes.append("ended")
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    begun.wait()
-    with pytest.raises(Unavailable, match="KeyboardInterrupt"):
-        batches.outcome("b", "key", fail)
-    thread.join()
-    assert outcomes == ["ended"]
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(batches.outcome, "a", "key", fail)
+        begun.wait()
+        with pytest.raises(Unavailable, match="KeyboardInterrupt"):
+            batches.outcome("b", "key", fail)
+        assert isinstance(first.exception(), KeyboardInterrupt)
     assert not batches._batches, "the next function asks the service again"
 
 

@@ -75,6 +75,10 @@ def sent_again(faults: FaultServer) -> list[list[str]]:
 
 
 def test_just_these_responses_are_sent_again(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(lambda tasks: [0])]
+    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
+    assert sent_again(faults) == [["a", "bb"], ["a"]]
+    faults.requests.clear()
     faults.script = [without_time()]
     config = {ORD: {"repeats": "failed"}}
     result = face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS, config=config)
@@ -108,12 +112,6 @@ def test_no_reward_in_the_end_is_the_error_of_a_time_out(face: Any, faults: Faul
     assert caught.value.attempts == len(faults.requests) > 1
     assert len(faults.requests) < 50, "without a pause between them"
     assert 0.1 < time.monotonic() - started < 10
-
-
-def test_a_row_of_score_too(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time(lambda tasks: [0])]
-    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
-    assert sent_again(faults)[1] == ["a"]
 
 
 @pytest.mark.parametrize("groups", [["p", "p", "q", "q", "q", "r"], None], ids=["groups", "by reference"])

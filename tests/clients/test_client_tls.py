@@ -77,21 +77,16 @@ class ClosingServer(FaultServer):
     """Receives a few bytes and closes."""
 
     def _serve(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._open.discard(connection)
         with connection:
             connection.recv(1 << 16)
 
 
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     """The service replies in plain HTTP; others only close the connection."""
-    client = face(base_url=server.url.replace("http:", "https:"), timeout=0.5)
-    with pytest.raises(Unavailable, match=r"does not speak TLS: use http:// instead"):
-        client.score(["x"], ["r"])
     with ClosingServer() as closing:
-        client = face(base_url=closing.url.replace("http:", "https:"), timeout=0.5)
-        with pytest.raises(Unavailable, match="closed during the TLS handshake: the port may not speak TLS"):
-            client.score(["x"], ["r"])
+        for url, said in ((server.url, "does not speak TLS: use http://"), (closing.url, "may not speak TLS")):
+            with pytest.raises(Unavailable, match=said):
+                face(base_url=url.replace("http:", "https:"), timeout=0.5).score(["x"], ["r"])
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,10 @@ import pytest
 
 from assay.service.records.forms import PROMPTS, PromptRow
 from assay_client import COMPONENTS, InvalidReference
-from assay_client.adapters import for_areal, for_skyrl, for_verl
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.by_path import loaded
 from tests.clients.adapter_samples import EXPECTED, TEXTS
-from tests.http.samples import PERFECT, REFERENCE
+from tests.http.samples import REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "examples" / "trainers"
@@ -90,21 +89,6 @@ def test_rows_name_their_reference_their_record_and_their_task() -> None:
     assert (gym["responses_create_params"], gym["reference"], gym["task"]) == ({"input": CHAT}, REFERENCE, "score")
     info = {"id": "a", "task": "score", "split": "train"}
     assert row_for("prime-rl") == {"prompt": CHAT, "answer": REFERENCE, "info": info}
-
-
-PQA = '{"answer":"5 ml"}'
-ANSWERS = [("score", REFERENCE, PERFECT), ("bioprobench.pqa", PQA, "[ANSWER_START]5 ml & 100[ANSWER_END]")]
-
-
-@pytest.mark.usefixtures("at")
-@pytest.mark.parametrize(("task", "reference", "answer"), ANSWERS, ids=["score", "pqa"])
-def test_rows_are_scored_by_their_task(task: str, reference: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "score,bioprobench.pqa")
-    row = row_for("verl", task, reference)
-    truth, info = row["reward_model"]["ground_truth"], row["extra_info"]
-    assert for_verl.compute_score_sync(row["data_source"], answer, truth, info)["score"] == 1.0
-    assert for_skyrl.AssayEnv({}, row_for("skyrl", task, reference)).step(answer)["reward"] == 1.0
-    assert for_areal.reward_fn("p", answer, [], [], **row_for("areal", task, reference)) == 1.0
 
 
 def snippet(word: str) -> dict[str, Any]:
