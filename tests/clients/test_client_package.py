@@ -21,7 +21,6 @@ from assay_client import requests as json_text
 from assay_client import tasks
 from assay_client.adapters import metrics
 from assay_client.settings import KNOWN_VARIABLES
-from tests.servers import LiveServer
 
 CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 PACKAGE = CLIENTS / "assay_client"
@@ -89,17 +88,6 @@ def test_adapters_loaded_by_their_path(path: Path, place: str, tmp_path: Path) -
     command = [sys.executable, "-W", "error", *([] if place == "installed" else ["-I"]), "-c", LOADED, str(path)]
     done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ENTRIES[path.stem] in done.stdout.split(), done.stderr
-
-
-def test_the_snippet_of_the_readme_prints_the_output_below_it(server: LiveServer) -> None:
-    snippets = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    snippet = next(text for text in snippets if text.startswith("from assay_client import Client"))
-    shown = README[README.index(snippet) :].partition("```text\n")[2].partition("```")[0]
-    environ = {"PYTHONPATH": str(CLIENTS), "PATH": os.environ["PATH"], "ASSAY_URL": server.url}
-    done = subprocess.run(
-        [sys.executable, "-c", snippet], env=environ, check=True, capture_output=True, encoding="utf-8"
-    )
-    assert done.stdout == shown
 
 
 def test_every_adapter_and_every_variable_is_in_the_readme() -> None:

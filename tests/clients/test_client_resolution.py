@@ -111,16 +111,6 @@ def test_the_last_addresses_serve_while_the_name_server_hangs_or_fails(
     assert len(faults.requests) == 7
 
 
-def test_the_share_of_a_short_timeout_that_a_resolution_may_take(
-    face: Any, dns: NameServer, faults: FaultServer
-) -> None:
-    client = face(base_url=dns.resolve_to(where_of(faults)), timeout=20, window=0)
-    client.score(["abc"], ["r"])
-    client.client._transport.close()
-    dns.answering.clear()
-    assert client.score(["abc"], ["r"], timeout=2.0).rewards == [0.003]
-
-
 def test_a_service_that_moves_is_followed(face: Any, dns: NameServer, faults: FaultServer) -> None:
     client = face(base_url=dns.resolve_to(where_of(faults)), timeout=20)
     client.score(["abc"], ["r"])

@@ -292,13 +292,3 @@ def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: L
     assert len(caught.value.issues) == 1
     with pytest.raises(InvalidReference, match=r"record 9: reference: "):
         face(base_url=server.url).score_one("x", {"wrong_steps": ["a"]}, task=ORD, record=9)
-
-
-def test_a_part_of_a_request_has_the_scores_and_the_identity_of_the_whole(face: Any, server: LiveServer) -> None:
-    """The client may send some responses again, and merges their scores with the first reply's scores."""
-    client = face(base_url=server.url)
-    whole = client.score(TEXTS, REFERENCES, task=TASKS)
-    rows = [k for k, task in enumerate(TASKS) if task != "score"]
-    part = client.score(*([column[k] for k in rows] for column in (TEXTS, REFERENCES)), task=[TASKS[k] for k in rows])
-    assert list(part.rows()) == [whole.row(k) for k in rows]
-    assert (part.config_id, part.signature) == (whole.config_id, whole.signature)
