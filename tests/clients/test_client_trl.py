@@ -154,7 +154,7 @@ def test_other_errors_are_raised(service: FaultServer, monkeypatch: pytest.Monke
     monkeypatch.setenv("ASSAY_URL", "local")
     monkeypatch.setenv("ASSAY_CLIENT_COMMAND", "/nowhere/assay")
     monkeypatch.setenv("ASSAY_CLIENT_RUNTIME_DIR", str(tmp_path / "local"))
-    check(LocalServiceError, "")
+    check(LocalServiceError, "local service")
     monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "zero")
     check(InvalidSetting, "ASSAY_CLIENT_ON_FAILURE")
 
