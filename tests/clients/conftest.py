@@ -1,13 +1,16 @@
-"""The client: its environment, and servers that do what a test says."""
+"""The client: its environment, servers that do what a test says, and one interface to both clients."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from tests.clients.client_faces import face  # noqa: F401
+from assay_client import AsyncClient, Client
 from tests.clients.fault_server import FaultServer, status
 from tests.servers import LiveServer
 
@@ -47,3 +50,58 @@ def down(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
     faults.otherwise = status(503)
     return faults
+
+
+class SyncFace:
+    """`Client`; concurrent calls are made from threads."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.client = Client(**settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
+        """Return the result or the error of each call of `score_one`, with a task each if given."""
+
+        def call(arguments: tuple[Any, ...], task: str | None) -> Any:
+            try:
+                return self.client.score_one(*arguments, task=task, **options)
+            except Exception as error:
+                return error
+
+        with ThreadPoolExecutor(len(calls)) as threads:
+            return list(threads.map(call, calls, tasks or [None] * len(calls)))
+
+
+class AsyncFace:
+    """`AsyncClient`; each call runs in a separate event loop."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.client = AsyncClient(**settings)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.client, name)
+        return lambda *arguments, **options: asyncio.run(method(*arguments, **options))
+
+    def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
+        async def run() -> list[Any]:
+            named = zip(calls, tasks or [None] * len(calls), strict=True)
+            waiting = [self.client.score_one(*arguments, task=task, **options) for arguments, task in named]
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        return asyncio.run(run())
+
+
+@pytest.fixture(params=[SyncFace, AsyncFace], ids=["sync", "async"])
+def face(request: pytest.FixtureRequest) -> Any:
+    """Return a function that creates clients of either kind, which are closed at the end."""
+    made: list[Any] = []
+
+    def make(**settings: Any) -> Any:
+        made.append(request.param(**settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -150,17 +150,6 @@ def truncated(connection: socket.socket, request: Request) -> bool:
     return False
 
 
-def chunked(connection: socket.socket, request: Request) -> bool:
-    """Reply in chunks of seven bytes, after an interim response and with a trailer."""
-    body = json.dumps(scores(request.document)).encode()
-    pieces = [body[k : k + 7] for k in range(0, len(body), 7)]
-    coded = b"".join(b"%x;a=b\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
-    head = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for piece in (head, coded, b"0\r\nX-Trailer: 1\r\n\r\n"):
-        connection.sendall(piece)
-    return True
-
-
 class FaultServer:
     """Serves until the end of its context: `script` handles the next requests, `otherwise` all others."""
 

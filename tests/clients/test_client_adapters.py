@@ -1,13 +1,16 @@
-"""Each adapter as its trainer calls it, against a real service."""
+"""The other adapters as their trainers call them, against a real service; that for verl has a file of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import re
+import json
+import pickle
+import threading
 from collections.abc import Callable
-from statistics import stdev
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import numpy as np
@@ -35,94 +38,43 @@ from assay_client.adapters import (
     for_verl,
     for_verl_sync,
 )
-from assay_client.adapters.common import completion_text, reference_of
-from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, metrics_of
+from assay_client.adapters.common import (
+    PASSED,
+    REWARD,
+    REWARD_COMPONENTS,
+    ComponentScores,
+    SharedBatches,
+    completion_text,
+    reference_of,
+)
+from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, MIXED_METRICS, metrics_of
+from assay_client.tasks import OWN_COMPONENTS
+from assay_client.verl_components import step_means
+from tests.cases.mixed import OPTIONS, ROWS
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
-from tests.clients.fault_server import FaultServer, answer
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED_REWARD
+from tests.clients.fault_server import FaultServer, answer, status
+from tests.http.samples import PERFECT, REFERENCE
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, ROLLOUTS
-
-
-class Log(NamedTuple):
-    """TRL's logging callbacks."""
-
-    metrics: dict[str, float]
-    columns: dict[str, list[Any]]
-
-
-def trl(function: Callable[..., Any], completions: list[Any], log: Log | None = None, **columns: Any) -> list[Any]:
-    """Call a reward function as GRPOTrainer does."""
-    offered = {"log_metric": log.metrics.__setitem__, "log_extra": log.columns.__setitem__} if log else {}
-    arguments = {"prompts": ["p"] * len(completions), "completions": completions, "completion_ids": [[1]] * 3}
-    result = function(**arguments, **columns, **offered, trainer_state=None)
-    return asyncio.run(result) if inspect.iscoroutine(result) else result
-
-
-TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
-
-
-@TRL
-def test_trl(function: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
-    log = Log({}, {})
-    assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
-    shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
-    spread = ["group_std", "groups_without_spread"]
-    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares, *spread)}
-    assert log.metrics["score/format"] == log.metrics["score/readable"] == pytest.approx(2 / 3)
-    assert log.metrics["score/reason_missing_sections"] == pytest.approx(1 / 3)
-    assert log.metrics["score/reason_low_coverage"] == log.metrics["score/groups_without_spread"] == 0
-    assert log.metrics["score/passed"] == pytest.approx(1 / 3)
-    assert log.metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))
-    assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
-    chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
-    assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
-    assert trl(function, [], reference=[]) == []
-
-
-def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidReference, match=r"looked for reference.*among log_extra|looked for reference"):
-        trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3)
-    monkeypatch.setenv("ASSAY_CLIENT_REFERENCE", "protocol")
-    assert trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3, reference=["?"] * 3) == pytest.approx(EXPECTED)
-    with pytest.raises(InvalidRequest, match="2 for 3 responses"):
-        trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 2)
-
-
-class Sample:
-    """A sample of slime."""
-
-    def __init__(self, response: str, label: Any, index: int = 0) -> None:
-        self.prompt, self.response, self.label, self.index = "p", response, label, index
-
-
-class SlimeArguments:
-    """slime's arguments."""
-
-    def __init__(self, reward_key: str | None = None) -> None:
-        self.reward_key = reward_key
 
 
 @pytest.mark.usefixtures("at")
 def test_slime() -> None:
-    group = [Sample(text + EOS, REFERENCE, k) for k, text in enumerate(TEXTS)]
-    plain, keyed = SlimeArguments(), SlimeArguments("reward")
-    assert asyncio.run(for_slime.custom_rm(plain, group[1])) == pytest.approx(SWAPPED_REWARD)
-    assert asyncio.run(for_slime.custom_rm(plain, group, evaluation=False)) == pytest.approx(EXPECTED)
-    found = asyncio.run(for_slime.custom_rm(keyed, group))
+    def rewards(key: str | None, *labels: Any) -> Any:
+        texts = enumerate(zip(TEXTS, labels, strict=True))
+        group = [SimpleNamespace(response=text + EOS, label=label, index=k) for k, (text, label) in texts]
+        return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key=key), group, evaluation=False))
+
+    assert rewards(None, *[REFERENCE] * 3) == pytest.approx(EXPECTED)
+    found = rewards("reward", *[REFERENCE] * 3)
     assert [sample["reward"] for sample in found] == pytest.approx(EXPECTED)
     check_numbers(found[2], {"reward", *METRICS})
-    with pytest.raises(InvalidReference, match="record 4"):
-        asyncio.run(for_slime.custom_rm(plain, [*group, Sample("x", None, 4)]))
+    with pytest.raises(InvalidReference, match="record 2"):
+        rewards(None, REFERENCE, REFERENCE, None)
 
 
-def test_areal_raises_before_the_timeout_of_its_trainer(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unavailable):
-        for_areal.reward_fn("p", "x", [1], [2], answer="r")
-    monkeypatch.delenv("ASSAY_CLIENT_TIMEOUT")
-    down.otherwise = answer
+def test_areal_raises_before_the_timeout_of_its_trainer(service: FaultServer) -> None:
     for_areal.reward_fn("p", "x", [1], [2], answer="r")
-    assert float(down.requests[-1].headers["x-request-timeout"]) <= 12
+    assert float(service.requests[-1].headers["x-request-timeout"]) <= 12
 
 
 @pytest.mark.usefixtures("at")
@@ -140,12 +92,11 @@ def test_skyrl() -> None:
         for_skyrl.AssayEnv({}, {"reward_spec": {}})
 
 
-@pytest.mark.parametrize("cut", [0, 1, 150], ids=["whole prompt", "a character less", "half the prompt"])
-def test_openrlhf(at: str, cut: int) -> None:
+def test_openrlhf(at: str) -> None:
     """The file and the service's route give the same numbers, for single samples and for a batch."""
     references = [reference for _, reference in ROLLOUTS]
-    queries = [PROMPT[cut:] + response + EOS for response, _ in ROLLOUTS]
-    for rows in (*(slice(k, k + 1) for k in range(len(ROLLOUTS))), slice(None), slice(0)):
+    queries = [PROMPT[150:] + response + EOS for response, _ in ROLLOUTS]
+    for rows in (slice(1), slice(None), slice(0)):
         prompts = [PROMPT] * len(queries[rows])
         found = for_openrlhf.reward_func(queries=queries[rows], prompts=prompts, labels=references[rows])
         body = {"query": queries[rows], "prompts": prompts, "labels": references[rows]}
@@ -156,26 +107,19 @@ def test_openrlhf(at: str, cut: int) -> None:
         for_openrlhf.reward_func(queries[:1], [PROMPT], [None])
 
 
-def easyr1(texts: list[Any], references: list[Any], **kwargs: Any) -> Any:
-    pairs = zip(texts, references, strict=True)
-    return for_easyr1.compute_score([{"response": text, "ground_truth": truth} for text, truth in pairs], **kwargs)
-
-
 @pytest.mark.usefixtures("at")
 def test_easyr1() -> None:
-    found = easyr1(TEXTS, [REFERENCE] * 3)
+    rows = [{"response": text, "ground_truth": REFERENCE} for text in TEXTS]
+    found: Any = for_easyr1.compute_score(rows)
     assert [score["overall"] for score in found] == pytest.approx(EXPECTED)
     for score in found:
         check_numbers(score, {"overall", *METRICS})
-    assert for_easyr1.compute_score({"response": TEXTS[1], "ground_truth": REFERENCE}) == found[1]
-    assert easyr1([], []) == []
-    assert easyr1(TEXTS[1:2], [REFERENCE], config={"order": "lcs"})[0]["overall"] > found[1]["overall"]
-    with pytest.raises(InvalidSetting, match="ordre"):
-        easyr1(TEXTS[1:2], [REFERENCE], config={"ordre": "lcs"})
+    assert for_easyr1.compute_score(rows[1]) == found[1]
+    assert for_easyr1.compute_score([]) == []
+    lenient: Any = for_easyr1.compute_score(rows[1], config={"order": "lcs"})
+    assert lenient["overall"] > found[1]["overall"]
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
-        easyr1(TEXTS, [REFERENCE, None, REFERENCE])
-    with pytest.raises(InvalidRequest, match=r"responses\[0\]"):
-        easyr1([None], [REFERENCE])
+        for_easyr1.compute_score([rows[0], {"response": "x", "ground_truth": None}])
 
 
 @pytest.mark.parametrize(
@@ -183,14 +127,8 @@ def test_easyr1() -> None:
     [
         ("abcdef", "abc", "def"),
         ("cdef", "abc", "def"),
-        ("def", "abc", "def"),
-        ("abc", "abc", ""),
-        ("def", "", "def"),
         ("def", None, "def"),
-        ("ababX", "abab", "X"),
-        ("abX", "abab", "X"),
         ("", "abc", ""),
-        ("aabaabX", "aabaab", "X"),
         ("aabX", "aabaab", "X"),
         ("\u00e9X", "ae\u0301", "X"),
         ("\ufffdbX", "\u00e9b", "X"),
@@ -202,62 +140,45 @@ def test_the_response_follows_the_longest_suffix_of_the_prompt(query: str, promp
     assert for_openrlhf.response_of(query, prompt) == response
 
 
-FAILING: dict[str, Callable[[], Any]] = {
-    "verl": lambda: asyncio.run(for_verl.compute_score("d", "x", "r")),
-    "verl, sync": lambda: for_verl_sync.compute_score("d", "x", "r"),
-    "verl, batch": lambda: for_verl.compute_score_batch(["d"], ["x"], ["r"]),
-    "slime": lambda: asyncio.run(for_slime.custom_rm(SlimeArguments(), [Sample("x", "r")])),
-    "SkyRL": lambda: for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).step("x"),
-    "OpenRLHF": lambda: for_openrlhf.reward_func(["px"], ["p"], ["r"]),
-    "EasyR1": lambda: for_easyr1.compute_score({"response": "x", "ground_truth": "r"}),
-    "ms-swift": lambda: for_ms_swift.AssayReward()(["x"], solution=["r"]),
-}
-
-
 @pytest.mark.usefixtures("down")
-@pytest.mark.parametrize("call", FAILING.values(), ids=FAILING)
-def test_a_final_failure_is_an_exception(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_final_failure_is_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the trainer would take None, and counts it as 0."""
     monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
     with pytest.raises(Unavailable, match="HTTP 503"):
-        call()
+        for_ms_swift.AssayReward()(["x"], solution=["r"])
+    with pytest.raises(Unavailable, match="HTTP 503"):
+        for_verl.compute_score_batch(["d"], ["x"], ["r"])
 
 
-IDS = ["r1", "r2", "r3", "r4", "r5"]
-REFERENCES = [REFERENCE, "Step 1: nothing", PERFECT, "", "Step 1: {'action': 'add'}"]
-BROKEN = {"r2": "bad_step_line", "r4": "no_steps", "r5": "bad_step_json"}
+IDS = ["r1", "r2", "r3", "r4"]
+REFERENCES = [REFERENCE, "Step 1: nothing", PERFECT, ""]
+BROKEN = {"r2": "bad_step_line", "r4": "no_steps"}
+NO_STEPS = {17: "no_steps"}
 INFOS = np.array([{"index": name} for name in IDS], object)
+EXTRAS = {"reward_spec": {"ground_truth": ""}, "extra_info": {"index": np.int64(17)}}
 WITH_RECORDS: dict[str, tuple[Callable[[], Any], dict[Any, str]]] = {
-    "TRL": (lambda: for_trl.score_reward(["p"] * 5, [PERFECT] * 5, reference=REFERENCES, id=IDS), BROKEN),
-    "TRL, async": (
-        lambda: trl(for_trl.async_score_reward, [PERFECT] * 5, reference=REFERENCES, index=np.array(IDS)),
+    "TRL": (
+        lambda: for_trl.score_reward(["p"] * 4, [PERFECT] * 4, reference=REFERENCES, index=np.array(IDS)),
         BROKEN,
     ),
-    "ms-swift": (lambda: for_ms_swift.AssayReward()([PERFECT] * 5, solution=REFERENCES, id=IDS), BROKEN),
-    "verl, batch": (lambda: for_verl.compute_score_batch(["d"] * 5, [PERFECT] * 5, REFERENCES, INFOS), BROKEN),
-    "verl": (lambda: asyncio.run(for_verl.compute_score("d", PERFECT, "", {"index": 17})), {17: "no_steps"}),
-    "AReaL": (lambda: for_areal.reward_fn("p", PERFECT, [1], [2], answer="", query_id=17), {17: "no_steps"}),
-    "SkyRL": (
-        lambda: for_skyrl.AssayEnv(
-            {}, {"reward_spec": {"ground_truth": ""}, "extra_info": {"index": np.int64(17)}}
-        ).step(PERFECT),
-        {17: "no_steps"},
-    ),
+    "ms-swift": (lambda: for_ms_swift.AssayReward()([PERFECT] * 4, solution=REFERENCES, id=IDS), BROKEN),
+    "verl, batch": (lambda: for_verl.compute_score_batch(["d"] * 4, [PERFECT] * 4, REFERENCES, INFOS), BROKEN),
+    "verl": (lambda: asyncio.run(for_verl.compute_score("d", PERFECT, "", {"index": 17})), NO_STEPS),
+    "AReaL": (lambda: for_areal.reward_fn("p", PERFECT, [1], [2], answer="", query_id=17), NO_STEPS),
+    "SkyRL": (lambda: for_skyrl.AssayEnv({}, EXTRAS).step(PERFECT), NO_STEPS),
 }
 
 
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize(("call", "broken"), WITH_RECORDS.values(), ids=WITH_RECORDS)
 def test_the_error_names_the_records_of_invalid_references(call: Callable[[], Any], broken: dict[Any, str]) -> None:
-    with pytest.raises(InvalidReference, match="`assay check` lists every such reference") as caught:
+    with pytest.raises(InvalidReference, match="assay check") as caught:
         call()
     assert {issue.record: issue.reason for issue in caught.value.issues} == broken
-    for name, reason in broken.items():
-        assert re.search(rf"record {name}: reference(s\[\d\])?: {reason}", str(caught.value))
 
 
 def test_references_that_are_no_list_have_no_hint_about_the_data_set(down: FaultServer) -> None:
-    with pytest.raises(InvalidReference, match=r"^references: wrong_type \(a list is needed\)$"):
+    with pytest.raises(InvalidReference, match=r"^references: wrong_type \([^;]*\)$"):
         Client(down.url).score([PERFECT], REFERENCE)
 
 
@@ -269,18 +190,17 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
         numbers = dict(zip(REASON_NUMBERS, reason_numbers(0, code), strict=True))
         assert found == numbers | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
         assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
-    unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
-    assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
 
 
 def test_references_of_data_frames_are_accepted() -> None:
     step = {"action": "add", "objects": np.array(["pbs"], object), "parameters": np.array([], object)}
     plain = {"steps": [{"action": "add", "objects": ["pbs"], "parameters": []}]}
     assert reference_of({"steps": np.array([step], object)}) == plain
-    assert reference_of(np.array([step], object)) == plain
-    assert reference_of([step]) == plain
+    assert reference_of(np.array([step], object)) == reference_of([step], "score") == plain
+    assert reference_of(np.array(["a"]), "bioprobench.ord") == ["a"]
+    assert reference_of({"a": None, "b": 1}) == {"a": None, "b": 1}
+    assert reference_of({"a": None, "b": 1}, "bioprobench.ord") == {"b": 1}, "as in a column of objects"
     assert reference_of("text") == "text"
-    assert reference_of(None) is None
     assert reference_of(7) == 7
 
 
@@ -291,5 +211,271 @@ def test_completions_are_text_or_chat() -> None:
     assert completion_text([{"role": "assistant", "content": parts}]) == "ab"
     parsed = {"role": "assistant", "reasoning_content": "why", "content": "<key></key>"}
     assert completion_text([parsed]) == "<think>why</think><key></key>"
-    assert completion_text([{"role": "assistant", "content": None}]) == ""
-    assert completion_text([]) == ""
+    assert completion_text([{"role": "assistant", "content": None}]) == completion_text([]) == ""
+
+
+ORD, PQA = "bioprobench.ord", "bioprobench.pqa"
+RECORD = json.dumps({"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]})
+MIXED_TEXTS = ["x", "xx", "xxx", "xxxx"]
+MIXED_REFERENCES = ["r", RECORD, "yes", "r"]
+MIXED_TASKS = ["score", ORD, PQA, None]
+MIXED_REWARDS = [0.001, 0.002, 0.003, 0.004]
+SOURCES = ["scirecipe", ORD, "pqa", "scirecipe"]
+SAMPLES = list(zip(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, strict=True))
+
+
+def verl() -> list[dict[str, float]]:
+    async def run() -> list[dict[str, float]]:
+        return await asyncio.gather(*(for_verl.compute_score(*sample) for sample in SAMPLES))
+
+    return asyncio.run(run())
+
+
+def skyrl() -> list[dict[str, float]]:
+    found = []
+    for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True):
+        environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": reference}, "task": task})
+        found.append({"score": environment.step(text)["reward"], **environment.get_metrics()})
+    return found
+
+
+def openrlhf() -> list[dict[str, float]]:
+    """Return the results of labels with their task, as text and as objects."""
+    labels = [
+        json.dumps({"task": "score", "reference": "r"}),
+        json.dumps({"task": ORD, **json.loads(RECORD)}),
+        {"task": PQA, "reference": "yes", "wrong_steps": None},
+        {"task": None, "reference": "r"},
+    ]
+    batch = for_openrlhf.reward_func(MIXED_TEXTS, [""] * 4, labels)
+    assert for_openrlhf.reward_func(["xx"], [""], [labels[1]])["rewards"] == [0.002]
+    return [
+        {"score": reward, **{name: column[k] for name, column in batch["extra_logs"].items()}}
+        for k, reward in enumerate(batch["rewards"])
+    ]
+
+
+def slime() -> list[dict[str, float]]:
+    """Return the results of two samples with the task in their metadata, and of two with it in their label."""
+    labels = ["r", RECORD, json.dumps({"task": PQA, "reference": "yes"}), {"task": None, "reference": "r"}]
+    rows = zip(MIXED_TEXTS, labels, [{"task": "score"}, {"task": ORD}, {}, None], strict=True)
+    group = [SimpleNamespace(response=text, label=label, metadata=metadata) for text, label, metadata in rows]
+    return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key="score"), group))
+
+
+COLUMNS = {"reference": MIXED_REFERENCES, "task": MIXED_TASKS}
+CALLS: dict[str, Callable[[], list[Any]]] = {
+    "verl": verl,
+    "verl, sync": lambda: [for_verl_sync.compute_score(*sample) for sample in SAMPLES],
+    "verl, batch": lambda: for_verl.compute_score_batch(SOURCES, MIXED_TEXTS, MIXED_REFERENCES, None),
+    "SkyRL": skyrl,
+    "OpenRLHF": openrlhf,
+    "slime": slime,
+    "TRL": lambda: for_trl.score_reward(["p"] * 4, MIXED_TEXTS, **COLUMNS),
+    "TRL, async": lambda: asyncio.run(for_trl.async_score_reward(["p"] * 4, MIXED_TEXTS, **COLUMNS)),
+    "ms-swift": lambda: for_ms_swift.AssayReward()(MIXED_TEXTS, **COLUMNS),
+    "AReaL": lambda: [
+        for_areal.reward_fn("p", text, [], [], reference=reference, task=task)
+        for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True)
+    ],
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_each_row_is_scored_by_its_task(call: Any, service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
+    rewards = found = call()
+    if isinstance(found[0], dict):
+        rewards = [row["score"] for row in found]
+        more = {"score_applies", "acc"} if "score_applies" in found[0] else set()
+        for row in found:
+            check_numbers(row, {"score", *MIXED_METRICS, *more})
+        assert [row["score_task"] for row in found] == [0, 2, 1, 0]
+    assert rewards == MIXED_REWARDS
+    sent = {}
+    for request in service.requests:
+        document = request.document
+        references = document["references"]
+        index = document.get("reference_index", range(len(references)))
+        for response, task, k in zip(document["responses"], document["task"], index, strict=True):
+            reference = references[k]
+            sent[response] = task, json.dumps(reference) if isinstance(reference, dict) else reference
+    tasks = ["score", ORD, PQA, "score"]
+    assert sent == dict(zip(MIXED_TEXTS, zip(tasks, MIXED_REFERENCES, strict=True), strict=True))
+
+
+def test_rows_of_other_reward_functions_may_have_any_task(service: FaultServer) -> None:
+    found = for_trl.score_reward(["p"] * 2, MIXED_TEXTS[:2], reference=[None, RECORD], task=["math", ORD])
+    assert found == [None, 0.002]
+    assert service.requests[0].document["task"] == [ORD]
+
+
+UNKNOWN: dict[str, Callable[[], Any]] = {
+    "ms-swift": lambda: for_ms_swift.AssayReward()(["x", "y"], reference=["r", "r"], task=["score", "math"], id=[7, 8]),
+    "AReaL": lambda: for_areal.reward_fn("p", "x", [], [], reference="r", task="math", query_id=8),
+    "SkyRL": lambda: for_skyrl.AssayEnv({}, {"extra_info": {"index": 8, "task": "math"}, "reward_spec": {}}),
+    "slime": lambda: asyncio.run(
+        for_slime.custom_rm(None, SimpleNamespace(response="x", label="r", metadata={"task": "math"}, index=8))
+    ),
+    "OpenRLHF": lambda: for_openrlhf.reward_func(["x"] * 9, [""] * 9, ["r"] * 8 + [{"task": "math"}]),
+}
+
+
+@pytest.mark.parametrize("call", UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_task_names_its_row(call: Any, service: FaultServer) -> None:
+    with pytest.raises(InvalidRequest, match=r"record 8: task(\[1\])?: unknown_task"):
+        call()
+    assert not service.requests
+
+
+def test_another_name_of_the_field(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column `task` has no meaning then, and rows without the field are of SCORE."""
+    monkeypatch.setenv("ASSAY_CLIENT_TASK", "meta.task")
+    meta = [{"task": ORD}, {}, None, {"task": None}]
+    for_trl.score_reward(["p"] * 4, MIXED_TEXTS, reference=["r"] * 4, task=["math"] * 4, meta=meta)
+    for_trl.score_reward(["p"] * 4, MIXED_TEXTS, reference=["r"] * 4)
+    for_areal.reward_fn("p", "x", [], [], reference="r", meta={"task": PQA}, task="math")
+    sent = [request.document["task"] for request in service.requests]
+    assert sent == [[ORD, "score", "score", "score"], ["score"] * 4, [PQA]]
+    one = for_openrlhf.reward_func(["x"], [""], ["Step 1: {}"])
+    assert one["extra_logs"].keys() == set(MIXED_METRICS), "every sample needs the same names"
+    assert service.requests[-1].document["references"] == ["Step 1: {}"]
+    assert for_openrlhf.reward_func([], [], [])["extra_logs"].keys() == set(MIXED_METRICS)
+
+
+@pytest.mark.parametrize("listed", ["pqa=bioprobench.pqz", "=score", "a=b=c", f"{ORD}="])
+def test_invalid_tasks_of_data_sources(listed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe,{listed}")
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: .*the task must be"):
+        for_verl_sync.compute_score("scirecipe", "x", "r")
+
+
+def test_settings_of_several_tasks_in_verl(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls with one `config` in reward_kwargs share requests, whatever their tasks."""
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe,{ORD}")
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps({"reward_scale": "raw", ORD: {"strict_markers": True}}))
+    monkeypatch.setenv("GRPO_ORDER_MODE", "lcs")
+    config = {ORD: {"repeats": "failed"}}
+
+    async def run() -> Any:
+        rows = [for_verl.compute_score(source, "x", "r", config=config) for source in ("scirecipe", ORD)]
+        return await asyncio.gather(*rows)
+
+    asyncio.run(run())
+    (request,) = service.requests
+    options = {"strict_markers": True, "repeats": "failed"}
+    assert request.document["config"] == {"order": "lcs", "reward_scale": "raw", ORD: options}
+    for_verl.compute_score_batch([ORD], ["x"], ["r"], None, config=config)
+    assert service.requests[-1].document["config"] == request.document["config"]
+
+
+@pytest.mark.usefixtures("service")
+def test_components_per_step_of_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
+    rows = [{"input": f"p{k // 2}", "gts": "r", **row} for k, row in enumerate(CALLS["verl, batch"]())]
+    rows[1]["score_kendall_tau"] = 0.25
+    rows[3]["score_reason_missing_sections"] = 1.0
+    (tmp_path / "3.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    means = step_means(tmp_path / "3.jsonl")
+    assert means["score_kendall_tau"] == 0.25, "of the one row that has it"
+    assert means["score_reason_missing_sections"] == 0.5, "of the two rows of SCORE"
+    assert "score_text_similarity" not in means
+    episodes = [{}, *rows]  # the first has not ended
+    aggregated = for_skyrl.AssayEnv.aggregate_metrics(episodes)
+    assert aggregated == {name: mean for name, mean in means.items() if name in aggregated}
+    assert "score_kendall_tau" in aggregated
+    assert (means["score"], means["score_passed"]) == (0.0025, 1)
+    assert means["score_group_std"] == pytest.approx(0.001 / 2**0.5)
+    assert means["score_groups_without_spread"] == 0
+
+
+NAMES = (REWARD, PASSED, *REWARD_COMPONENTS)
+
+
+def trl_component(name: str, texts: list[str], **columns: Any) -> list[float | None]:
+    function = getattr(for_trl, f"score_{name}")
+    return function(prompts=["p"] * len(texts), completions=texts, **columns)  # type: ignore[no-any-return]
+
+
+def ms_swift_component(name: str, texts: list[str], **columns: Any) -> list[float | None]:
+    reward = for_ms_swift.orms["assay" if name == REWARD else f"assay_{name}"]()  # type: ignore[attr-defined]
+    return reward(texts, **columns)  # type: ignore[no-any-return]
+
+
+TRAINERS = pytest.mark.parametrize("call", [trl_component, ms_swift_component])
+
+
+def test_names() -> None:
+    for name in NAMES:
+        function = getattr(for_trl, f"score_{name}")
+        assert function.__name__ == f"score_{name}"
+        assert pickle.loads(pickle.dumps(function)) is function
+    assert {f"score_{name}" for name in (PASSED, *REWARD_COMPONENTS)} <= set(MIXED_METRICS)
+    classes = [reward.__name__ for name, reward in for_ms_swift.orms.items() if name.startswith("assay")]  # type: ignore[attr-defined]
+    assert len(classes) == len(set(classes)) == len(NAMES), "the trainer logs them by these names"
+    assert "AssayKendallTau" in classes
+
+
+@TRAINERS
+def test_each_row_has_the_components_of_its_task(
+    call: Callable[..., Any], at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    columns = {"reference": [row.reference_text for row in ROWS], "task": [row.task for row in ROWS]}
+    found = {name: call(name, [row.response for row in ROWS], **columns) for name in NAMES}
+    assert found[REWARD] == pytest.approx([row.reward for row in ROWS])
+    assert found[PASSED] == [row.passed for row in ROWS]
+    for name in REWARD_COMPONENTS:
+        assert [value is not None for value in found[name]] == [name in OWN_COMPONENTS[row.task] for row in ROWS], name
+
+
+@TRAINERS
+def test_all_functions_share_one_request(call: Callable[..., Any], service: FaultServer) -> None:
+    for step in range(3):
+        texts = ["x" * (step + k) for k in range(1, 9)]
+        rewards = [call(name, texts, reference=["r"] * 8) for name in NAMES]
+        assert len(service.requests) == step + 1
+        assert rewards[0] == [pytest.approx((step + k) / 1000) for k in range(1, 9)]
+    call(REWARD, texts, reference=["r"] * 8)
+    assert len(service.requests) == 4, "an equal batch is scored again"
+    call("format", texts, reference=["other"] * 8)
+    assert len(service.requests) == 5, "a batch with other references is another one"
+
+
+def test_a_row_without_a_score_has_none_of_any_function(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
+    service.otherwise = status(503)
+    assert trl_component("format", ["x", "xx"], reference=["r"] * 2) == [None] * 2
+    service.otherwise = answer
+    assert trl_component("content", ["x", "xx"], reference=["r"] * 2) == [None] * 2
+    assert None not in trl_component("format", ["x", "xx"], reference=["r"] * 2), "the next batch has its rewards"
+
+
+def test_waiting_functions_get_the_error_of_the_first() -> None:
+    batches, begun = SharedBatches(), threading.Event()
+
+    def fail() -> ComponentScores:
+        begun.set()
+        while len(batches._batches[0].names) < 2:
+            pass
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(batches.outcome, "a", "key", fail)
+        begun.wait()
+        with pytest.raises(Unavailable, match="KeyboardInterrupt"):
+            batches.outcome("b", "key", fail)
+        assert isinstance(first.exception(), KeyboardInterrupt)
+    assert not batches._batches, "the next function asks the service again"
+
+
+def test_batches_are_forgotten_once_every_function_has_asked() -> None:
+    batches, outcome = SharedBatches(), ComponentScores(0, [], None)
+    for key in range(200):
+        for name in ("a", "b"):
+            batches.outcome(name, key, lambda: outcome)
+    assert len(batches._batches) == 1
+    for key in range(200):
+        batches.outcome("c", -key - 1, lambda: outcome)
+    assert len(batches._batches) <= 64

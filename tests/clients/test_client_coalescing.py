@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client, InvalidReference, Score, ServiceError, TooLarge, Unavailable
+from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, held, http, reward_of, scores, status
 from tests.own_process import printed
 
@@ -47,16 +47,9 @@ def test_a_full_batch_does_not_wait(face: Any, faults: FaultServer) -> None:
 
 
 def test_a_window_of_zero_sends_each_separately(face: Any, faults: FaultServer) -> None:
-    found = face(base_url=faults.url, window=0).together(calls(6))
+    found = face(base_url=faults.url, window=0).together(calls(6), config={"order": "lcs"})
     assert [score.reward for score in found] == rewards(6)
-    assert len(faults.requests) == 6
-
-
-def test_different_settings_are_sent_separately(face: Any, faults: FaultServer) -> None:
-    client = face(base_url=faults.url, **together(3))
-    client.together(calls(3), config={"order": "lcs"})
-    client.together(calls(3))
-    assert [request.document.get("config") for request in faults.requests] == [{"order": "lcs"}, None]
+    assert [request.document["config"] for request in faults.requests] == [{"order": "lcs"}] * 6
 
 
 def test_bad_references_fail_their_own_callers_only(face: Any, faults: FaultServer) -> None:
@@ -65,8 +58,7 @@ def test_bad_references_fail_their_own_callers_only(face: Any, faults: FaultServ
     for k, outcome in enumerate(found):
         if k % 4 == 1:
             assert isinstance(outcome, InvalidReference)
-            said = "record row 9: reference: bad_step_json (no JSON)"
-            assert str(outcome) == f"{said}; `assay check` lists every such reference of a data set"
+            assert str(outcome).startswith("record row 9: reference: bad_step_json (no JSON)")
             assert outcome.status == 422
         else:
             assert outcome.reward == reward_of(mixed[k][0])
@@ -100,29 +92,6 @@ def test_any_other_error_fails_the_whole_batch(face: Any, faults: FaultServer) -
     assert len(faults.requests) == 1
 
 
-def test_a_caller_with_less_time_does_not_shorten_that_of_others(faults: FaultServer) -> None:
-    released = threading.Event()
-    faults.otherwise = held(released)
-
-    async def run() -> list[Any]:
-        client = AsyncClient(base_url=faults.url, window=0.1)
-        patient = asyncio.ensure_future(client.score_one("xx", "r"))
-        hasty = [client.score_one("x", "r", timeout=0.3) for _ in range(2)]
-        cancelled = asyncio.ensure_future(client.score_one("x", "r"))
-        asyncio.get_running_loop().call_later(0.5, cancelled.cancel)
-        outcomes = await asyncio.gather(*hasty, cancelled, return_exceptions=True)
-        released.set()
-        outcomes.append(await patient)
-        await client.close()
-        return outcomes
-
-    *hasty, cancelled, patient = asyncio.run(run())
-    assert [type(outcome) for outcome in hasty] == [Unavailable] * 2
-    assert isinstance(cancelled, asyncio.CancelledError)
-    assert patient.reward == 0.002
-    assert [len(request.document["responses"]) for request in faults.requests] == [2, 2]
-
-
 def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) -> None:
     released = threading.Event()
     faults.otherwise = held(released)
@@ -135,15 +104,17 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
 
     async def run() -> list[float]:
         async with AsyncClient(base_url=faults.url, window=0.3, timeout=60) as client:
-            patient = asyncio.ensure_future(client.score_one("xx", "r"))
+            patient, cancelled = (asyncio.ensure_future(client.score_one("xx", "r")) for _ in range(2))
+            asyncio.get_running_loop().call_later(0.6, cancelled.cancel)
             found = await asyncio.gather(*(overdue(client, timeout) for timeout in (0.8, 0.01, 0.5)))
+            assert cancelled.cancelled()
             released.set()
             assert (await patient).reward == 0.002
         return found
 
     assert min(asyncio.run(run())) >= 0.0
     # The call whose deadline ended before the window closed was not sent.
-    assert [len(request.document["responses"]) for request in faults.requests] == [1, 1, 1]
+    assert sorted(len(request.document["responses"]) for request in faults.requests) == [1, 1, 2]
 
 
 def test_a_leader_with_less_time_does_not_wait_for_the_others(faults: FaultServer) -> None:
@@ -160,29 +131,15 @@ def test_a_leader_with_less_time_does_not_wait_for_the_others(faults: FaultServe
 def test_an_interrupted_leader_does_not_leave_the_others_waiting(
     faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Client(base_url=faults.url, **together(3))
-    entered = threading.Event()
-
     def interrupted(*_: Any) -> None:
-        entered.wait(5)
         raise KeyboardInterrupt
 
+    client = Client(base_url=faults.url, **together(3))
     monkeypatch.setattr(client, "_scores", interrupted)
-    outcomes: list[type[BaseException]] = []
-
-    def call() -> None:
-        try:
-            client.score_one("x", "r")
-        except BaseException as error:
-            outcomes.append(type(error))
-
-    threads = [threading.Thread(target=call) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    entered.set()
-    for thread in threads:
-        thread.join(10)
-    assert sorted(outcome.__name__ for outcome in outcomes) == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(client.score_one, "x", "r") for _ in range(3)]
+        outcomes = sorted(type(call.exception(10)).__name__ for call in calls)
+    assert outcomes == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
 
 
 CALLS = 10_000
@@ -206,12 +163,6 @@ def echo(connection: Any, request: Any) -> bool:
 def echoing(faults: FaultServer) -> FaultServer:
     faults.otherwise = echo
     return faults
-
-
-def check(outcomes: list[Score], echoing: FaultServer) -> None:
-    """Check that every call has had its own answer, and has been sent once."""
-    assert [score.reward for score in outcomes] == list(map(float, range(CALLS)))
-    assert sum(len(request.document["responses"]) for request in echoing.requests) == CALLS
 
 
 ROUNDS = """
@@ -260,6 +211,8 @@ def test_on_an_event_loop(echoing: FaultServer) -> None:
 def test_of_many_threads(echoing: FaultServer) -> None:
     """Ten thousand calls of 256 threads: of each window, only the first one needs a connection."""
     with Client(base_url=echoing.url, timeout=60) as client, ThreadPoolExecutor(THREADS) as threads:
-        check(list(threads.map(lambda k: client.score_one(str(k), f"r{k % 7}"), range(CALLS))), echoing)
+        scores = list(threads.map(lambda k: client.score_one(str(k), f"r{k % 7}"), range(CALLS)))
         assert not client._coalescer._open
+    assert [score.reward for score in scores] == list(map(float, range(CALLS)))
+    assert sum(len(request.document["responses"]) for request in echoing.requests) == CALLS
     assert echoing.connections <= THREADS / 2

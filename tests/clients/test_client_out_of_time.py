@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, BadReply, InvalidReference, Unavailable
+from assay_client import AsyncClient, InvalidReference, Unavailable
 from assay_client.tasks import OUT_OF_TIME
 from tests.clients.fault_server import (
     CONFIG_ID,
     Act,
     FaultServer,
-    answer,
     document,
     held,
     http,
@@ -76,8 +75,13 @@ def sent_again(faults: FaultServer) -> list[list[str]]:
 
 
 def test_just_these_responses_are_sent_again(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(lambda tasks: [0])]
+    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
+    assert sent_again(faults) == [["a", "bb"], ["a"]]
+    faults.requests.clear()
     faults.script = [without_time()]
-    result = face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
+    config = {ORD: {"repeats": "failed"}}
+    result = face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS, config=config)
     assert result.rewards == REWARDS
     assert result.reasons == ["ok"] * 6
     assert result.components is not None
@@ -88,17 +92,8 @@ def test_just_these_responses_are_sent_again(face: Any, faults: FaultServer) -> 
     assert again["task"] == [TASKS[k] for k in LATE]
     assert [again["references"][k] for k in again["reference_index"]] == [REFERENCES[k] for k in LATE]
     assert len(again["references"]) == 2
-    assert again["include"] == faults.requests[0].document["include"]
+    assert (again["include"], again["config"]) == (faults.requests[0].document["include"], config)
     assert faults.requests[0].headers["x-request-id"] != faults.requests[1].headers["x-request-id"]
-
-
-def test_one_reference_for_all_and_a_configuration(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time(lambda tasks: [1])]
-    config = {ORD: {"repeats": "failed"}}
-    result = face(base_url=faults.url).score(TEXTS[:3], [RECORD], task=[ORD] * 3, config=config, include=())
-    assert result.rewards == REWARDS[:3]
-    assert faults.requests[1].document["config"] == config
-    assert sent_again(faults)[1] == [TEXTS[1]]
 
 
 def test_it_is_sent_until_each_response_has_a_reward(face: Any, faults: FaultServer) -> None:
@@ -117,15 +112,6 @@ def test_no_reward_in_the_end_is_the_error_of_a_time_out(face: Any, faults: Faul
     assert caught.value.attempts == len(faults.requests) > 1
     assert len(faults.requests) < 50, "without a pause between them"
     assert 0.1 < time.monotonic() - started < 10
-    with pytest.raises(Unavailable, match="no time was left"):
-        face(base_url=faults.url, timeout=0.5).score_one("x", RECORD, task=ORD)
-
-
-def test_a_row_of_score_too(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time(lambda tasks: [0])]
-    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
-    faults.script = [without_time(lambda tasks: [0])]
-    assert face(base_url=faults.url).score_one("a", "r").reward == 0.001
 
 
 @pytest.mark.parametrize("groups", [["p", "p", "q", "q", "q", "r"], None], ids=["groups", "by reference"])
@@ -165,12 +151,6 @@ def test_errors_of_the_second_request_have_the_positions_of_the_first(face: Any,
         face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
 
 
-def test_an_invalid_second_reply(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time(), document(lambda reply: reply | {"rewards": [0.1]})]
-    with pytest.raises(BadReply, match="1 entries for 3"):
-        face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
-
-
 def test_of_coalesced_calls_only_theirs_are_affected(face: Any, faults: FaultServer) -> None:
     """Every caller has its own reward or error."""
     faults.otherwise = without_time(lambda tasks: [k for k, task in enumerate(tasks) if task == ORD])
@@ -200,14 +180,3 @@ def test_the_other_callers_do_not_wait(faults: FaultServer) -> None:
             return [score.reward for score in [*early, *await asyncio.gather(*(calls[k] for k in LATE))]]
 
     assert asyncio.run(run()) == [REWARDS[k] for k in (0, 2, 5, *LATE)]
-
-
-def test_an_invalid_reference_among_late_responses(face: Any, faults: FaultServer) -> None:
-    """The second request fails for one of its callers: the error is that caller's, and the others are sent again."""
-    references = [*REFERENCES[:4], {"wrong_steps": ["BROKEN"]}, "t"]
-    faults.script = [without_time(), answer]
-    client = face(base_url=faults.url, window=30, max_batch=6)
-    outcomes = client.together(list(zip(TEXTS, references, strict=True)), TASKS)
-    assert isinstance(outcomes[4], InvalidReference)
-    assert [outcome.reward for k, outcome in enumerate(outcomes) if k != 4] == [REWARDS[k] for k in (0, 1, 2, 3, 5)]
-    assert sorted(map(len, sent_again(faults)))[::-1] == [6, 3, 2]

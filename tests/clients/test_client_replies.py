@@ -18,7 +18,7 @@ from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import MAX_HEAD, HttpExchange, TransportFault, request_head
 from assay_client.transport.transports import Transport
 from assay_client.transport.waiting import Blocking, OnLoop, Waiting
-from tests.clients.fault_server import FaultServer, chunked, document, http, raw
+from tests.clients.fault_server import FaultServer, document, http, raw
 
 
 def without(name: str) -> Any:
@@ -33,8 +33,6 @@ INVALID_REPLIES = {
     "null reward": document(instead("rewards", [0.1, None])),
     "text for a reward": document(instead("rewards", [0.1, "0.2"])),
     "true for a reward": document(instead("rewards", [0.1, True])),
-    "NaN": document(instead("rewards", [0.1, float("nan")])),
-    "infinity": document(instead("rewards", [0.1, float("inf")])),
     "1e999": raw(http(200, b'{"rewards": [1e999, 1], "reasons": ["ok", "ok"], "config_id": "x"}')),
     "a number out of range": raw(http(200, b'{"rewards": [1%s, 1], "reasons": ["ok", "ok"]}' % (b"0" * 400))),
     "too few rewards": document(instead("rewards", [0.1])),
@@ -44,9 +42,7 @@ INVALID_REPLIES = {
     "too few reasons": document(instead("reasons", ["ok"])),
     "a number for a reason": document(instead("reasons", ["ok", 1])),
     "no name for a reason": document(instead("reasons", ["ok", "<b>"])),
-    "an empty reason": document(instead("reasons", ["ok", ""])),
     "a reason with a line break": document(instead("reasons", ["ok\n", "ok"])),
-    "a list for a reason": document(instead("reasons", ["ok", ["ok"]])),
     "a reason without end": document(instead("reasons", ["ok", "a" * 65])),
     "no components": document(without("components")),
     "a component missing": document(lambda reply: reply | {"components": {"format": [1.0, 1.0]}}),
@@ -56,7 +52,6 @@ INVALID_REPLIES = {
     "an array": raw(http(200, b"[]")),
     "not JSON": raw(http(200, b"<html>It works!</html>")),
     "not UTF-8": raw(http(200, b'{"rewards": "\xff"}')),
-    "empty": raw(http(200, b"")),
     "a redirect": raw(http(302, b"", {"Location": "http://elsewhere/"})),
     "no content": raw(b"HTTP/1.1 204 No Content\r\n\r\n"),
 }
@@ -90,31 +85,6 @@ def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, fa
     faults.script = [with_both, with_both]
     assert face(base_url=faults.url, backoff=0.01).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
     assert (len(faults.requests), faults.connections) == (3, 3)
-    faults.otherwise = with_both
-    with pytest.raises(Unavailable, match="both Content-Length and Transfer-Encoding"):
-        face(base_url=faults.url, timeout=0.3).score(["a"], ["r"])
-
-
-def test_chunks_interim_responses_and_trailers(face: Any, faults: FaultServer) -> None:
-    faults.otherwise = chunked
-    client = face(base_url=faults.url)
-    for _ in range(3):
-        assert client.score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
-
-
-def test_a_body_that_ends_with_the_connection(face: Any, faults: FaultServer) -> None:
-    def unframed(connection: Any, request: Any) -> bool:
-        framed: list[bytes] = []
-
-        class Sink:
-            sendall = framed.append
-
-        document(lambda reply: reply)(Sink(), request)  # type: ignore[arg-type]
-        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + framed[0].partition(b"\r\n\r\n")[2])
-        return False
-
-    faults.otherwise = unframed
-    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
 
 
 WELL_FORMED = {
@@ -146,7 +116,6 @@ class SlicedServer(FaultServer):
 
 def outcomes(waiting: Waiting, server: FaultServer, n: int) -> list[Any]:
     """Return the reply or fault of n consecutive exchanges; an exchange on a stale connection is repeated."""
-
     address = address_of(server.url)
     request = HttpExchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
 
@@ -169,7 +138,7 @@ def waiting(request: pytest.FixtureRequest) -> Any:
     return request.param()
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
+@pytest.mark.parametrize("size", [1, 7])
 def test_a_response_may_arrive_in_any_pieces(waiting: Any, size: int) -> None:
     wholes = [whole for whole, _, _ in WELL_FORMED.values()]
     found = outcomes(waiting, SlicedServer(wholes, size), len(wholes))
@@ -181,6 +150,11 @@ def test_which_connections_are_reused(waiting: Any, whole: bytes, reusable: bool
     server = SlicedServer([whole] * 3, closing=False)
     assert [reply.status for reply in outcomes(waiting, server, 3)] == [200] * 3
     assert server.connections == (1 if reusable else 3)
+
+
+def test_a_body_that_ends_with_the_connection(waiting: Any) -> None:
+    (reply,) = outcomes(waiting, SlicedServer([b"HTTP/1.0 200 OK\r\n\r\nabc"], 1), 1)
+    assert reply.body == b"abc"
 
 
 def test_a_connection_with_bytes_after_the_response_is_not_reused(waiting: Any) -> None:
@@ -211,7 +185,6 @@ MALFORMED = [
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 11\r\n\r\n1\r\na\r\n0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
     b"x" * (MAX_HEAD + 1),
     b"HTTP/1.1 200 OK\r\nX: " + b"x" * MAX_HEAD + b"\r\n\r\n",
@@ -221,7 +194,7 @@ MALFORMED = [
 def test_a_malformed_response_is_a_fault(waiting: Any) -> None:
     found = outcomes(waiting, SlicedServer(MALFORMED), len(MALFORMED))
     assert [
-        start for start, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
+        head for head, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
     ] == []
 
 
@@ -230,9 +203,9 @@ def test_a_body_beyond_the_limit_is_a_fault(waiting: Any, monkeypatch: pytest.Mo
     heads = [b"", b"Content-Length: 6\r\n", b"Transfer-Encoding: chunked\r\n"]
     wholes = [b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" for head in heads]
     wholes = [wholes[0] + b"x" * 6, wholes[1] + b"x" * 6, wholes[2] + b"3\r\nxxx\r\n3\r\nxxx\r\n0\r\n\r\n"]
-    assert [str(fault) for fault in outcomes(waiting, SlicedServer(wholes), 3)] == [
-        "the body of the reply exceeds 5 bytes"
-    ] * 3
+    assert all("exceeds 5 bytes" in str(fault) for fault in outcomes(waiting, SlicedServer(wholes), 3))
+    within = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nxxxxx"
+    assert outcomes(waiting, SlicedServer([within]), 1)[0].body == b"xxxxx"
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

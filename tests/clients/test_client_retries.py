@@ -39,41 +39,22 @@ def test_calls_that_are_retried_are_logged_once(face: Any, caplog: Any, monkeypa
     assert "onnection refused; retrying for up to 1 s" in warning
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        reset,
-        close,
-        truncated,
-        status(408),
-        status(429, Retry_After="0"),
-        status(502),
-        status(503),
-        status(504),
-        raw(b"SSH-2.0-OpenSSH\r\n\r\n"),
-        raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-        raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-        raw(http(200, b"{}", {"X-Request-ID": "somebody-elses"})),
-    ],
-    ids=[
-        "reset",
-        "closed",
-        "truncated",
-        "408",
-        "429",
-        "502",
-        "503",
-        "504",
-        "not HTTP",
-        "bad length",
-        "bad chunk",
-        "other id",
-    ],
-)
+TRANSIENT = {
+    "reset": reset,
+    "closed": close,
+    "truncated": truncated,
+    **{str(code): status(code) for code in (408, 429, 502, 503, 504)},
+    "not HTTP": raw(b"SSH-2.0-OpenSSH\r\n\r\n"),
+    "other id": raw(http(200, b"{}", {"X-Request-ID": "somebody-elses"})),
+}
+
+
+@pytest.mark.parametrize("fault", TRANSIENT.values(), ids=TRANSIENT)
 def test_transient_errors_are_retried(face: Any, faults: FaultServer, fault: Any) -> None:
     faults.script = [fault] * 3
     assert face(base_url=faults.url, **QUICK).score(["abc"], ["r"]).rewards == [0.003]
     assert len(faults.requests) == 4
+    assert all(float(request.headers["x-request-timeout"]) <= QUICK["timeout"] for request in faults.requests)
     assert len({request.headers["x-request-id"] for request in faults.requests}) == 1
     assert len({request.body for request in faults.requests}) == 1
 
@@ -97,17 +78,10 @@ def test_other_errors_are_not_retried(face: Any, faults: FaultServer, code: int,
     assert len(faults.requests) == 1
 
 
-def test_retry_after_is_respected(face: Any, faults: FaultServer) -> None:
-    faults.script = [status(503, Retry_After="1")]
-    face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
-    first, second = faults.requests
-    assert second.moment - first.moment >= 1
-
-
 def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: FaultServer) -> None:
     faults.script = [status(429, Retry_After="60")]
     started = time.monotonic()
-    with pytest.raises(Unavailable, match=r"60.* s, past the deadline.*HTTP 429 detail of 429") as caught:
+    with pytest.raises(Unavailable, match=r"60.* s, .*HTTP 429 detail of 429") as caught:
         face(base_url=faults.url, timeout=30).score(["abc"], ["r"])
     assert time.monotonic() - started < 15
     assert caught.value.attempts == 1
@@ -120,22 +94,12 @@ def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: 
         ({"retry-after": formatdate(1_000_030, usegmt=True), "date": formatdate(1_000_000, usegmt=True)}, 30),
         ({"retry-after": formatdate(1_000_000, usegmt=True)}, 0),
         ({"retry-after": "soon"}, 0),
-        ({"retry-after": "-3"}, 0),
         ({"retry-after": "1.5"}, 0),
         ({}, 0),
     ],
 )
 def test_both_forms_of_retry_after(headers: dict[str, str], seconds: float) -> None:
     assert retry_after(HttpReply(503, headers, b"")) == seconds
-
-
-def test_the_deadline_holds_while_a_service_is_silent(face: Any, faults: FaultServer) -> None:
-    faults.otherwise = late(30)
-    started = time.monotonic()
-    with pytest.raises(Unavailable, match="no reply in time"):
-        face(base_url=faults.url, timeout=0.5).score(["abc"], ["r"])
-    assert 0.4 < time.monotonic() - started < 15
-    assert float(faults.requests[0].headers["x-request-timeout"]) <= 0.5
 
 
 def test_a_silent_service_is_replaced_by_another(face: Any, faults: FaultServer) -> None:
@@ -216,6 +180,11 @@ def test_delays_are_random_up_to_a_bound_that_doubles() -> None:
     assert call.draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
     assert call.pauses == pytest.approx([high for _, high in call.draws])
     assert isinstance(call.result, HttpReply)
+
+
+def test_retry_after_is_the_least_delay() -> None:
+    call = Driven([HttpReply(503, {"retry-after": "7"}, b""), HttpReply(200, {}, b"")], backoff=0.5, timeout=100)
+    assert call.pauses == [7.5]
 
 
 def test_attempts_end_by_the_deadline() -> None:

@@ -1,4 +1,4 @@
-"""Scores of a real service, with both clients."""
+"""Scores, tasks, groups and errors: what is sent, and what a real service replies, with both clients."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assay_client import (
     COMPONENTS,
-    AssayError,
+    REWARD_TASKS,
+    TASK_COMPONENTS,
+    TASK_REASONS,
     BadReply,
-    Client,
     InvalidReference,
     InvalidRequest,
     InvalidSetting,
     Issue,
-    LocalServiceError,
     Offence,
     Scores,
-    ServiceError,
-    TooLarge,
     Unauthorized,
     Unavailable,
 )
+from assay_client.settings import ClientSettings
+from assay_client.tasks import OWN_COMPONENTS
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.clients.fault_server import FaultServer
 from tests.http.samples import PERFECT, REFERENCE, REWARDS, STEPS, SWAPPED, SWAPPED_REWARD
 from tests.servers import LiveServer, launched
 
@@ -43,41 +46,18 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     mean = sum(REWARDS) / 3
     deviation = math.sqrt(sum((reward - mean) ** 2 for reward in REWARDS) / 2)
     assert scores.advantages == pytest.approx([(reward - mean) / deviation for reward in REWARDS])
-    assert scores.config_id
     assert scores.signature.startswith("SCORE|rules:")
     assert scores.request_id
     assert len(scores) == 3
     plain = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
-    assert (plain.components, plain.advantages) == (None, None)
+    assert (plain.components, plain.advantages, plain.config_id) == (None, None, scores.config_id)
     empty = face(base_url=server.url).score([], [])
     assert (empty.rewards, empty.reasons) == ([], [])
     assert empty.components == {name: [] for name in COMPONENTS}
-
-
-def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
-    """-0 equals 0 in the settings of the client and of a call."""
-    expected = face(base_url=server.url, config={"min_coverage": 0.0}).score(RESPONSES, [REFERENCE]).config_id
-    client = face(base_url=server.url, config={"min_coverage": -0.0})
-    assert client.score(RESPONSES, [REFERENCE]).config_id == expected
-    assert client.score(RESPONSES, [REFERENCE], config={"order": "strict"}).config_id == expected
-    assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
-
-
-@pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["lines", "answer", "steps"])
-def test_a_single_response(face: Any, server: LiveServer, reference: Any) -> None:
-    score = face(base_url=server.url).score_one(SWAPPED, reference)
-    assert score.reward == pytest.approx(SWAPPED_REWARD, abs=1e-12)
-    assert score.reason == "ok"
-    assert score.reason_code == 0
-    assert score.components["anchors"] == 1
-
-
-def test_a_reference_for_each_and_an_index(face: Any, server: LiveServer) -> None:
-    client = face(base_url=server.url)
-    other = REFERENCE.replace("add", "stir")
-    assert client.score([PERFECT, PERFECT, PERFECT], [REFERENCE, other, REFERENCE]).rewards == pytest.approx(
-        client.score([PERFECT] * 3, [REFERENCE, other], [0, 1, 0]).rewards
-    )
+    for reference in (REFERENCE, STEPS):
+        score = face(base_url=server.url).score_one(SWAPPED, reference)
+        assert score.reward == pytest.approx(SWAPPED_REWARD, abs=1e-12)
+        assert (score.reason, score.reason_code, score.components["anchors"]) == ("ok", 0, 1)
 
 
 def test_settings_of_the_reward(face: Any, server: LiveServer) -> None:
@@ -91,52 +71,20 @@ def test_settings_of_the_reward(face: Any, server: LiveServer) -> None:
         client.score([PERFECT], [REFERENCE], config={"min_coverage": math.nan})
 
 
-def test_lone_surrogates_become_the_replacement_character(face: Any, server: LiveServer) -> None:
-    client = face(base_url=server.url)
-    broken = PERFECT.replace("…", "\ud800 \udfff\ud83d")
-    steps = {"steps": [{"action": "a\udc00dd", "objects": ["b\ud800"], "parameters": []}]}
-    said = "<think></think><key>Step 1: {}</key><orc>Step 1: a\ufffddd b\ufffd</orc><note></note>".replace(
-        "{}", '{"action": "a\ufffddd", "objects": ["b\ufffd"], "parameters": []}'
-    )
-    assert client.score([broken, said], [REFERENCE, steps]).rewards == [1, 1]
-
-
 def test_errors_name_references_by_the_callers_positions(face: Any, server: LiveServer) -> None:
     references = [REFERENCE, "Step 1: nothing", REFERENCE, "", "Step 1: nothing"]
     with pytest.raises(InvalidReference) as caught:
         face(base_url=server.url).score([PERFECT] * 5, references)
-    found = {(issue.path, issue.reason) for issue in caught.value.issues}
-    assert found == {
+    assert {(issue.path, issue.reason) for issue in caught.value.issues} == {
         ("references[1]", "bad_step_line"),
         ("references[4]", "bad_step_line"),
         ("references[3]", "no_steps"),
     }
-    assert "references[4]: bad_step_line" in str(caught.value)
     assert caught.value.status == 422
     assert caught.value.request_id
-
-
-@pytest.mark.parametrize(
-    ("responses", "references", "paths"),
-    [
-        ([PERFECT, None], [REFERENCE], ["responses[1]"]),
-        ([PERFECT] * 2, [REFERENCE, None], ["references[1]"]),
-        ([1, b"x"], [7, {"steps": {1, 2}}], ["references[0]", "references[1]", "responses[0]", "responses[1]"]),
-        (PERFECT, [REFERENCE], ["responses"]),
-        ([PERFECT], REFERENCE, ["references"]),
-    ],
-)
-def test_wrong_types_are_not_sent(face: Any, faults: Any, responses: Any, references: Any, paths: list[str]) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        face(base_url=faults.url).score(responses, references)
-    assert [issue.path for issue in caught.value.issues] == paths
-    assert not faults.requests
-
-
-def test_lengths_that_differ(face: Any, server: LiveServer) -> None:
     with pytest.raises(InvalidRequest, match="reference_index") as caught:
         face(base_url=server.url).score([PERFECT] * 3, [REFERENCE] * 2)
-    assert not isinstance(caught.value, InvalidReference)
+    assert type(caught.value) is InvalidRequest
 
 
 def test_equal_references_are_sent_once_but_not_for_advantages(face: Any, faults: Any) -> None:
@@ -170,17 +118,11 @@ def test_a_unix_socket_and_a_key(face: Any, guarded: str, monkeypatch: pytest.Mo
     assert face().score_one(PERFECT, REFERENCE).reward == 1
 
 
-def test_descriptions_and_readiness(server: LiveServer) -> None:
-    with Client(base_url=server.url) as client:
-        client.wait_until_ready()
-        described = client.config()
-        assert described["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
-        assert described["config"]["order"] == "strict"
-
-
-def test_other_routes(face: Any, server: LiveServer, guarded: str) -> None:
+def test_other_routes(face: Any, server: LiveServer) -> None:
     client = face(base_url=server.url)
-    assert client.request("/v1/config") == client.request("/v1/config", timeout=60)
+    client.wait_until_ready()
+    assert client.config() == client.request("/v1/config", timeout=60)
+    assert client.config()["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
     asked = {"task": "bioprobench.pqa", "records": [{"answer": "2 h", "generated_response": "2 h"}]}
     found = client.request("/v1/evaluate", asked)
     assert (found["aggregate"]["failed"], found) == (1.0, client.request("/v1/evaluate", json.dumps(asked).encode()))
@@ -190,31 +132,15 @@ def test_other_routes(face: Any, server: LiveServer, guarded: str) -> None:
         client.request("/metrics")
     with pytest.raises(Unavailable):
         client.request("/v1/tasks", timeout=0)
-    with pytest.raises(Unauthorized):
-        face(uds=guarded, api_key="wrong").request("/v1/tasks")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        AssayError("a", status=1, request_id="r"),
-        InvalidReference("a", issues=[Issue("references[0]", "no_steps", "none")], status=422),
-        InvalidRequest("a"),
-        InvalidSetting("a"),
-        TooLarge("a", status=413),
-        Unauthorized("a", status=401),
-        Unavailable("a", attempts=3),
-        LocalServiceError("a"),
-        ServiceError("a", status=500, request_id="r"),
-        BadReply("a"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_errors_can_be_pickled(error: AssayError) -> None:
-    copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is type(error)
-    assert str(copy) == str(error)
-    assert vars(copy) == vars(error)
+def test_errors_can_be_pickled() -> None:
+    issue = Offence("references[0]", "no_steps", "none", record=7)
+    reference = InvalidReference("a", issues=[issue], status=422)
+    for error in (reference, Unavailable("a", attempts=3), BadReply("a", status=500, request_id="r")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+    assert reference.offences == reference.issues == (Issue(*issue),), "the names before version 0.2"
 
 
 def test_what_is_printed_of_scores() -> None:
@@ -223,9 +149,143 @@ def test_what_is_printed_of_scores() -> None:
     assert repr(Scores([], [], None, None, "", "")) == "Scores(0 responses)"
 
 
-def test_the_former_names_of_issues() -> None:
-    assert Offence is Issue
-    issue = Offence("references[0]", "no_steps", "none", record=7)
-    error = pickle.loads(pickle.dumps(InvalidReference("a", issues=[issue])))
-    assert error.offences == error.issues == (issue,)
-    assert type(error.offences[0]) is Issue
+TWO_STEPS = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
+ORD, ERR, PQA = "bioprobench.ord", "bioprobench.err", "bioprobench.pqa"
+
+
+def test_a_batch_of_several_tasks(face: Any, faults: FaultServer) -> None:
+    tasks = ["score", ORD, ERR, ERR, PQA, "score"]
+    references = ["true", TWO_STEPS, True, "true", "true", "true"]
+    scores = face(base_url=faults.url).score(list("abcdef"), references, task=np.array(tasks))
+    sent = faults.requests[0].document
+    assert sent["task"] == scores.tasks == tasks
+    assert sent["references"] == ["true", TWO_STEPS, True, "true", "true"], (
+        "equal references are sent once for each task"
+    )
+    assert sent["reference_index"] == [0, 1, 2, 3, 4, 0]
+    assert tuple(scores.components) == TASK_COMPONENTS
+    assert scores.task_codes == [REWARD_TASKS.index(task) for task in tasks]
+    assert scores.passed == [1.0] * 6
+    assert [row.task for row in scores.rows()] == [scores.row(k).task for k in range(6)] == tasks
+
+
+def test_what_is_sent_of_one_task(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs", ORD: {"repeats": "failed"}})
+    assert set(client.score(["a", "b"], [TWO_STEPS], task=ORD).components) == set(TASK_COMPONENTS)
+    assert set(client.score(["a", "b"], ["r"], task="score").components) == set(COMPONENTS)
+    client.score(
+        ["a", "b"], [TWO_STEPS, "r"], task=[ORD, "score"], config={ORD: {"strict_markers": True}, "order": "strict"}
+    )
+    client.score(["a"], [TWO_STEPS], task=ORD, config={"repeats": "kept"})
+    of_ord, of_score, mixed, overridden = [request.document for request in faults.requests]
+    assert (of_ord["task"], of_ord["config"]) == (ORD, {"repeats": "failed"})
+    assert (of_score.get("task"), of_score["config"]) == (None, {"order": "lcs"})
+    assert mixed["config"] == {"order": "strict", ORD: {"repeats": "failed", "strict_markers": True}}
+    assert overridden["config"] == {"repeats": "kept"}
+
+
+def test_settings_that_are_no_options_of_a_task() -> None:
+    settings = ClientSettings.read({}, config={ORD: 5})
+    with pytest.raises(InvalidSetting, match="config"):
+        settings.merged({"repeats": "failed"}, ORD)
+
+
+def test_groups(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url)
+    for groups in (["p", "p", 7], np.array([3, 3, 4])):
+        client.score(["a", "b", "c"], ["r", "s", "r"], groups=groups)
+        sent = faults.requests[-1].document
+        assert (sent["groups"], sent["references"]) == (list(groups), ["r", "s"])
+
+
+INVALID: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "other types": (
+        {"responses": [1, b"x", "c"], "references": [7, {"steps": {1, 2}}, "r"]},
+        ["references[0]", "references[1]", "responses[0]", "responses[1]"],
+    ),
+    "one response": ({"responses": PERFECT, "references": [REFERENCE]}, ["responses"]),
+    "one reference": ({"references": REFERENCE}, ["references"]),
+    "an unknown task": ({"task": "bioprobench.odr"}, ["task"]),
+    "the record of a task": ({"task": ["score", "x", "score"], "records": ["x", "y", "z"]}, ["task[1]"]),
+    "tasks of another length": ({"task": ["score"]}, ["task"]),
+    "a task that is neither": ({"task": 5}, ["task"]),
+    "groups of other types": ({"groups": [1, 2.5, True]}, ["groups[1]", "groups[2]"]),
+    "groups of another length": ({"groups": [1]}, ["groups"]),
+    "one group": ({"groups": "p"}, ["groups"]),
+    "a boolean for SCORE": (
+        {"references": ["r", True, 7], "task": ["score", "score", ORD]},
+        ["references[1]", "references[2]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "paths"), INVALID.values(), ids=INVALID)
+def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: Any, paths: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        face(base_url=faults.url).score(**{"responses": list("abc"), "references": ["r"] * 3, **given})
+    assert [issue.path for issue in caught.value.issues] == paths
+    records = given.get("records")
+    assert [issue.record for issue in caught.value.issues] == ([None] * len(paths) if records is None else ["y"])
+    assert not faults.requests
+
+
+def test_single_calls_of_several_tasks_share_a_request(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    tasks = ["score", ORD, ERR, ORD, PQA]
+    calls = [("a", "r"), ("b", TWO_STEPS), ("c", True), ("d", "BROKEN"), ("e", "r")]
+    found = client.together(calls, tasks=tasks)
+    assert [getattr(one, "task", None) for one in found] == ["score", ORD, ERR, None, PQA]
+    assert isinstance(found[3], InvalidReference)
+    assert sorted(faults.requests[0].document["task"]) == sorted(tasks)
+    assert len(faults.requests) == 2, "those without an error are sent again, together"
+
+
+def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    found = client.together([("a", "r"), ("b", TWO_STEPS), ("c", "s")], tasks=[None, ORD, None])
+    assert [len(one.components) for one in found] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
+    sent = sorted((request.document for request in faults.requests), key=lambda one: "task" in one)
+    assert [one.get("task") for one in sent] == [None, [ORD]]
+
+
+def test_invalid_single_calls_do_not_fail_the_others(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    calls = [("a", "r"), ("b", True), ("c", 7), ("d", TWO_STEPS)]
+    found = client.together(calls, tasks=["x", "score", ORD, ORD])
+    errors = [[(issue.path, issue.reason) for issue in one.issues] for one in found[:3]]
+    assert errors == [[("task", "unknown_task")], [("reference", "wrong_type")], [("reference", "wrong_type")]]
+    assert found[3].task == ORD
+    assert [request.document["task"] for request in faults.requests] == [[ORD]]
+
+
+def test_options_of_single_calls(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs"})
+    client.score_one("a", TWO_STEPS, task=ORD, config={"repeats": "failed"})
+    client.score_one("a", "r", task="score", config={"order": "strict"})
+    client.score_one("a", "r")
+    sent = [request.document["config"] for request in faults.requests]
+    assert sent == [{"order": "lcs", ORD: {"repeats": "failed"}}, {"order": "strict"}, {"order": "lcs"}]
+
+
+TASKS, TEXTS = [row.task for row in ROWS], [row.response for row in ROWS]
+REFERENCES = [row.reference for row in ROWS]
+
+
+def test_rows_of_several_tasks(face: Any, server: LiveServer) -> None:
+    """Each row of a batch, and each of concurrent calls, has the scores of its task alone."""
+    client = face(base_url=server.url, window=0.1, config=OPTIONS)
+    scores = client.score(TEXTS, REFERENCES, task=TASKS)
+    for row, score in zip(ROWS, scores.rows(), strict=True):
+        assert (score.task, score.reward, score.reason, score.passed) == (row.task, row.reward, row.reason, row.passed)
+        assert TASK_REASONS[row.task][score.reason_code] == row.reason
+        assert not any(score.components[name] for name in set(TASK_COMPONENTS) - set(OWN_COMPONENTS[row.task]))
+    assert client.together(list(zip(TEXTS, REFERENCES, strict=True)), tasks=TASKS) == list(scores.rows())
+
+
+def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: LiveServer) -> None:
+    references = [REFERENCE, {"wrong_steps": ["a"]}]
+    with pytest.raises(InvalidReference, match=r"record 5: references\[1\]: \w+ \(bioprobench\.ord: ") as caught:
+        face(base_url=server.url).score(["x", "y"], references, task=["score", ORD], records=[4, 5])
+    assert len(caught.value.issues) == 1
+    with pytest.raises(InvalidReference, match=r"record 9: reference: "):
+        face(base_url=server.url).score_one("x", {"wrong_steps": ["a"]}, task=ORD, record=9)

@@ -14,8 +14,9 @@ from assay.service.http.app import create_app
 from assay_client import AsyncClient, Client, ClientSettings, InvalidRequest, InvalidSetting
 from assay_client.settings import DEFAULT_URL
 from assay_client.transport.addresses import address_of
-from tests.clients.client_faces import AsyncFace, SyncFace
 from tests.clients.fault_server import FaultServer, status
+
+KINDS = pytest.mark.parametrize("make", [Client, AsyncClient])
 
 
 def test_arguments_over_environment_over_defaults() -> None:
@@ -48,7 +49,6 @@ def test_arguments_over_environment_over_defaults() -> None:
         ({"ASSAY_CLIENT_MODE": "local"}, {"uds": "/s"}, "remote"),
         ({"ASSAY_URL": "http://a"}, {"base_url": "local"}, "local"),
         ({"ASSAY_URL": "http://a"}, {"mode": "local"}, "local"),
-        ({"ASSAY_URL": "local"}, {"base_url": "http://a"}, "remote"),
     ],
 )
 def test_the_mode(environ: dict[str, str], given: dict[str, Any], mode: str) -> None:
@@ -60,18 +60,15 @@ def test_the_mode(environ: dict[str, str], given: dict[str, Any], mode: str) -> 
 @pytest.mark.parametrize(
     ("url", "shown", "path"),
     [
-        ("http://host", "http://host", None),
         ("http://[::1]:8000/", "http://[::1]:8000", None),
         ("https://host:8443/deep/er/", "https://host:8443/deep/er", None),
-        ("unix:/run/a.sock", "unix:/run/a.sock", "/run/a.sock"),
         ("unix:///run/a.sock", "unix:/run/a.sock", "/run/a.sock"),
         ("http+unix://%2Frun%2FA.sock/p", "unix:/run/A.sock/p", "/run/A.sock"),
     ],
 )
 def test_addresses(url: str, shown: str, path: str | None) -> None:
     address = address_of(url)
-    assert str(address) == shown
-    assert address.socket_path == path
+    assert (str(address), address.socket_path) == (shown, path)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +87,13 @@ def test_every_invalid_setting_is_named_by_its_source() -> None:
         *("ASSAY_URL", "ASSAY_CLIENT_TIMEOUT", "ASSAY_CLIENT_TIMEUOT"),
         *("window", "max_batch", "config", "attempt_timeout", "nonsense"),
     }
+    for name in ("", " a", "a\n", "é", "x" * 101):
+        with pytest.raises(InvalidSetting, match="run: invalid_setting"):
+            ClientSettings.read({}, run=name)
+    assert ClientSettings.read({}, run="x" * 100, max_batch=1).run == "x" * 100
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
+@KINDS
 def test_a_key_is_shown_nowhere(make: Any) -> None:
     client = make(base_url="http://user:hidden-one@host", api_key="hidden-two")
     shown = f"{client!r} {client.settings!r} {client.settings.addresses[0]} {client.settings.addresses[0]!r}"
@@ -103,18 +104,17 @@ def test_a_key_is_shown_nowhere(make: Any) -> None:
     assert "hidden" not in str(caught.value)
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
-def test_a_client_is_pickled_as_its_settings(make: Any) -> None:
-    client = make(base_url="http://host", api_key="key", timeout=7, config={"order": "lcs"})
+def test_a_client_is_pickled_as_its_settings(faults: FaultServer) -> None:
+    client = Client(base_url=faults.url, api_key="key", timeout=7, config={"order": "lcs"})
+    client.score(["x"], ["r"])
     copy = pickle.loads(pickle.dumps(client))
-    assert type(copy) is make
     assert copy.settings == client.settings
     assert hash(copy.settings) == hash(client.settings)
+    assert copy.score_one("xx", "r").reward == 0.002
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
+@KINDS
 def test_the_address_may_come_first(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert make("http://host:8000").settings == make(base_url="http://host:8000").settings
     assert make(["http://a", "http://b"], timeout=7).settings == make(base_url="http://a,http://b", timeout=7).settings
     assert make(deque(["http://a", "http://b"])).settings == make("http://a,http://b").settings
     assert make("local").settings.mode == "local"
@@ -122,20 +122,13 @@ def test_the_address_may_come_first(make: Any, monkeypatch: pytest.MonkeyPatch) 
     assert make(settings).settings is make(settings=settings).settings is settings
     monkeypatch.setenv("ASSAY_URL", "http://variable")
     assert [str(address) for address in make(None).settings.addresses] == ["http://variable"]
-    assert [str(address) for address in make("http://first").settings.addresses] == ["http://first"]
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
-@pytest.mark.parametrize("wrong", [8000, b"http://host", {"base_url": "http://host"}, ["http://host", 8000], object()])
-def test_an_address_of_a_wrong_type(make: Any, wrong: Any) -> None:
-    with pytest.raises(TypeError, match="base_url="):
-        make(wrong)
-    with pytest.raises(TypeError, match="base_url="):
-        make(base_url=wrong)
-
-
-@pytest.mark.parametrize("make", [Client, AsyncClient])
-def test_an_argument_of_a_wrong_type_is_named(make: Any) -> None:
+@KINDS
+def test_arguments_of_a_wrong_type_are_named(make: Any) -> None:
+    for address in (8000, b"http://host", {"base_url": "http://host"}, ["http://host", 8000]):
+        with pytest.raises(TypeError, match="base_url="):
+            make(address)
     wrong = {"timeout": [7], "max_batch": b"7", "api_key": 7, "mode": 1, "command": 7, "config": [1], "uds": 7}
     for name, value in wrong.items():
         with pytest.raises(TypeError, match=f"{name}= must be .*, not {type(value).__name__}"):
@@ -143,20 +136,17 @@ def test_an_argument_of_a_wrong_type_is_named(make: Any) -> None:
     assert make(timeout="7", max_batch=numpy.int64(7), window=numpy.float32(0.5)).settings.max_batch == 7
 
 
-@pytest.mark.parametrize("make", [SyncFace, AsyncFace])
-def test_an_argument_of_a_call_of_a_wrong_type_is_named(make: Any, faults: FaultServer) -> None:
-    client = make(base_url=faults.url)
+def test_arguments_of_a_call_of_a_wrong_type_are_named(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url)
     wrong = {"timeout": "7", "include": "components", "reference_index": ["0"], "records": 7}
-    for name, value in [*wrong.items(), ("include", 7), ("reference_index", 7), ("reference_index", [0.5])]:
+    for name, value in [*wrong.items(), ("include", 7), ("reference_index", 7)]:
         with pytest.raises(TypeError, match=f"{name}= must be "):
             client.score(["x"], ["r"], **{name: value})
-    with pytest.raises(TypeError, match="timeout= must be a number of seconds, not str"):
-        client.score_one("x", "r", timeout="7")
     assert not faults.requests
     assert client.score(["x"], ["r"], numpy.zeros(1, int), timeout=numpy.float32(9)).rewards == [0.001]
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
+@KINDS
 def test_arguments_that_contradict_each_other(make: Any) -> None:
     with pytest.raises(TypeError, match="base_url="):
         make("http://a", base_url="http://b")
@@ -169,32 +159,24 @@ def test_arguments_that_contradict_each_other(make: Any) -> None:
 
 
 def test_the_address_of_a_route_is_not_the_base() -> None:
-    """Every route is rejected, also after a proxy's prefix and with a key, which the error does not contain.
-
-    Words that a proxy may use as a prefix are accepted.
-    """
+    """Words that a proxy may use as a prefix are accepted; the error does not contain a key."""
     known = {getattr(route, "path", "/") for route in create_app().routes}
     words = {"/", "/docs", "/health", "/metrics", "/ping", "/version"}
-    assert words <= known
     paths = {path for path in known - words if not path.startswith(("/playground/", "/docs/"))}
     assert {"/v1/score", "/compat/slime", "/compat/nemo-gym/verify"} <= paths
     for path in words:
         assert str(address_of(f"http://host/proxy{path}")) == f"http://host/proxy{path}".rstrip("/")
     for path in paths | {"/compat/nemo-gym", "/v1/score/", "//v1/score"}:
-        with pytest.raises(InvalidSetting) as caught:
+        with pytest.raises(InvalidSetting, match=r"ASSAY_URL.*http://host:8000/proxy") as caught:
             ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
-        assert "ASSAY_URL" in str(caught.value)
-        assert "use the base URL http://host:8000/proxy" in str(caught.value)
         assert "secret" not in str(caught.value)
     for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):
         assert str(address_of(url)) == url
 
 
-@pytest.mark.parametrize("make", [SyncFace, AsyncFace])
-def test_a_wrong_base(make: Any, faults: FaultServer) -> None:
+def test_a_wrong_base(face: Any, faults: FaultServer) -> None:
     """Prefixes of proxies are not known in advance: the reply decides."""
     faults.otherwise = status(404)
-    client = make(base_url=f"{faults.url}/v1")
-    with pytest.raises(InvalidRequest, match=rf"HTTP 404.*no /v1/score .* at {faults.url}/v1.*base URL"):
-        client.score(["x"], ["r"])
+    with pytest.raises(InvalidRequest, match=rf"HTTP 404.*/v1/score .*{faults.url}/v1.*base URL"):
+        face(base_url=f"{faults.url}/v1").score(["x"], ["r"])
     assert len(faults.requests) == 1

@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from assay_client import InvalidRequest, Unavailable
 from assay_client.transport.transports import tls_context
-from tests.clients.fault_server import FaultServer, http, late, raw
+from tests.clients.fault_server import FaultServer, http, raw
 from tests.servers import LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to create a certificate")
@@ -68,17 +67,6 @@ def test_https(face: Any, guarded: TlsServer, certificate: Path, monkeypatch: py
     ]
 
 
-def test_the_deadline_holds_while_a_service_is_silent(
-    face: Any, guarded: TlsServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("certificate.pem")))
-    guarded.otherwise = late(30)
-    started = time.monotonic()
-    with pytest.raises(Unavailable, match="no reply in time"):
-        face(base_url=guarded.url, timeout=0.6).score(["abc"], ["r"])
-    assert 0.5 < time.monotonic() - started < 15
-
-
 def test_an_untrusted_certificate(face: Any, guarded: TlsServer) -> None:
     with pytest.raises(Unavailable, match="certificate is not trusted"):
         face(base_url=guarded.url, timeout=1).score(["x"], ["r"])
@@ -89,21 +77,16 @@ class ClosingServer(FaultServer):
     """Receives a few bytes and closes."""
 
     def _serve(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._open.discard(connection)
         with connection:
             connection.recv(1 << 16)
 
 
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     """The service replies in plain HTTP; others only close the connection."""
-    client = face(base_url=server.url.replace("http:", "https:"), timeout=0.5)
-    with pytest.raises(Unavailable, match=r"does not speak TLS: use http:// instead"):
-        client.score(["x"], ["r"])
     with ClosingServer() as closing:
-        client = face(base_url=closing.url.replace("http:", "https:"), timeout=0.5)
-        with pytest.raises(Unavailable, match="closed during the TLS handshake: the port may not speak TLS"):
-            client.score(["x"], ["r"])
+        for url, said in ((server.url, "does not speak TLS: use http://"), (closing.url, "may not speak TLS")):
+            with pytest.raises(Unavailable, match=said):
+                face(base_url=url.replace("http:", "https:"), timeout=0.5).score(["x"], ["r"])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +94,8 @@ def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     [
         (b"\x15\x03\x03\x00\x02\x02\x46", Unavailable),
         (http(400, b"<center>The plain HTTP request was sent to HTTPS port</center>"), InvalidRequest),
-        (b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", InvalidRequest),
     ],
-    ids=["alert", "nginx", "Go"],
+    ids=["alert", "nginx"],
 )
 def test_http_to_a_port_with_tls(face: Any, faults: FaultServer, reply: bytes, error: type[Exception]) -> None:
     """Servers that report it; that of OpenSSL only closes the connection."""

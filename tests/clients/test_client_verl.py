@@ -11,7 +11,6 @@ import inspect
 import json
 import math
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -25,12 +24,10 @@ import pytest
 from assay_client import InvalidRequest, InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
 from assay_client.adapters.metrics import METRICS
-from assay_client.verl_components import SETTLE_SECONDS, finished_steps, step_means
+from assay_client.verl_components import SETTLE_SECONDS, finished_steps, main, step_means
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer
-from tests.http.samples import REFERENCE, SWAPPED, SWAPPED_REWARD
-
-CLIENTS = Path(__file__).resolve().parents[2] / "clients"
+from tests.http.samples import REFERENCE
 
 
 @pytest.mark.usefixtures("at")
@@ -53,45 +50,23 @@ def test_verl_reward_loop() -> None:
             check_numbers(result, {"score", *METRICS})
     assert [result["score_reason_code"] for result in found] == [0, 0, 3]
     assert [result["score_readable"] for result in found] == [1, 1, 0]
-    assert [result["score_reason_missing_sections"] for result in found] == [0, 0, 1]
-    assert found[0]["score_score"] == 2.5
-
-
-@pytest.mark.usefixtures("at")
-def test_verl_before_the_reward_loop() -> None:
-    one = for_verl_sync.compute_score("thoth", SWAPPED, REFERENCE, None)
-    assert one["score"] == pytest.approx(SWAPPED_REWARD)
-    infos = np.array([{"index": k} for k in range(3)], object)
-    found = for_verl.compute_score_batch(np.array(["thoth"] * 3), TEXTS, np.array([REFERENCE] * 3), infos)
-    assert [result["score"] for result in found] == pytest.approx(EXPECTED)
-    for result in (one, *found):
-        check_numbers(result, {"score", *METRICS})
     with pytest.raises(InvalidRequest, match="1 for 3 responses"):
         for_verl.compute_score_batch(["thoth"] * 3, TEXTS, [REFERENCE], None)
 
 
-RECIPE = {
-    "GRPO_ORDER_MODE": "lcs",
-    "GRPO_COMBINE_MODE": "product",
-    "GRPO_CONTENT_DENOM": "max_len",
-    "GRPO_FINAL_COMBINE": "sum",
-}
-
-
-def test_the_switches_of_the_recipe(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-
+def test_the_switches_of_the_recipe(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def sent(**kwargs: Any) -> Any:
         for_verl_sync.compute_score("thoth", "x", "r", **kwargs)
-        return faults.requests[-1].document.get("config")
+        return service.requests[-1].document.get("config")
 
     assert sent() is None
-    for name, value in RECIPE.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GRPO_ORDER_MODE", "lcs")
+    monkeypatch.setenv("GRPO_COMBINE_MODE", "product")
+    monkeypatch.setenv("GRPO_CONTENT_DENOM", "max_len")
+    monkeypatch.setenv("GRPO_FINAL_COMBINE", "sum")
     everything = {"order": "lcs", "semantics": "product", "content_denominator": "max_len", "total": "sum"}
     assert sent() == everything
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", '{"order": "strict", "reward_scale": "raw"}')
-    assert sent() == everything | {"order": "strict", "reward_scale": "raw"}
     assert sent(config={"reward_scale": "double"}) == everything | {"order": "strict", "reward_scale": "double"}
     monkeypatch.setenv("GRPO_ORDER_MODE", "strict_subseq")
     monkeypatch.delenv("ASSAY_CLIENT_CONFIG")
@@ -103,33 +78,18 @@ def test_the_switches_of_the_recipe(faults: FaultServer, monkeypatch: pytest.Mon
         sent()
 
 
-def test_the_recipe_gives_the_rewards_of_its_settings(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRPO_ORDER_MODE", "lcs")
-    monkeypatch.setenv("GRPO_CONTENT_DENOM", "max_len")
-    found = for_verl_sync.compute_score("thoth", SWAPPED, REFERENCE)
-    assert found["score_order"] == 0.5
-    assert found["score"] == pytest.approx((0.5 + (1 - 0.5**1.5) * 1.5 / 2) / 2.5)
-
-
-def test_components_per_step_of_verl(tmp_path: Path) -> None:
+def test_components_per_step(tmp_path: Path) -> None:
     for step in (2, 10, 1):
-        rows = [
-            {"input": "p", "output": "o", "gts": "r", "score": k, "step": step, "score_format": step, "request_id": "z"}
-            for k in range(3)
-        ]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
+        row = {"input": "p", "output": "o", "gts": "r", "step": step, "score_format": step, "request_id": "z"}
+        text = "".join(json.dumps({**row, "score": k}) + "\n" for k in range(3))
         (tmp_path / f"{step}.jsonl").write_text(text, encoding="utf-8")
     (tmp_path / "notes.jsonl").write_text("not a step", encoding="utf-8")
-    table = tmp_path / "steps.csv"
-    command = [sys.executable, "-m", "assay_client.verl_components", str(tmp_path), "--csv", str(table)]
-    subprocess.run(command, env={"PYTHONPATH": str(CLIENTS), "PATH": os.environ["PATH"]}, check=True)
-    with table.open(encoding="utf-8", newline="") as lines:
+    main([str(tmp_path), "--csv", str(tmp_path / "steps.csv")])
+    with (tmp_path / "steps.csv").open(encoding="utf-8", newline="") as lines:
         found = list(csv.DictReader(lines))
     assert [row["step"] for row in found] == ["1", "2", "10"]
     assert [row["score_format"] for row in found] == ["1.0", "2.0", "10.0"]
-    assert {row["score"] for row in found} == {"1.0"}
-    assert {row["samples"] for row in found} == {"3"}
-    assert {row["score_order"] for row in found} == {""}
+    assert {(row["score"], row["samples"], row["score_order"]) for row in found} == {("1.0", "3", "")}
 
 
 def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
@@ -140,8 +100,6 @@ def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
         os.utime(path, (path.stat().st_mtime - SETTLE_SECONDS,) * 2)
         assert next(steps) == path
 
-
-NAMES = {"score", "acc", "score_applies", *METRICS}
 
 SUBSTITUTE = """
 import threading
@@ -158,7 +116,6 @@ def {name}(data_source, solution_str, ground_truth, extra_info=None{more}):
 """
 SIGNATURES = {
     "0.9": ("default_compute_score", ", sandbox_fusion_url=None, **options"),
-    "0.5": ("default_compute_score", ", sandbox_fusion_url=None, options=None"),
     "0.3": ("_default_compute_score", ", options=None"),
 }
 
@@ -203,13 +160,11 @@ def as_batch(**kwargs: Any) -> list[dict[str, float]]:
     return for_verl.compute_score_batch(np.array(SOURCES, object), SOLUTIONS, TRUTHS, infos, **kwargs)
 
 
-WAYS = pytest.mark.parametrize("way", [in_loop, one_by_one, as_batch])
-Way = Callable[..., list[dict[str, float]]]
-
-
-@WAYS
+@pytest.mark.parametrize("way", [in_loop, one_by_one, as_batch])
 @pytest.mark.usefixtures("at")
-def test_other_data_sources_are_verls(way: Way, verl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_data_sources_are_verls(
+    way: Callable[..., list[dict[str, float]]], verl: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe, thoth")
     found = way(config={"order": "strict"})
     assert [result["score"] for result in found] == pytest.approx(SCORES)
@@ -218,11 +173,17 @@ def test_other_data_sources_are_verls(way: Way, verl: Any, monkeypatch: pytest.M
     assert [result["score_readable"] for result in found] == [1, 0, 0, 0, 0, 0]
     assert [result["score_reason_code"] for result in found] == [0, -1, 3, -1, -1, -1]
     for result in found:  # verl takes the names from one sample, and fails if another differs
-        check_numbers(result, NAMES)
+        check_numbers(result, {"score", "acc", "score_applies", *METRICS})
     assert sorted(call[0] for call in verl.calls) == ["dapo", "dapo", "gsm8k", "gsm8k"]
     assert all(call[1] == {"index": 1} and not call[2] for call in verl.calls)
     threads = {call[3] for call in verl.calls}
     assert (threading.get_ident() in threads) is (way is not in_loop), "they must not block the event loop"
+    (tmp_path / "7.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    means = step_means(tmp_path / "7.jsonl")
+    assert (means["step"], means["samples"]) == (7, 2), "of Assay's samples alone"
+    assert means["score"] == pytest.approx((SCORES[0] + SCORES[2]) / 2)
+    assert means["score_readable"] == means["score_reason_missing_sections"] == 0.5
+    assert all(map(math.isfinite, means.values()))
 
 
 def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,16 +193,17 @@ def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.Monkey
     assert verl.calls[0][2] in ({"a": 1}, {"options": {"a": 1}})
 
 
-@WAYS
 @pytest.mark.usefixtures("verl")
-def test_an_unknown_data_source(way: Way, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,toth")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not in the list, and verl has no"):
-        way()
+def test_other_data_sources_need_no_service(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe")
+    found = for_verl.compute_score_batch(["gsm8k"] * 2, ["4", "5"], ["4", "4"])
+    assert [result["score"] for result in found] == [1, 0]
+    assert not down.requests
+    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not in the list"):
+        for_verl_sync.compute_score("thoth", "4", "4")
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", " , ")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: must be names separated by commas"):
-        way()
+    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_DATA_SOURCES: must be names"):
+        for_verl_sync.compute_score("thoth", "4", "4")
 
 
 def test_without_verl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,24 +211,3 @@ def test_without_verl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
     with pytest.raises(InvalidSetting, match="default_compute_score cannot be imported"):
         for_verl_sync.compute_score("gsm8k", "4", "4")
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_batch_of_other_tasks_sends_nothing(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
-    found = for_verl.compute_score_batch(["gsm8k"] * 2, ["4", "5"], ["4", "4"])
-    assert [result["score"] for result in found] == [1, 0]
-    assert not faults.requests
-
-
-@pytest.mark.usefixtures("at", "verl")
-def test_components_are_means_over_samples_of_assay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,thoth")
-    dump = tmp_path / "7.jsonl"
-    dump.write_text("".join(json.dumps(row) + "\n" for row in as_batch()), encoding="utf-8")
-    means = step_means(dump)
-    assert (means["step"], means["samples"]) == (7, 2)
-    assert means["score"] == pytest.approx((SCORES[0] + SCORES[2]) / 2)
-    assert means["score_readable"] == means["score_reason_missing_sections"] == 0.5
-    assert all(map(math.isfinite, means.values()))

@@ -1,4 +1,4 @@
-"""Rows of `assay prepare` for frameworks, and the scores of responses to them."""
+"""Rows of `assay prepare` for frameworks, and scores, explanations and evaluations of responses to them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from assay.service.tasks.evaluation import evaluate as evaluate_here
+from assay.service.tasks.evaluation import task_named
 from assay_client import InvalidReference, Unavailable
 from assay_environments import (
     PreparedRow,
@@ -21,8 +23,9 @@ from assay_environments import (
     score_responses,
     score_responses_async,
 )
+from assay_environments.scoring import METRICS, evaluate, explanation, record_of
 from tests.cases.mixed import OPTIONS, ROWS
-from tests.servers import LiveServer
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED
 
 ROOT = Path(__file__).resolve().parents[2]
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which step is wrong?"}]
@@ -44,9 +47,8 @@ def test_a_split_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert second.columns["level"] == "2"
     monkeypatch.setenv("ASSAY_ROWS", str(tmp_path))
     (row,) = read_rows(split="train")
-    assert row == PreparedRow(
-        [{"role": "user", "content": "Which?"}], "key lines", "score", "7", {"group": "g1", "split": "test"}
-    )
+    prompt = [{"role": "user", "content": "Which?"}]
+    assert row == PreparedRow(prompt, "key lines", "score", "7", {"group": "g1", "split": "test"})
 
 
 def test_rows_as_prime_rl_has_them(tmp_path: Path) -> None:
@@ -61,39 +63,28 @@ def test_rows_are_selected_by_columns_whatever_type_the_framework_passes(tmp_pat
     assert [row.id for row in read_rows(file, task="bioprobench.ord", level=None)] == ["r2", "r3"]
     with pytest.raises(ValueError, match=r"no row with \{'level': '9'\}; it has level: 1, 2, None"):
         read_rows(file, level=9)
-    with pytest.raises(ValueError, match="no column difficulty: they have task, group"):
+    with pytest.raises(ValueError, match="no column difficulty"):
         read_rows(file, difficulty=2)
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
+def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
+    prompts = (None, [], [{"role": "user"}], ["Which?"])
+    records = [
+        *((ROW | {"prompt": prompt}, "prompt") for prompt in prompts),
+        (ROW | {"reference": {"steps": []}}, "reference"),
+        (ROW | {"info": "{}"}, "info"),
         ([ROW], "it is no object"),
-        (ROW | {"prompt": None}, "its prompt must be"),
-        (ROW | {"prompt": []}, "its prompt must be"),
-        (ROW | {"prompt": [{"role": "user"}]}, "its prompt must be"),
-        (ROW | {"prompt": ["Which?"]}, "its prompt must be"),
-        (ROW | {"reference": None}, "its reference (or answer) must be a text"),
-        (ROW | {"reference": {"steps": []}}, "its reference (or answer) must be a text"),
-        ({"prompt": MESSAGES}, "its reference (or answer) must be a text"),
-        (ROW | {"info": "{}"}, "its info must be an object"),
-    ],
-    ids=["list", "null", "no messages", "no content", "texts", "no reference", "object", "no column", "info"],
-)
-def test_a_line_that_is_no_row_is_named(tmp_path: Path, record: Any, message: str) -> None:
-    file = written(tmp_path / "rows.jsonl", ROW, record)
-    with pytest.raises(ValueError, match=re.escape(f"{file}:2: not a row of assay prepare: {message}")):
+    ]
+    for record, message in records:
+        file = written(tmp_path / "rows.jsonl", ROW, record)
+        with pytest.raises(ValueError, match=re.escape(f"{file}:2: not a row of assay prepare: ") + f".*{message}"):
+            read_rows(file)
+    file.write_text('\n{"prompt"\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a row"):
         read_rows(file)
 
 
-def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('\n{"prompt"\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a row"):
-        read_rows(tmp_path / "rows.jsonl")
-
-
-def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASSAY_ROWS", raising=False)
+def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="set ASSAY_ROWS"):
         read_rows()
     with pytest.raises(FileNotFoundError, match=r"test\.jsonl"):
@@ -106,15 +97,6 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_rows(written(tmp_path / "empty.jsonl"))
 
 
-def expected(one: Any) -> tuple[float, str, float, str]:
-    return one.reward, one.reason, one.passed, one.task
-
-
-@pytest.fixture
-def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", server.url)
-
-
 @pytest.mark.usefixtures("at")
 def test_scores_of_rows_of_several_tasks() -> None:
     """From one request, and from concurrent calls of one response each."""
@@ -125,17 +107,11 @@ def test_scores_of_rows_of_several_tasks() -> None:
         return list(await asyncio.gather(*calls))
 
     found = score_responses(MIXED, responses, OPTIONS)
-    assert [expected(score) for score in found] == [expected(one) for one in ROWS]
+    expected = [(one.reward, one.reason, one.passed, one.task) for one in ROWS]
+    assert [(score.reward, score.reason, score.passed, score.task) for score in found] == expected
     assert found == asyncio.run(score_responses_async(MIXED, responses, OPTIONS)) == asyncio.run(one_by_one())
     assert set(found[1].components) == {"accuracy", "brier", "confidence"}
     assert score_responses([], []) == []
-
-
-@pytest.mark.usefixtures("at")
-def test_scores_of_rows_of_one_task_have_the_same_components() -> None:
-    (score,) = score_responses(MIXED[:1], [ROWS[0].response])
-    assert "semantics" in score.components
-    assert "accuracy" not in score.components
 
 
 @pytest.mark.usefixtures("at")
@@ -147,26 +123,79 @@ def test_an_invalid_reference_names_the_row() -> None:
         asyncio.run(score_response_async(wrong, "y"))
 
 
-def test_a_service_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.2")
+@pytest.mark.usefixtures("down")
+def test_a_failure_of_the_service_is_an_error() -> None:
     with pytest.raises(Unavailable):
         score_responses(MIXED[:1], ["x"])
+    with pytest.raises(Unavailable):
+        evaluate("score", [record_of(MIXED[0], "x")])
 
 
 @pytest.mark.usefixtures("at")
 def test_the_snippet_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     readme = (ROOT / "environments" / "README.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    rows = [
-        ROW | {"reference": one.reference_text, "task": one.task, "type": "planning"}
-        for one in ROWS
-        if one.task == "score"
-    ]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prepared").mkdir()
-    written(tmp_path / "prepared" / "test.jsonl", *rows)
-    model = SimpleNamespace(generate=lambda messages: ROWS[0].response)
+    written(tmp_path / "prepared" / "test.jsonl", ROW | {"reference": REFERENCE, "type": "planning"})
+    model = SimpleNamespace(generate=lambda messages: PERFECT)
     monkeypatch.setitem(sys.modules, "my_package", model)
     exec(compile(snippet, "README.md", "exec"), {})
-    assert capsys.readouterr().out.splitlines() == ["1.0 ok True"] * len(rows)
+    assert capsys.readouterr().out.splitlines() == ["1.0 ok True"]
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("task", METRICS)
+def test_metrics_are_those_of_an_evaluation_with_the_options_of_the_task(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    records = [record_of(row, one.response) for row, one in zip(MIXED, ROWS, strict=True) if row.task == task]
+    options: dict[str, Any] = OPTIONS.get(task, {})
+    expected = evaluate_here(task, [json.loads(record) for record in records], **options).aggregate
+    assert evaluate(task, records)["aggregate"] == {name: expected[name] for name in ("count", *METRICS[task])}
+    assert set(METRICS[task]) <= {metric.name for metric in task_named(task).metrics if metric.default}
+
+
+@pytest.mark.usefixtures("at")
+def test_options_of_the_reward_that_the_evaluation_has_too_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    unopened = record_of(PreparedRow([], REFERENCE), PERFECT.removeprefix("<think>"))
+    assert evaluate("score", [unopened])["aggregate"]["order_s"] == 0.0
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", '{"think_prefilled": true, "order": "lcs"}')
+    assert evaluate("score", [unopened])["aggregate"]["order_s"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("task", "reference", "record"),
+    [
+        ("bioprobench.pqa", "5", {"answer": "5"}),
+        ("bioprobench.pqa", '{"answer": "5", "choices": ["5"]}', {"answer": "5", "choices": ["5"]}),
+        ("bioprobench.err", " False", {"is_correct": False}),
+        ("bioprobench.err", "true", {"is_correct": True}),
+    ],
+)
+def test_a_short_reference_is_the_right_answer(task: str, reference: str, record: dict[str, Any]) -> None:
+    assert json.loads(record_of(PreparedRow([], reference, task), "x")) == {**record, "generated_response": "x"}
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("task", "reference", "response", "beginning"),
+    [
+        ("score", REFERENCE, SWAPPED, "Reward 0.5879 of at most 1.0000: position −0.2121 "),
+        ("score", REFERENCE, "nothing", "Fails the format gate (missing_sections). Reward 0.0000 of at most 1.0000: "),
+        ("score", REFERENCE, "x" * 4_300_000, "Reward 0.0000 (format 0.0000, "),
+        ("bioprobench.err", "false", "[ANSWER_START]False[ANSWER_END]", "Reward 1.0000 (accuracy 1.0000, called_"),
+    ],
+    ids=["parts", "gate", "too long to be explained", "another task"],
+)
+def test_explanations(
+    task: str, reference: str, response: str, beginning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    row = PreparedRow([], reference, task)
+
+    async def explain() -> str:
+        return await explanation(row, response, await score_response_async(row, response))
+
+    assert asyncio.run(explain()).startswith(beginning)

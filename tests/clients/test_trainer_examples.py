@@ -1,25 +1,30 @@
-"""The examples for trainers: valid scripts, existing files, rows that the adapters accept."""
+"""The examples for trainers, and the snippets of docs/trainers/other.md, called as by their trainers."""
 
 from __future__ import annotations
 
 import importlib
 import re
 import subprocess
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assay.service.records.forms import PROMPTS, PromptRow
-from assay_client.adapters import for_areal, for_skyrl, for_verl
+from assay_client import COMPONENTS, InvalidReference
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.by_path import loaded
-from tests.http.samples import PERFECT, REFERENCE
+from tests.clients.adapter_samples import EXPECTED, TEXTS
+from tests.http.samples import REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "examples" / "trainers"
 SCRIPTS = sorted(TRAINERS.glob("*.sh"))
-TEXTS = sorted(path for path in TRAINERS.rglob("*") if path.suffix in {".sh", ".py", ".md", ".toml", ".yaml"})
+PAGE = ROOT / "docs" / "trainers" / "other.md"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
@@ -45,27 +50,18 @@ def test_scripts_pass_everything_on(path: Path, tmp_path: Path) -> None:
     assert files or re.search(r"http://reward-host:8000/compat/|assay_client\.adapters\.for_slime", done.stdout)
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_named_adapters_exist(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    for name in re.findall(r"\b(for_[a-z_]+)\.py\b", text):
-        assert (ROOT / "clients" / "assay_client" / "adapters" / f"{name}.py").is_file()
-    for module, name in re.findall(r"(assay_client\.adapters\.for_[a-z_]+)[.:](\w+)", text):
-        assert hasattr(importlib.import_module(module), name)
+def test_named_adapters_exist() -> None:
+    for path in TRAINERS.rglob("*"):
+        text = path.read_text(encoding="utf-8") if path.suffix in {".sh", ".py", ".md", ".toml", ".yaml"} else ""
+        for name in re.findall(r"\b(for_[a-z_]+)\.py\b", text):
+            assert (ROOT / "clients" / "assay_client" / "adapters" / f"{name}.py").is_file(), path
+        for module, name in re.findall(r"(assay_client\.adapters\.for_[a-z_]+)[.:](\w+)", text):
+            assert hasattr(importlib.import_module(module), name), path
 
 
 def test_programs_import_no_trainer_before_they_run() -> None:
     for name in ("trl_grpo", "areal_grpo", "skyrl_grpo"):
         assert callable(loaded(TRAINERS / f"{name}.py").main)
-
-
-def test_the_configuration_of_nemo_gym() -> None:
-    yaml = pytest.importorskip("yaml")
-    config = yaml.safe_load((TRAINERS / "nemo_gym" / "configs" / "assay.yaml").read_text(encoding="utf-8"))
-    (server,) = config["assay"]["resources_servers"].values()
-    assert server["entrypoint"] == "app.py"
-    agent = config["assay_simple_agent"]["responses_api_agents"]["simple_agent"]
-    assert agent["resources_server"] == {"type": "resources_servers", "name": "assay"}
 
 
 CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]
@@ -91,23 +87,48 @@ def test_rows_name_their_reference_their_record_and_their_task() -> None:
         assert row_for(trainer, None)["data_source"] == "assay"
     gym = row_for("nemo-gym")
     assert (gym["responses_create_params"], gym["reference"], gym["task"]) == ({"input": CHAT}, REFERENCE, "score")
-    assert row_for("prime-rl") == {
-        "prompt": CHAT,
-        "answer": REFERENCE,
-        "info": {"id": "a", "task": "score", "split": "train"},
-    }
+    info = {"id": "a", "task": "score", "split": "train"}
+    assert row_for("prime-rl") == {"prompt": CHAT, "answer": REFERENCE, "info": info}
 
 
-PQA = '{"answer":"5 ml"}'
-ANSWERS = [("score", REFERENCE, PERFECT), ("bioprobench.pqa", PQA, "[ANSWER_START]5 ml & 100[ANSWER_END]")]
+def snippet(word: str) -> dict[str, Any]:
+    """Return what the only snippet with this word defines."""
+    snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (code,) = (one for one in snippets if word in one)
+    names: dict[str, Any] = {"__name__": "snippet"}
+    exec(compile(code, str(PAGE), "exec"), names)
+    return names
 
 
 @pytest.mark.usefixtures("at")
-@pytest.mark.parametrize(("task", "reference", "answer"), ANSWERS, ids=["score", "pqa"])
-def test_rows_are_scored_by_their_task(task: str, reference: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "score,bioprobench.pqa")
-    row = row_for("verl", task, reference)
-    truth, info = row["reward_model"]["ground_truth"], row["extra_info"]
-    assert for_verl.compute_score_sync(row["data_source"], answer, truth, info)["score"] == 1.0
-    assert for_skyrl.AssayEnv({}, row_for("skyrl", task, reference)).step(answer)["reward"] == 1.0
-    assert for_areal.reward_fn("p", answer, [], [], **row_for("areal", task, reference)) == 1.0
+def test_tunix() -> None:
+    """Its manager passes columns as arrays, and `mode`."""
+    function = snippet("AssayReward")["score_reward"]
+    columns = {"reference": np.array([REFERENCE] * 3), "mode": "Mode.TRAIN"}
+    assert function(prompts=["p"] * 3, completions=TEXTS, **columns) == pytest.approx(EXPECTED)
+    with pytest.raises(InvalidReference, match=r"references\[1\]"):
+        function(prompts=["p"] * 3, completions=TEXTS, reference=np.array([REFERENCE, None, REFERENCE], object))
+
+
+@dataclass
+class RewardOutput:
+    """The class of rLLM, which is not in a registry."""
+
+    reward: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+    is_correct: bool | None = None
+
+
+@pytest.mark.usefixtures("at")
+def test_rllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("rllm", "rllm.rewards", "rllm.rewards.reward_types"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(sys.modules["rllm.rewards.reward_types"], "RewardOutput", RewardOutput, raising=False)
+    function = snippet("RewardOutput")["score_reward"]
+    found = [function(task_info={"question": "q", "ground_truth": REFERENCE}, action=text) for text in TEXTS]
+    assert [output.reward for output in found] == pytest.approx(EXPECTED)
+    assert found[2].metadata["reason"] == "missing_sections"
+    assert set(COMPONENTS) < found[0].metadata.keys()
+    assert function({"ground_truth": REFERENCE}, SimpleNamespace(action=TEXTS[0])).reward == 1.0
+    with pytest.raises(InvalidReference):
+        function({"ground_truth": "Step 1: nothing"}, TEXTS[0])

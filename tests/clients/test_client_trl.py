@@ -1,4 +1,4 @@
-"""Rows that get None instead of a reward from the adapter for TRL, and errors that are still raised."""
+"""The adapter for TRL as its trainer calls it: columns, rows that get None, and errors that are raised."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pytest
 
 from assay_client import (
+    COMPONENTS,
     AssayError,
     InvalidReference,
     InvalidRequest,
     InvalidSetting,
     LocalServiceError,
     ServiceError,
-    TooLarge,
-    Unauthorized,
     Unavailable,
     retries,
 )
 from assay_client.adapters import for_trl
+from assay_client.adapters.metrics import FREQUENT_REASONS
 from tests.clients.adapter_samples import EXPECTED, TEXTS
 from tests.clients.fault_server import FaultServer, answer, status
-from tests.http.samples import REFERENCE
+from tests.http.samples import REFERENCE, STEPS
 
 FUNCTIONS = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
 Function = Callable[..., Any]
@@ -51,27 +52,48 @@ def rewards(function: Function, completions: list[Any], **columns: Any) -> list[
 
 
 @FUNCTIONS
-def test_rows_of_other_tasks_are_skipped(function: Function, at: str) -> None:
+def test_a_batch(function: Function, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
+    metrics: dict[str, float] = {}
+    columns = {"reference": [REFERENCE] * 3, "other": [1, 2, 3], "log_metric": metrics.__setitem__}
+    assert rewards(function, TEXTS, **columns) == pytest.approx(EXPECTED)
+    shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    spread = ["group_std", "groups_without_spread"]
+    assert metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares, *spread)}
+    assert metrics["score/readable"] == pytest.approx(2 / 3)
+    assert metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))
+    chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    assert rewards(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
+    assert rewards(function, [], reference=[]) == []
+
+
+def test_the_column_of_references(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidReference, match="missing_column"):
+        rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 3)
+    monkeypatch.setenv("ASSAY_CLIENT_REFERENCE", "protocol")
+    rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 3, reference=["?"] * 3)
+    assert service.requests[0].document["references"] == ["r"]
+    with pytest.raises(InvalidRequest, match="2 for 3 responses"):
+        rewards(for_trl.score_reward, ["x"] * 3, protocol=["r"] * 2)
+
+
+@FUNCTIONS
+def test_rows_of_other_tasks_are_skipped(function: Function, service: FaultServer) -> None:
     columns: dict[str, list[Any]] = {}
     metrics: dict[str, float] = {}
-    mixed = [TEXTS[0], "4", TEXTS[1], "x = 2"]
     logs = {"log_extra": columns.__setitem__, "log_metric": metrics.__setitem__}
-    found = rewards(
-        function, mixed, reference=[REFERENCE, None, REFERENCE, None], answer=[None, "4", None, "2"], **logs
-    )
-    assert found == [pytest.approx(EXPECTED[0]), None, pytest.approx(EXPECTED[1]), None]
+    references = {"reference": ["r", None, "r", None], "answer": [None, "4", None, "2"]}
+    assert rewards(function, ["x", "4", "xx", "2"], **references, **logs) == [0.001, None, 0.002, None]
     assert columns == {"score_reason": ["ok", None, "ok", None]}
     assert metrics["score/readable"] == 1
 
 
-@FUNCTIONS
-def test_a_batch_of_other_tasks_sends_nothing(function: Function, service: FaultServer) -> None:
+def test_a_batch_of_other_tasks_sends_nothing(service: FaultServer) -> None:
     columns: dict[str, list[Any]] = {}
-    assert rewards(function, ["4", "2"], reference=[None, None], log_extra=columns.__setitem__) == [None, None]
+    found = rewards(for_trl.score_reward, ["4", "2"], reference=[None, None], log_extra=columns.__setitem__)
+    assert found == [None, None]
     assert columns == {"score_reason": [None, None]}
     assert not service.requests
-    with pytest.raises(InvalidReference, match="missing_column"):
-        rewards(function, ["4", "2"], solutions=[None, None])
 
 
 @FUNCTIONS
@@ -81,18 +103,14 @@ def test_errors_have_the_positions_of_the_whole_batch(function: Function, servic
         rewards(function, ["x"] * 5, reference=references, id=["a", "c", "d", "e", "f"])
     assert [issue.path for issue in caught.value.issues] == ["references[3]"]
     assert caught.value.status == 422
-    with pytest.raises(InvalidReference, match=r"references\[1\]: wrong_type"):
-        rewards(function, ["x"] * 2, reference=[None, 7])
 
 
-@FUNCTIONS
-@pytest.mark.usefixtures("tolerant")
-def test_an_invalid_reference_fails_its_own_row_only(
-    function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("tolerant", "service")
+def test_an_invalid_reference_fails_its_own_row_only(caplog: pytest.LogCaptureFixture) -> None:
     names = ["a", "b", "c", "d", "e", "f", "g", {"h": 2}]  # they need not be hashable
+    references = ["r"] * 3 + ["BROKEN"] + ["r"] * 3 + [7]
     for _ in range(3):
-        found = rewards(function, ["x"] * 8, reference=["r"] * 3 + ["BROKEN"] + ["r"] * 3 + [7], id=names)
+        found = rewards(for_trl.score_reward, ["x"] * 8, reference=references, id=names)
         assert found == [0.001] * 3 + [None] + [0.001] * 3 + [None]
     assert len(caplog.messages) == 2
     assert "record d: reference: bad_step_json" in caplog.text
@@ -100,80 +118,52 @@ def test_an_invalid_reference_fails_its_own_row_only(
     assert "BROKEN" not in caplog.text
 
 
-@FUNCTIONS
-@pytest.mark.usefixtures("tolerant")
-def test_more_invalid_references_than_a_reply_lists(
-    function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("tolerant", "service")
+def test_more_invalid_references_than_a_reply_lists(caplog: pytest.LogCaptureFixture) -> None:
     bad = [f"BROKEN {k}" for k in range(250)]
-    assert rewards(function, ["x"] * 251, reference=[*bad, "r"]) == [None] * 250 + [0.001]
-    assert rewards(function, ["x"] * 250, reference=bad) == [None] * 250
+    assert rewards(for_trl.score_reward, ["x"] * 251, reference=[*bad, "r"]) == [None] * 250 + [0.001]
+    assert rewards(for_trl.score_reward, ["x"] * 250, reference=bad) == [None] * 250
     assert len(caplog.messages) == for_trl.MAX_LOGGED
     assert caplog.messages[-1].endswith("further ones are not logged")
 
 
-@FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
-def test_an_outage_is_none_and_is_logged_once(
-    function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outage_is_none_and_is_logged_once(service: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
     for outage in (1, 2):
         service.otherwise = status(503, Retry_After="60")  # past the deadline
         for _ in range(3):
-            assert rewards(function, ["x"] * 2, reference=["r"] * 2) == [None, None]
+            assert rewards(for_trl.score_reward, ["x"] * 2, reference=["r"] * 2) == [None, None]
         assert len(caplog.messages) == outage
-        assert "HTTP 503 detail of 503" in caplog.messages[-1]
         service.otherwise = answer
-        assert rewards(function, ["x"] * 2, reference=["r"] * 2) == [0.001, 0.001]
+        assert rewards(for_trl.score_reward, ["x"] * 2, reference=["r"] * 2) == [0.001, 0.001]
 
 
-@FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        (401, Unauthorized),
-        (404, InvalidRequest),
-        (413, TooLarge),
-        (422, InvalidRequest),
-        (500, ServiceError),
-    ],
-)
-def test_permanent_errors_are_raised(
-    function: Function, service: FaultServer, code: int, error: type[AssayError]
-) -> None:
-    service.otherwise = status(code)
-    with pytest.raises(error, match=f"HTTP {code}"):
-        rewards(function, ["x"] * 2, reference=["r"] * 2)
+def test_other_errors_are_raised(service: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def check(error: type[AssayError], match: str) -> None:
+        with pytest.raises(error, match=match):
+            rewards(for_trl.score_reward, ["x"] * 2, reference=["r"] * 2)
 
-
-@FUNCTIONS
-@pytest.mark.usefixtures("at", "tolerant")
-def test_settings_are_never_hidden(function: Function, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", '{"ordre": "lcs"}')
-    with pytest.raises(InvalidSetting, match="ordre"):
-        rewards(function, TEXTS, reference=[REFERENCE] * 3)
-    monkeypatch.delenv("ASSAY_CLIENT_CONFIG")
+    service.otherwise = status(422)
+    check(InvalidRequest, "HTTP 422")
+    service.otherwise = status(500)
+    check(ServiceError, "HTTP 500")
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "soon")
-    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_TIMEOUT"):
-        rewards(function, TEXTS, reference=[REFERENCE] * 3)
+    check(InvalidSetting, "ASSAY_CLIENT_TIMEOUT")
     monkeypatch.delenv("ASSAY_CLIENT_TIMEOUT")
     monkeypatch.setenv("ASSAY_URL", "local")
     monkeypatch.setenv("ASSAY_CLIENT_COMMAND", "/nowhere/assay")
     monkeypatch.setenv("ASSAY_CLIENT_RUNTIME_DIR", str(tmp_path / "local"))
-    with pytest.raises(LocalServiceError):
-        rewards(function, TEXTS, reference=[REFERENCE] * 3)
+    check(LocalServiceError, "local service")
     monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "zero")
-    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_ON_FAILURE"):
-        rewards(function, TEXTS, reference=[REFERENCE] * 3)
+    check(InvalidSetting, "ASSAY_CLIENT_ON_FAILURE")
 
 
 @FUNCTIONS
-def test_the_default_is_to_raise(function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_default_is_to_raise(function: Function, service: FaultServer) -> None:
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
         rewards(function, ["x"] * 2, reference=["r", "BROKEN"])
     service.otherwise = status(503, Retry_After="60")  # past the deadline
     with pytest.raises(Unavailable):
         rewards(function, ["x"] * 2, reference=["r"] * 2)
     assert rewards(function, ["x"] * 2, reference=["r"] * 2, none_if_failed=True) == [None, None]
-    assert len(caplog.messages) == 1
