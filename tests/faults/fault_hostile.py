@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import time
 import zlib
 from collections import Counter
@@ -13,9 +12,9 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, request, resident
+from tests.faults.storm import Answer, Watch, check_settled, fetch_all, request, resident
 from tests.http.raw_connection import head
-from tests.http.samples import PERFECT, REFERENCE, REQUEST
+from tests.http.samples import REFERENCE
 from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
@@ -100,27 +99,12 @@ def deep(depth: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 
 HOSTILE = {
-    "-1e400 in an index": (b'{"references": [], "responses": [], "reference_index": [-1e400]}', 400),
-    "duplicate keys": (b'{"responses": [], "references": [], "responses": [7], "responses": []}', None),
     "huge int": (request_with(b"9" * 100_000), 422),
-    "huge int in an index": (b'{"references": [], "responses": [], "reference_index": [%b]}' % (b"9" * 100_000), None),
-    "huge int in config": (b'{"references": [], "responses": [], "config": {"max_steps": %b}}' % (b"9" * 5_000), None),
     "deep arrays in a response": (request_with(deep(100_000)), None),
     "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, None),
-    "deep config": (b'{"references": [], "responses": [], "config": {"order": %b}}' % deep(100_000), None),
     "deep and never closed": (b"[" * 16_000_000, 400),
     "16 MB of empty arrays as responses": (request_with(b"[]," * 5_600_000 + b"[]"), None),
-    "16 MB of empty objects as references": (
-        b'{"responses": [], "references": [' + b"{}," * 5_600_000 + b"{}]}",
-        None,
-    ),
-    "16 MB of numbers as config": (
-        b'{"references": [], "responses": [], "config": {"a": [' + b"1," * 8_000_000 + b"1]}}",
-        None,
-    ),
     "one unknown field of 16 MB": (b'{"%b": 1}' % (b"x" * 16_000_000), 422),
-    "nul bytes": (bytes(16_000_000), 400),
-    "quotes": (b'"' * 16_000_001, 400),
     "escapes": (request_with(b'"' + b"\\u0041" * 2_600_000 + b'"'), None),
     "endless blanks": (b" " * 16_000_000, 400),
 }
@@ -139,24 +123,6 @@ def test_hostile_json(server, name):
     if answer.status >= 400:
         assert answer.headers["content-type"] == "application/problem+json"
         assert len(answer.body) < 100_000
-
-
-def test_a_sentence_of_each_kind_of_row(server):
-    """Responses at the limits of what may be scored: the time of one is bounded, whatever it is made of."""
-    rows = [PERFECT * 90, "<think>" * 37_000, "a " * 130_000, "\u0301" * 130_000, "{" * 262_000, "Step 1: {" * 29_000]
-    (answer,) = in_bounds(server, orjson.dumps({"references": [REFERENCE], "responses": rows * 5}))
-    assert answer.status == 200
-    assert len(answer.json()["rewards"]) == 30
-
-
-def test_floods_of_chunks(server):
-    """Ten connections that send a byte at a time in chunks, as fast as they can."""
-    data = head("Transfer-Encoding: chunked") + b"1\r\n \r\n" * 2_000_000
-    started = time.monotonic()
-    statuses = Counter(answer.status for answer in asyncio.run(fetch_all(server.url, [data] * 10, 60)))
-    print(f"\n{statuses} in {time.monotonic() - started:.1f} s")
-    assert statuses.keys() <= {0, 413}  # 0: the reply was overtaken by the end of the connection
-    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("part", ["nothing", "head", "body", "chunks"])
@@ -192,9 +158,3 @@ def test_slow_loris(server, part):
     lived = asyncio.run(all_of_them())
     print(f"\n{part}: ended after {min(lived):.1f} to {max(lived):.1f} s")
     assert max(lived) < 20
-
-
-def test_a_compressed_body_that_never_ends_is_not_waited_for(server):
-    body = gzip.compress(orjson.dumps(REQUEST))
-    answer = asyncio.run(fetch(server.url, request(body, "/v1/score", "Content-Encoding: gzip")[:-5], 30))
-    assert answer.status == 408

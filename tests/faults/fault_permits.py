@@ -1,4 +1,4 @@
-"""Ten thousand requests that go wrong in every way: afterwards every permit is back, and nothing is slower."""
+"""Ten thousand requests that go wrong in every way: afterwards every permit is back."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import gzip
 import random
 from collections import Counter
 from contextlib import suppress
-from time import perf_counter
 from urllib.parse import urlsplit
 
 import orjson
 import pytest
 
 from examples.rollouts import as_request, generate
-from tests.faults.storm import Watch, check_settled, fetch, fetch_all, request
+from tests.faults.storm import Watch, check_settled, fetch, request
 from tests.http.raw_connection import chunked, head
 from tests.servers import LiveServer, launched
 
@@ -32,19 +31,15 @@ def test_every_permit_comes_back(singles, rewards):
     flags += ("--body-seconds", "2", "--head-seconds", "2", "--drain-seconds", "0")
     bodies = [orjson.dumps(one) for one in singles]
     batch = orjson.dumps(as_request(generate(MEDIUM // 5, 5, 4)))
-    with launched(*flags) as server, launched(*flags) as other:
+    with launched(*flags) as server:
         server.wait_until_ready()
-        other.wait_until_ready()
-        speeds(server, other, bodies, batch)
         with Watch(server, bodies[0], rewards[0]) as watch:
             found = asyncio.run(storm(server, bodies, batch, seed=1))
         check_settled(server)
-        after, unharmed = speeds(server, other, bodies, batch)
-    print(f"\n{found}\nsingles, batches a second afterwards {after}, on a server that was spared {unharmed}")
+    print(f"\n{found}")
     assert found.keys() <= STATUSES
     assert {0, 200, 400, 408, 413, 422, 429, 504} <= found.keys()
     assert not watch.failures
-    assert all(now > 0.7 * then for then, now in zip(unharmed, after, strict=True))
 
 
 async def storm(server: LiveServer, bodies: list[bytes], batch: bytes, seed: int) -> Counter[int]:
@@ -91,19 +86,3 @@ async def leave(server: LiveServer, data: bytes, after: float) -> int:
         await asyncio.sleep(after)
         writer.transport.abort()
     return 0
-
-
-def speeds(server: LiveServer, other: LiveServer, bodies: list[bytes], batch: bytes) -> list[tuple[float, float]]:
-    """Singles and batches a second of two servers, measured in turns: the best of several bursts each."""
-
-    def rate(url: str, sent: list[bytes]) -> float:
-        started = perf_counter()
-        answers = asyncio.run(fetch_all(url, map(request, sent), at_once=4))
-        assert all(answer.status == 200 for answer in answers)
-        return len(sent) / (perf_counter() - started)
-
-    found = []
-    for sent in (bodies, [batch] * 20):
-        turns = [(rate(server.url, sent), rate(other.url, sent)) for _ in range(8)]
-        found.append([max(column) for column in zip(*turns, strict=True)])
-    return list(zip(*found, strict=True))

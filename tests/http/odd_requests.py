@@ -1,4 +1,4 @@
-"""Requests made of valid ones by putting values of every JSON type where a member may be, alone and in pairs.
+"""Requests made of valid ones by putting values of every JSON type where a member may be.
 
 The members come from the description of the service and from the models of records, settings and options, so that a
 new member is tried by itself.
@@ -7,9 +7,7 @@ new member is tried by itself.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
@@ -18,7 +16,7 @@ from assay.service.settings import ScoreSettings
 from assay.service.tasks.evaluation import every_task, task_named
 from tests.cases.mixed import ROWS, columns
 
-__all__ = ["OddRequest", "pairs", "queries", "singles"]
+__all__ = ["OddRequest", "queries", "singles"]
 
 VALUES = (
     *("null", "true", "false", "0", "-1", "0.5", "1e400", str(2**70), '""', '"x"', json.dumps("x y\n" * 500)),
@@ -137,20 +135,6 @@ def singles(description: dict[str, Any]) -> list[OddRequest]:
             for absent in document
         ]
         requests += [OddRequest(path, value.encode()) for value in VALUES]
-    return requests
-
-
-def pairs(description: dict[str, Any], count: int, seed: int) -> list[OddRequest]:
-    """Return requests with odd values in two members, drawn at random, as many for every base."""
-    draw = random.Random(seed)
-    sources = list(bases(description))
-    requests = []
-    for base in sources:
-        choices = list(combinations(base.slots, 2))
-        requests += [
-            OddRequest(base.path, body_of(base.document, slots, draw.choices(VALUES, k=2)))
-            for slots in draw.choices(choices, k=count // len(sources) + 1)
-        ]
     return requests
 
 

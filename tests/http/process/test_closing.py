@@ -79,16 +79,6 @@ def final_reply(connection: RawConnection):
     return reply
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.0"])
-def test_a_half_closed_client_gets_the_reply_to_its_batch(narrow, version):
-    with RawConnection(narrow.url) as connection:
-        connection.send(post(LARGE).replace(b"HTTP/1.1", b"HTTP/" + version.encode(), 1))
-        connection.socket.shutdown(socket.SHUT_WR)
-        reply = final_reply(connection)
-        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-        assert connection.is_closed()
-
-
 def test_half_closed_clients_stay_in_the_queue(narrow, hold):
     with RawConnection(narrow.url) as waiting:
         with occupied(narrow, hold):
@@ -115,14 +105,6 @@ def test_truncated_and_half_closed_connections_leave_nothing(narrow):
     assert comes_to(narrow, work_bytes=0, batches_unfinished=0)
 
 
-def test_a_half_closed_client_gets_the_refusal_of_too_many_pipelined_requests(narrow):
-    with RawConnection(narrow.url) as connection:
-        connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
-        connection.socket.shutdown(socket.SHUT_WR)
-        assert [final_reply(connection).status for _ in range(34)] == [200] * 33 + [429]
-        assert connection.is_closed()
-
-
 def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
     """Its request has started when the malformed chunk arrives: nothing is written after the refusal."""
     with RawConnection(narrow.url) as connection:
@@ -130,20 +112,6 @@ def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
         assert final_reply(connection).status == 400
     time.sleep(0.2)
     assert "failed" not in narrow.log
-
-
-def test_an_unread_reply_does_not_delay_the_exit():
-    """On the same connection, another request is in flight when the shutdown times out."""
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
-        server.wait_until_ready()
-        with RawConnection(server.url) as connection:
-            connection.send(post(MANY) + head("Content-Length: 100000") + b"{")
-            assert comes_to(server, work_bytes=len(MANY) + 1)
-            started = time.monotonic()
-            assert server.stop() == 1
-            assert time.monotonic() - started < 5
-        assert "requests cut off" in server.log
-        assert "Traceback" not in server.log
 
 
 def test_a_client_that_leaves_the_queue_frees_its_slot(narrow, hold):
@@ -265,30 +233,6 @@ def test_an_unread_reply_holds_its_permit_until_the_timeout(hurried, pause):
         assert comes_to(hurried, work_bytes=0)
         assert time.monotonic() - started > BODY_SECONDS - 1
     assert rejections(hurried, "too_slow") == before + 1
-
-
-def test_a_reply_that_is_read_in_time_is_complete(hurried):
-    with narrow_connection(hurried) as connection:
-        received = b""
-        time.sleep(0.5 * BODY_SECONDS)
-        while piece := connection.recv(1 << 20):
-            received += piece
-    assert json.loads(received.partition(b"\r\n\r\n")[2])["rewards"] == [0.0] * 65_000
-    assert comes_to(hurried, work_bytes=0)
-
-
-def test_a_client_that_never_reads_is_cut_off(hurried):
-    """Replies accumulate for a client that reads none."""
-    with RawConnection(hurried.url, timeout=1) as connection:
-
-        def is_cut() -> bool:
-            try:
-                connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            except OSError as error:
-                return not isinstance(error, TimeoutError)
-            return False
-
-        assert in_time(is_cut, 30)
 
 
 # More connections than there may be

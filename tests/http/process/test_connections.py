@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
-import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -279,51 +276,3 @@ def test_a_client_that_expects_100_continue(connection):
 
 # Many connections that send nothing, little, or a reset: probes and scoring continue beside them
 
-
-SLOWEST_SECONDS = 2.0
-"""Wide: usually some milliseconds."""
-
-
-def slowest(server: LiveServer) -> float:
-    """Send probes and requests on new connections; return the longest time to a reply, in seconds."""
-    seconds = []
-    for k in range(40):
-        started = time.monotonic()
-        with RawConnection(server.url) as connection:
-            connection.send(PROBE if k % 2 else post())
-            reply = connection.reply()
-        assert reply.status == 200
-        assert k % 2 or reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-        seconds.append(time.monotonic() - started)
-    return max(seconds)
-
-
-@pytest.mark.parametrize("start", [b"", b"POST /v1/score HTTP/1.1\r\nX-Slow: ", head("Content-Length: 60000")])
-def test_hundreds_of_connections_that_wait(server, start):
-    """Idle ones, ones whose head does not end, and ones whose body does not come."""
-    alone = slowest(server)
-    with ExitStack() as stack:
-        crowd = [stack.enter_context(RawConnection(server.url)) for _ in range(400)]
-        for connection in crowd:
-            connection.send(start)
-        assert slowest(server) < max(SLOWEST_SECONDS, 20 * alone)
-    assert slowest(server) < max(SLOWEST_SECONDS, 20 * alone)
-
-
-def test_thousands_of_resets(server):
-    """Connections that send half a request and reset, from two threads, as fast as they can."""
-    alone = slowest(server)
-
-    def reset() -> None:
-        for k in range(1000):
-            with RawConnection(server.url) as connection:
-                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                connection.send(post()[: 1 + 97 * k % len(post())])
-
-    threads = [threading.Thread(target=reset) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    longest = 0.0
-    while any(thread.is_alive() for thread in threads):
-        longest = max(longest, slowest(server))
-    assert longest < max(SLOWEST_SECONDS, 20 * alone)

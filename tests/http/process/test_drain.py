@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
+from tests.http.process.drains import drain_at_random
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
@@ -32,16 +32,6 @@ HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 
 """Every job sleeps, or after a second holds the GIL, like the match of a regular expression."""
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
-
-
-@pytest.mark.attack
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
-def test_clients_without_retries_lose_nothing(place, tmp_path):
-    flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
-    (drain,) = drains(1, EVERY_KIND, *flags[place])
-    assert drain.lost == drain.wrong == drain.left == []
-    assert drain.answered.total() > 16
 
 
 @pytest.mark.attack

@@ -160,24 +160,6 @@ async def test_a_client_that_stops_after_some_bytes_soon_delays_nobody():
 
 
 @in_loop
-async def test_a_burst_is_read_a_few_bodies_at_a_time():
-    """Of 24 bodies that arrive together, those that are half-read hold little when the first are complete."""
-    budget = Budget(64 * MIB, 512 * MIB, 100)
-    highest = 0
-
-    async def come() -> None:
-        nonlocal highest
-        permit = await read(budget, 14 * MIB, message=1 << 16)
-        highest = max(highest, budget.in_use)
-        await asyncio.sleep(0.002)
-        permit.release()
-
-    await asyncio.wait_for(asyncio.gather(*(come() for _ in range(24))), 30)
-    assert highest <= budget.capacity
-    assert is_empty(budget)
-
-
-@in_loop
 async def test_a_body_that_is_too_slow_is_refused_only_while_others_wait():
     budget = Budget(100, 300, 10)
     slow, brisk = [await budget.enter(FakeExchange(), 50) for _ in range(2)]

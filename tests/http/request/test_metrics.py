@@ -5,15 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay import ScoreSettings
 from assay.kernels.rules import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
-
-OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +66,6 @@ def test_counts(fresh):
     assert build.keys() == {"version", "config_id", "rules_version"}
     assert build["config_id"] == ScoreSettings().config_id
     assert not any("secret" in str(labels) for _, labels in found)
-
-
-def test_both_formats_agree(client):
-    text = client.get("/metrics")
-    openmetrics = client.get("/metrics", headers=OPENMETRICS)
-    assert text.headers["content-type"].startswith("text/plain; version=")
-    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert openmetrics.text.endswith("# EOF\n")
-    families = list(parse_text(text.text))
-    assert all(family.name.startswith("assay_") and family.documentation for family in families)
-    names = {sample.name for family in families for sample in family.samples}
-    assert names == {sample.name for family in parse_openmetrics(openmetrics.text) for sample in family.samples}
 
 
 OPEN = "application/openmetrics-text"

@@ -119,20 +119,6 @@ async def test_a_job_ends_when_its_client_leaves_or_the_service_closes(ending, t
     processes.close()
 
 
-@in_loop
-async def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
-    gaps, last = [], time.perf_counter()
-    job = call("sum_for_ever", 3, path=str(tmp_path / "pid"))
-    running = asyncio.create_task(processes.run(job, lambda: [bytes(64 << 20)], FakeExchange(3), joined))
-    while not running.done():
-        await asyncio.sleep(0.002)
-        gaps.append(time.perf_counter() - last)
-        last = time.perf_counter()
-    with pytest.raises(Problem):
-        await running
-    assert max(gaps) < 1.5, max(gaps)  # a loop that waits for the job continues after its deadline of 3 s
-
-
 @pytest.mark.parametrize("job", ["hoard", "ask_for_too_much"])
 def test_too_much_memory_is_too_large(processes, job):
     with pytest.raises(Problem) as raised:

@@ -112,18 +112,6 @@ def test_hostile_documents_do_not_block_the_service(own, shape):
     assert size(own.process.pid, "VmHWM") < 784 * MIB
 
 
-def test_a_long_valid_body(own):
-    """Almost as long as the limit."""
-    record = {"response": "word " * 200, "reference": {"steps": [{"action": "a", "objects": [], "parameters": []}]}}
-    body = orjson.dumps({"records": [record] * 57_000})
-    assert 58 * MIB < len(body) < 64 * MIB
-    with probed(own.url, 2.0):
-        reply = post(own, "/v1/evaluate", body)
-    assert reply.status_code == 200, reply.text
-    assert reply.json()["aggregate"]["count"] == 57_000
-    assert size(own.process.pid, "VmHWM") < 784 * MIB
-
-
 @pytest.mark.parametrize("route", ["/v1/score", "/v1/evaluate"])
 def test_programs_end_at_the_deadline(own, route):
     record = {"ground_truth": PROGRAM, "prediction_code": PROGRAM}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -46,13 +44,6 @@ def by_http_client(base: str, path: str, headers: dict[str, str], body: bytes) -
         return connection.send("POST", path, body, headers)[0]
 
 
-def by_http_1_0(base: str, path: str, headers: dict[str, str], body: bytes) -> int:
-    lines = [f"POST {path} HTTP/1.0", f"Content-Length: {len(body)}", *(f"{k}: {v}" for k, v in headers.items())]
-    with RawConnection(base) as connection:
-        connection.send("\r\n".join((*lines, "", "")).encode() + body)
-        return connection.reply().status
-
-
 @pytest.fixture(scope="module")
 def strict() -> Iterator[LiveServer]:
     """Start a server with a key and without a queue."""
@@ -85,14 +76,6 @@ def refused(server: LiveServer, case: int | str, by: Post, times: int) -> list[i
 def test_refusals_reach_clients_that_are_still_sending(strict, case, by):
     status = int(str(case).split()[0])
     assert refused(strict, case, by, TIMES) == [status] * TIMES
-
-
-def test_refusals_reach_them_while_the_server_drains(strict):
-    """The last test of this server: from now on every reply has Connection: close."""
-    strict.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    for case in (401, 404, 413, 415, 422):
-        assert refused(strict, case, by_http_client, TIMES) == [case] * TIMES
 
 
 def test_lingering_connections_are_closed():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
@@ -30,7 +28,7 @@ from assay.service.rewards.scores import Scores
 from assay.service.tasks.evaluation import task_named
 from tests.cases.mixed import OPTIONS, columns
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of
-from tests.servers import LiveServer, launched
+from tests.servers import launched
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -81,19 +79,6 @@ def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client,
     assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 6
 
 
-def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"response": [PERFECT], "reference": [REFERENCE]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    body, headers = sink.getvalue().to_pybytes(), {"content-type": "application/vnd.apache.arrow.stream"}
-    for params, named in (({"run": "arrow", "include": "components"}, {}), ({}, {RUN: "arrow"})):
-        reply = client.post("/v1/score", content=body, params=params, headers=headers | named)
-        assert reply.status_code == 200
-    assert of(samples(client), "assay_responses_total", run="arrow", task="score", reason="ok") == 2
-
-
 @pytest.mark.parametrize("path", ROUTES)
 def test_an_invalid_name_is_an_error(client, path):
     names = ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"]
@@ -106,18 +91,6 @@ def test_an_invalid_name_is_an_error(client, path):
             assert errors_of(document) == [(RUN, "invalid_header")]
     assert client.post(path, json=ROUTES[path], params={"run": "x" * 100}).status_code == 200
     assert not runs_of(samples(client)) & set(names)
-
-
-def test_an_invalid_name_and_other_errors_of_the_query_are_one_reply(client):
-    params = {"ordr": "lcs", "run": ["a", "b"]}
-    reply = client.post("/compat/slime", json=ROUTES["/compat/slime"], params=params, headers={RUN: ""})
-    assert errors_of(problem_of(reply, 422)) == [
-        (RUN, "invalid_header"),
-        ("query.run", "repeated_setting"),
-        ("query.ordr", "unknown_setting"),
-    ]
-    document = problem_of(client.post("/v1/score", json=REQUEST, params={"run": "a", "order": "lcs"}), 422)
-    assert errors_of(document) == [("query.order", "unknown_field")]
 
 
 @pytest.mark.parametrize(
@@ -209,16 +182,6 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     check_groups_by_task(found, "mixed", batch, reply["rewards"])
 
 
-def test_rewards_of_other_tasks_are_counted_over_http(client):
-    batch = columns() | {"config": OPTIONS, "include": ["components"]}
-    reply = client.post("/v1/score", json=batch, headers={RUN: "mixed"}).json()
-    check_tasks(samples(client), "mixed", reply | {"task": batch["task"]})
-    labels = {"run": "other tasks", "task": "bioprobench.pqa"}
-    reply = client.post("/compat/slime", json={"response": "x", "label": "5 \u00b5M"}, params=labels)
-    assert reply.status_code == 200
-    assert of(samples(client), "assay_reward_count", **labels) == 1
-
-
 def test_a_group_of_several_tasks_counts_for_each_of_them():
     table, tasks = SeriesTable(), ["score", "lexical", "score", "lexical", "lexical", "score", "lexical"]
     scores = Scores.zeros(np.array([REWARD_TASKS.index(task) for task in tasks], np.uint8), np.zeros(7, np.int64))
@@ -264,33 +227,6 @@ def test_groups_agree_with_the_definition(rows):
     metrics.count_groups("unnamed", "score", np.array(rewards), np.array(index))
     found = values_of(table)
     check_groups(found, "unnamed", index, rewards)
-
-
-def post_names(server: LiveServer, names: range) -> None:
-    """Send one response for each of these runs, over a new connection, which any worker may accept."""
-    with server.client() as client:
-        for k in names:
-            assert client.post("/v1/score", json=ROUTES["/v1/score"], headers={RUN: f"run {k}"}).status_code == 200
-
-
-def test_series_are_bounded_under_many_names():
-    with launched("--workers", "2", "--drain-seconds", "0") as server, server.client() as client:
-        server.wait_until_ready()
-        found: Samples = {}
-        for start in (0, 500):
-            between = found
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(post_names, [server] * 20, [range(k, k + 25) for k in range(start, start + 500, 25)]))
-            found = samples(client)
-        assert runs_of(found) == runs_of(between) > {"other", "unnamed"}
-        assert len(runs_of(found)) == MAX_RUNS + 2
-        assert all(found[key] >= value for key, value in between.items() if key[0].endswith(("_total", "_count")))
-        runs = runs_of(found) - {"unnamed"}
-        counts = Counter({run: of(found, "assay_reward_count", run=run, task="score") for run in runs})
-        assert sum(counts.values()) == 1_000
-        assert set(counts.values()) == {1, 1_000 - MAX_RUNS}
-        assert server.log.count("max_runs is 32") >= 1
-        assert len(client.get("/metrics").content) < 1 << 20
 
 
 def test_a_process_follows_the_names_of_the_supervisor():
