@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from itertools import product
 
@@ -30,25 +28,6 @@ def test_a_client_with_retries_loses_nothing():
             check_step(client, lambda: first.process.send_signal(signal.SIGTERM), 6)
         assert first.process.wait(30) == 0
         assert "Traceback" not in first.log
-
-
-def test_a_restart_in_place_loses_nothing():
-    """The service drains, exits and restarts at the same address while its clients continue."""
-    with ExitStack() as stack:
-        first = stack.enter_context(launched("--drain-seconds", "0.2"))
-        first.wait_until_ready()
-        port = first.url.rsplit(":", 1)[1]
-        codes: list[int] = []
-
-        def begin_again() -> None:
-            codes.append(first.stop())
-            stack.enter_context(launched("--port", port, "--drain-seconds", "0"))
-
-        restart = threading.Thread(target=begin_again)
-        with Client(base_url=first.url) as client:
-            check_step(client, restart.start, 40)
-        restart.join()
-    assert codes == [0]
 
 
 @pytest.mark.parametrize("clients", [16, 64])

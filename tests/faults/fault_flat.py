@@ -13,7 +13,6 @@ import numpy as np
 import orjson
 import pytest
 
-from assay import Scorer
 from examples.rollouts import as_request, generate
 from tests.cases.mixed import OPTIONS, columns
 from tests.faults.storm import Watch, check_settled, fetch, request, resident
@@ -22,7 +21,6 @@ from tests.servers import launched
 pytestmark = pytest.mark.attack
 
 SECONDS = float(os.environ.get("ASSAY_SOAK_SECONDS", "240"))
-RESPONSES = int(os.environ.get("ASSAY_MILLION", "1000000"))
 WARM_UP = 0.4
 """Share of the time, or of the responses, until pools, caches and the allocator have what they need."""
 
@@ -44,20 +42,6 @@ def check_flat(sizes: list[tuple[float, int]]) -> None:
         f"then {second / 2**20:.1f} MiB"
     )
     assert second < (1 + ALLOWED) * first
-
-
-def test_a_scorer_stays_flat():
-    scorer, dice = Scorer(), random.Random(3)
-    batches = [as_request(generate(count, 5, count)) for count in (1, 20, 200, 400)]
-    sizes: list[tuple[float, int]] = []
-    scored = 0
-    while scored < RESPONSES:
-        batch = dice.choice(batches)
-        scores = scorer.score(batch["responses"], batch["references"], batch["reference_index"])
-        assert len(scores.rewards) == len(scores.reasons) == len(scores.advantages()) == len(batch["responses"])
-        scored += len(scores)
-        sizes.append((scored, resident(os.getpid())))
-    check_flat(sizes)
 
 
 def test_memory_and_latency_stay_flat(singles, rewards, batch_body):

@@ -14,7 +14,6 @@ import pytest
 
 from tests.faults.storm import Answer, Watch, check_settled, fetch_all, request, resident
 from tests.http.raw_connection import head
-from tests.http.samples import REFERENCE
 from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
@@ -88,41 +87,6 @@ def test_bombs(server, name):
     encoding = f"Content-Encoding: {name.split()[0]}"
     answers = in_bounds(server, bombs[name](), encoding, copies=2)
     assert {answer.status for answer in answers} == {413}
-
-
-def request_with(response: bytes) -> bytes:
-    return b'{"references": [%b], "responses": [%b]}' % (orjson.dumps(REFERENCE), response)
-
-
-def deep(depth: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
-    return opening * depth + closing * depth
-
-
-HOSTILE = {
-    "huge int": (request_with(b"9" * 100_000), 422),
-    "deep arrays in a response": (request_with(deep(100_000)), None),
-    "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, None),
-    "deep and never closed": (b"[" * 16_000_000, 400),
-    "16 MB of empty arrays as responses": (request_with(b"[]," * 5_600_000 + b"[]"), None),
-    "one unknown field of 16 MB": (b'{"%b": 1}' % (b"x" * 16_000_000), 422),
-    "escapes": (request_with(b'"' + b"\\u0041" * 2_600_000 + b'"'), None),
-    "endless blanks": (b" " * 16_000_000, 400),
-}
-"""Bodies and, if it is always the same, the status. Short ones are in tests/http/wire, shapes of every route in
-tests/http/limits."""
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_json(server, name):
-    body, expected = HOSTILE[name]
-    (answer,) = in_bounds(server, body)
-    assert 0 < answer.status < 500 or answer.status in (503, 504)
-    assert answer.seconds < 40
-    if expected is not None:
-        assert answer.status == expected, answer.body[:300]
-    if answer.status >= 400:
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert len(answer.body) < 100_000
 
 
 @pytest.mark.parametrize("part", ["nothing", "head", "body", "chunks"])

@@ -16,15 +16,12 @@ from assay.service.settings import ScoreSettings
 from assay.service.tasks.evaluation import every_task, task_named
 from tests.cases.mixed import ROWS, columns
 
-__all__ = ["OddRequest", "queries", "singles"]
+__all__ = ["OddRequest", "singles"]
 
 VALUES = (
     *("null", "true", "false", "0", "-1", "0.5", "1e400", str(2**70), '""', '"x"', json.dumps("x y\n" * 500)),
     *("[]", "[null]", "[[]]", "{}", '{"a":1}', '{"a":[{"b":[null,1e5]}],"":{}}', '["score"]', '["components",1]'),
     *('"\\ud83d"', '["x","x"]', "[[[[[0]]]]]", "[0,1]", "[-1,1e30]", '"{\\"steps\\":1}"'),
-)
-QUERY_VALUES = (
-    *("", "x", "null", "true", "0", "-1", "0.5", "1e400", "inf", "nan", str(2**70), "%00", "%FF", "[]", "a.b.c", "."),
 )
 PLACE = "@{}@"
 NATIVE = "/v1/score"
@@ -135,25 +132,4 @@ def singles(description: dict[str, Any]) -> list[OddRequest]:
             for absent in document
         ]
         requests += [OddRequest(path, value.encode()) for value in VALUES]
-    return requests
-
-
-def queries(description: dict[str, Any]) -> list[OddRequest]:
-    """Return a valid request for every parameter of every route's query and every odd value."""
-    requests = []
-    sources: dict[str, dict[str, Any]] = {}
-    for path, document, _ in documents():
-        sources.setdefault(path, document)
-    for path, document in sources.items():
-        parameters = description["paths"][path]["post"].get("parameters", [])
-        names = [parameter["name"] for parameter in parameters if parameter["in"] == "query"]
-        names += [f"{task}.reward" for task in REWARD_TASKS] + ["surprise", ""]
-        body = json.dumps(document).encode()
-        requests += [OddRequest(f"{path}?{name}={value}", body) for name in names for value in QUERY_VALUES]
-        requests += [
-            OddRequest(f"{path}?task={task}&{name}={value}", body)
-            for task in REWARD_TASKS[1:]
-            for name in task_named(task).options.model_fields
-            for value in ("", "x", "0", "true")
-        ]
     return requests

@@ -52,16 +52,16 @@ def waits_of(latencies: list[float]) -> Waits:
     return Waits(statistics.median(latencies), statistics.quantiles(latencies, n=100)[98])
 
 
-def measure(server: LiveServer, body: bytes, scrapers: int, rounds: int = ROUNDS) -> tuple[Waits, Waits]:
+def measure(server: LiveServer, scrapers: int) -> tuple[Waits, Waits]:
     """Send singles without scrapers and beside them, in turns; return the waits of both."""
     alone: list[float] = []
     beside: list[float] = []
     with connected(server.url) as connection:
-        latencies(connection, body, 0.3)
-        for _ in range(rounds):
-            alone += latencies(connection, body, SECONDS)
+        latencies(connection, SINGLE, 0.3)
+        for _ in range(ROUNDS):
+            alone += latencies(connection, SINGLE, SECONDS)
             with scraping(server.url, scrapers):
-                beside += latencies(connection, body, SECONDS)
+                beside += latencies(connection, SINGLE, SECONDS)
     first, second = waits_of(alone), waits_of(beside)
     print(
         f"\n{scrapers} scrapers: median {first.median:.2f} ms alone, {second.median:.2f} ms beside them "
@@ -72,11 +72,16 @@ def measure(server: LiveServer, body: bytes, scrapers: int, rounds: int = ROUNDS
 
 
 @pytest.mark.attack
-def test_scrapers_in_a_loop_hardly_slow_scoring():
-    """Eight clients without a key ask for /metrics without a pause, with the rewards of 32 runs and six tasks in it."""
-    with launched("--drain-seconds", "0") as server:
+@pytest.mark.parametrize(
+    ("workers", "scrapers", "runs"),
+    [(1, 8, 32), pytest.param(1, 64, 128, marks=pytest.mark.slow), pytest.param(2, 64, 128, marks=pytest.mark.slow)],
+)
+def test_scrapers_in_a_loop_hardly_slow_scoring(workers, scrapers, runs):
+    """Clients without a key ask for /metrics without a pause, with the rewards of many runs and six tasks in it."""
+    flags = ("--workers", str(workers), "--max-runs", str(runs), "--drain-seconds", "0")
+    with launched(*flags) as server:
         server.wait_until_ready()
-        use_runs(server, 32)
-        alone, beside = measure(server, SINGLE, 8)
+        use_runs(server, runs)
+        alone, beside = measure(server, scrapers)
     assert beside.median < 2 * alone.median + 2
-    assert beside.p99 < 5 * alone.p99 + 50
+    assert beside.p99 < 5 * alone.p99 + 100

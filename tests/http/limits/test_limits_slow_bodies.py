@@ -95,4 +95,3 @@ def test_announced_bodies_stop_no_batch(steady, kind, sockets):
         beside = rate(steady.url, batch)
     print(f"\n{kind}, {sockets} sockets: {beside:.1f} batches/s of {alone:.1f}")
     assert beside > MIN_RATIO * alone
-

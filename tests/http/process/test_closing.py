@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.http.process.watching import comes_to, in_time, metric, rejections
-from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
+from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
@@ -89,29 +89,6 @@ def test_half_closed_clients_stay_in_the_queue(narrow, hold):
             assert metric(narrow, "assay_queued_requests") == 1
         assert final_reply(waiting).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
     assert comes_to(narrow, work_bytes=0)
-
-
-def test_truncated_and_half_closed_connections_leave_nothing(narrow):
-    """Nothing is kept of a truncated request, wherever it ends."""
-    in_chunks = head("Transfer-Encoding: chunked") + chunked([b"{", b"}"])
-    for whole, status in ((post(), 200), (in_chunks, 422)):
-        for end in (*range(1, len(whole), 37), len(whole) - 1, len(whole)):
-            with RawConnection(narrow.url) as connection:
-                connection.send(whole[:end])
-                connection.socket.shutdown(socket.SHUT_WR)
-                with suppress(EOFError):
-                    assert final_reply(connection).status == status
-                assert connection.is_closed()
-    assert comes_to(narrow, work_bytes=0, batches_unfinished=0)
-
-
-def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
-    """Its request has started when the malformed chunk arrives: nothing is written after the refusal."""
-    with RawConnection(narrow.url) as connection:
-        connection.send(head("Transfer-Encoding: chunked", "Expect: 100-continue") + b"ZZZ\r\n")
-        assert final_reply(connection).status == 400
-    time.sleep(0.2)
-    assert "failed" not in narrow.log
 
 
 def test_a_client_that_leaves_the_queue_frees_its_slot(narrow, hold):

@@ -150,15 +150,6 @@ def test_floods_are_cut_off(connection, strict, start, flood, reason):
     assert resident(strict.process.pid) - idle < 32 << 20
 
 
-def test_pipelined_requests_are_answered_in_order(connection):
-    ids = [f"ahead-{k}" for k in range(20)]
-    connection.send(b"".join(post(BODY, f"X-Request-ID: {identity}") for identity in ids))
-    for identity in ids:
-        reply = connection.reply()
-        assert reply.headers["x-request-id"] == identity
-        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-
-
 def test_long_pipelined_bodies_reach_their_requests(connection):
     """Long and short bodies, some in chunks with extensions and trailers, split at arbitrary positions."""
     reverse = json.dumps({**REQUEST, "responses": REQUEST["responses"][::-1]}).encode() + b" " * 150_000
@@ -275,4 +266,3 @@ def test_a_client_that_expects_100_continue(connection):
 
 
 # Many connections that send nothing, little, or a reset: probes and scoring continue beside them
-

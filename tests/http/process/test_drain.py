@@ -220,18 +220,6 @@ def test_a_request_that_never_ends_is_cut_off(second, before, sent):
 
 
 @pytest.mark.attack
-def test_an_abandoned_job_does_not_delay_the_exit():
-    with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
-        server.wait_until_ready()
-        with RawConnection(server.url) as connection:
-            connection.send(post(LARGE))
-            assert connection.reply().status == 504
-        started = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - started < 8
-
-
-@pytest.mark.attack
 def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
     """Python code cannot run any more: the kernel kills the process."""
     with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:

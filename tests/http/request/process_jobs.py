@@ -112,7 +112,7 @@ def count_up(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[byt
 JOBS = {
     function.__name__: function
     for function in (
-        *(upper, process_id, memory_score, parse_for_ever, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
+        *(upper, process_id, memory_score, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
         *(answer_at_length, report, count_up),
     )
 }

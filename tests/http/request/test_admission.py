@@ -72,19 +72,6 @@ async def test_first_in_first_out():
     assert is_empty(budget)
 
 
-@in_loop
-async def test_more_than_the_whole_budget_is_read_alone_and_charged_as_the_whole():
-    budget = Budget(100, 300, 10)
-    permit = await asyncio.wait_for(read(budget, 1_000), 5)
-    assert budget.in_use == 100
-    following = asyncio.create_task(read(budget, 10))
-    await settle()
-    assert budget.waiting == 1
-    permit.release()
-    (await asyncio.wait_for(following, 5)).release()
-    assert is_empty(budget)
-
-
 @pytest.mark.parametrize("limits", [(100, 40, 10), (100, 1_000, 1)])
 @in_loop
 async def test_a_full_queue_refuses_except_patient_requests(limits):

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable
 from contextlib import nullcontext
 
-import httpx
 import pytest
 import zstandard
 
@@ -30,6 +29,7 @@ from tests.servers import launched
 
 BODY = json.dumps(REQUEST).encode()
 LIMIT = 100_000
+HEADERS = {"content-type": "application/json"}
 
 
 def unsized_zstd(data: bytes) -> bytes:
@@ -56,11 +56,6 @@ def narrow():
             yield client
 
 
-def post(client: httpx.Client, body: object, **headers: str) -> httpx.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return client.post("/v1/score", content=body, headers={"content-type": "application/json"} | named)
-
-
 def accepts(is_accepted: bool):
     return nullcontext() if is_accepted else pytest.raises(Problem)
 
@@ -82,15 +77,13 @@ def test_zstd_is_unsupported_without_its_package(monkeypatch):
 
 
 @compressors
-def test_streams_of_one_and_several_frames(client, encoding, compress):
+def test_streams_of_one_and_several_frames(encoding, compress):
     for body in (compress(BODY), compress(BODY[:50]) + compress(b"") + compress(BODY[50:])):
         assert decompress(body, encoding, len(BODY)) == BODY
-        assert post(client, body, content_encoding=encoding.decode()).json()["rewards"] == pytest.approx(REWARDS)
 
 
 DAMAGES = {
     "cut by one": lambda data: data[:-1],
-    "cut in half": lambda data: data[: len(data) // 2],
     "followed by text": lambda data: data + b"x",
     "garbled": lambda data: data[:12] + bytes(255 - byte for byte in data[12:]),
     "empty": lambda data: b"",
@@ -100,10 +93,12 @@ DAMAGES = {
 
 @pytest.mark.attack
 @compressors
-def test_damaged_streams(client, encoding, compress):
+def test_damaged_streams(encoding, compress):
     for damage in DAMAGES.values():
-        document = problem_of(post(client, damage(compress(BODY)), content_encoding=encoding.decode()), 400)
-        assert errors_of(document) == [("body", "bad_encoding")]
+        with pytest.raises(Problem) as raised:
+            decompress(damage(compress(BODY)), encoding, LIMIT)
+        assert raised.value.status == 400
+        assert [(issue.path, issue.reason) for issue in raised.value.issues] == [("body", "bad_encoding")]
 
 
 @pytest.mark.attack
@@ -143,7 +138,7 @@ def test_bodies_up_to_the_limit(narrow):
 
     for length, status in ((LIMIT, 200), (LIMIT + 1, 413), (3 * LIMIT, 413)):
         for content in (BODY.ljust(length), chunks(length)):
-            reply = post(narrow, content)
+            reply = narrow.post("/v1/score", content=content, headers=HEADERS)
             assert reply.status_code == status
             assert status == 200 or errors_of(problem_of(reply, 413)) == [("body", "too_large")]
 
@@ -158,7 +153,7 @@ def test_the_numbers_of_responses_and_references_and_their_lengths_are_settings(
         (REQUEST | {"references": [long[:-1]]}, 200, None),
         (REQUEST | {"references": [long]}, 422, ("references[0]", "too_long")),
     ):
-        reply = post(narrow, json.dumps(request))
+        reply = narrow.post("/v1/score", json=request)
         assert reply.status_code == status
         assert errors is None or errors_of(problem_of(reply, status)) == [errors]
 
@@ -176,9 +171,7 @@ def test_media_types(client):
     for header, expected in MEDIA_TYPES.items():
         with accepts(expected is not None):
             assert media_type_of(header.encode()) == expected
-    reply = client.post("/v1/score", content=BODY, headers={"content-type": "text/plain"})
-    assert errors_of(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
-    assert client.post("/v1/score", content=BODY).status_code == 200
-    reply = post(client, BODY, content_encoding="br")
-    assert errors_of(problem_of(reply, 415)) == [("Content-Encoding", "unsupported_encoding")]
-
+    assert client.post("/v1/score", content=BODY).json()["rewards"] == pytest.approx(REWARDS)
+    for name, value in (("Content-Type", "text/plain"), ("Content-Encoding", "br")):
+        reply = client.post("/v1/score", content=BODY, headers={name: value})
+        assert errors_of(problem_of(reply, 415))[0][0] == name

@@ -176,4 +176,3 @@ def test_the_number_of_series_has_a_bound():
     fill(metrics, routes, statuses)
     metrics.counting(Scores.zeros(np.zeros(2, np.uint8), np.zeros(2, np.int64)), StageTimes(), "one more name")()
     assert len(metrics.refresh().series) == before
-

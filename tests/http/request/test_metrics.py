@@ -73,25 +73,16 @@ OPEN = "application/openmetrics-text"
 
 ACCEPT = [
     (OPEN, True),
-    (f"{OPEN};version=1.0.0", True),
     (f'{OPEN} ; Version="1.0.0" ; charset=utf-8;q=0.5', True),
     (f"text/html, {OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1", True),
-    (f"{OPEN};version=abc, {OPEN};version=1.0.0", True),
-    (OPEN.upper(), True),
-    (f"{OPEN};version=abc", False),
-    (f"{OPEN};version", False),
+    (f"{OPEN};version=abc, {OPEN.upper()};version=1.0.0", True),
     (f"{OPEN};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
     (f"{OPEN};version=1.0.0;version=2.0.0", False),
     (f"{OPEN};version=1.0.0\xe9", False),
-    (f"{OPEN};version=2.0.0rc1", False),
     (f"{OPEN};version=99999999999999999999.0.0", False),
     (f"{OPEN}x", False),
-    ("text/plain", False),
-    ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", False),
     ("", False),
     (";;;,,,===", False),
-    ("\xff\xfe", False),
-    ("a" * 8000, False),
     (",".join([f"{OPEN};version=x"] * 500), False),
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
@@ -79,25 +78,16 @@ def test_probes_and_requests_of_browsers_are_not_logged(fresh):
 
 HOSTILE = [
     ("/v1/score", REQUEST | {FORGED: 1}),
-    ("/v1/score", REQUEST | {SECRET + " " * 200: FORGED}),
     ("/v1/score", REQUEST | {"config": {FORGED: 1}}),
     ("/v1/score", REQUEST | {"config": {"order": FORGED}, "task": FORGED}),
-    ("/v1/score", {"task": "bioprobench.ord", "references": [{FORGED: 1}], "responses": [FORGED]}),
     ("/v1/score", {"task": "bioprobench.ord", "references": [{"wrong_steps": {FORGED: 1}}], "responses": [FORGED]}),
     ("/v1/evaluate", {"task": "bioprobench.ord", "records": [{"wrong_steps": [{FORGED: 1}]}], "options": {FORGED: 1}}),
-    ("/v1/evaluate", {FORGED: 1}),
     ("/v1/explain", {FORGED: 1}),
-    (f"/compat/slime?{quote(FORGED)}=1&{quote('order')}={quote(FORGED)}", GOOD),
-    (f"/compat/slime?{quote(FORGED)}=1&{quote(FORGED)}=2", GOOD),
+    (f"/compat/slime?{quote(FORGED)}=1&{quote(FORGED)}=2&{quote('order')}={quote(FORGED)}", GOOD),
     ("/compat/slime", {"response": PERFECT, "label": FORGED}),
-    (
-        f"/compat/nemo-gym/verify?reference_field={quote(FORGED)}",
-        {"responses_create_params": {}, "response": {"output": []}},
-    ),
     ("/compat/nemo-gym/aggregate_metrics", {"verify_responses": [{FORGED: FORGED}, FORGED]}),
     (f"/{quote(FORGED)}", GOOD),
     (f"/compat/slime/{quote(FORGED)}", GOOD),
-    ("/v1/config%0A", GOOD),
 ]
 
 
@@ -143,19 +133,6 @@ def test_json_lines_name_the_problem_but_no_key():
         "GET /v1/config refused: 401 unauthorized",
     ]
     assert not re.search("opensesame|swordfish", written)
-
-
-def test_worker_processes_log_separately():
-    with launched("--workers", "2", "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        end = time.monotonic() + 60
-        while len(refusals(server)) < 2 and time.monotonic() < end:  # the second worker listens once it is ready
-            with server.client() as client:
-                problem_of(client.post("/compat/slime", json={"response": SECRET}), 422)
-        lines = refusals(server)
-        assert len(lines) == 2
-        assert all("POST /compat/slime refused: 422 invalid-request" in line for line in lines)
-        assert SECRET not in server.log
 
 
 class Refused(FakeExchange):
