@@ -16,7 +16,7 @@ import pytest
 from examples.rollouts import as_request, generate
 from tests.http.limits.posting import connected
 from tests.http.raw_connection import head
-from tests.servers import LiveServer, launched
+from tests.servers import launched
 
 pytestmark = pytest.mark.slow
 
@@ -25,19 +25,7 @@ SECONDS = 3.0
 MIN_RATIO = 0.3
 """Of the rate of batches without an attack; each socket of an attack also costs time on a machine of two cores."""
 
-FIRST_BYTES = {"one byte": 1, "a byte now and then": 1, "some MiB": 4 << 20, "chunks": 200_000}
-
-LOADS = [(kind, sockets) for kind in FIRST_BYTES for sockets in (4, 64) if (kind, sockets) != ("some MiB", 64)]
-"""Not 64 sockets of some MiB: 256 MiB every few seconds are more than the sockets of one process can bear."""
-
-
-@pytest.fixture(scope="module")
-def steady() -> Iterator[LiveServer]:
-    """Yield a server whose budget holds one of the announced bodies."""
-    with launched("--max-work-bytes", str(64 << 20), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
-        assert "Traceback" not in server.log
+FIRST_BYTES = {"a byte now and then": 1, "some MiB": 4 << 20, "chunks": 200_000}
 
 
 def rate(url: str, body: bytes) -> float:
@@ -86,12 +74,15 @@ def open_connection(url: str) -> socket.socket:
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize(("kind", "sockets"), LOADS)
-def test_announced_bodies_stop_no_batch(steady, kind, sockets):
-    """Sockets announce 60 MiB each, send a byte, a byte now and then, 4 MiB, or part of a chunk, and then nothing."""
+@pytest.mark.parametrize(("kind", "sockets"), [("a byte now and then", 64), ("some MiB", 4), ("chunks", 64)])
+def test_announced_bodies_stop_no_batch(kind, sockets):
+    """Announce 60 MiB with each socket, which the budget holds once, and send little of it."""
     batch = orjson.dumps(as_request(generate(150, 5, 7)))
-    alone = rate(steady.url, batch)
-    with announcing(steady.url, kind, sockets):
-        beside = rate(steady.url, batch)
+    with launched("--max-work-bytes", str(64 << 20), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        alone = rate(server.url, batch)
+        with announcing(server.url, kind, sockets):
+            beside = rate(server.url, batch)
+        assert "Traceback" not in server.log
     print(f"\n{kind}, {sockets} sockets: {beside:.1f} batches/s of {alone:.1f}")
     assert beside > MIN_RATIO * alone

@@ -68,11 +68,8 @@ def test_a_silent_connection_is_closed_without_a_reply(connection, strict):
     ("sent", "status", "kind"),
     [
         (b"P", 408, "too-slow"),
-        (b"POST /v1/score HTTP/1.1\r\n", 408, "too-slow"),
         (head()[:-2], 408, "too-slow"),
         (post()[: -len(BODY)], 408, "too-slow"),
-        (post()[: 10 - len(BODY)], 408, "too-slow"),
-        (post()[:-1], 408, "too-slow"),
         (post(LONG)[:-70_000], 408, "too-slow"),
         (b"GET /" + b"x" * HEAD_BYTES + b" HTTP/1.1\r\n\r\n", 431, "head-too-large"),
     ],
@@ -195,13 +192,9 @@ def test_a_head_that_is_refused_after_whole_requests(connection):
         head("Content-Length: 5", "Content-Length: 6"),
         head("Content-Length: 5", "Transfer-Encoding: chunked"),
         CHUNKS + b"zz\r\n",
-        head("Content-Length: 99999999999999999999999"),
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
-        b"GET /livez HTTP/0.9\r\nHost: localhost\r\n\r\n",
         b"GET /livez\r\n\r\n",
         b"GET /livez HTTP/1.1\r\n\r\n",
-        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n",
         b"GET /livez HTTP/1.0\r\nHost: localhost\r\nHost: other\r\n\r\n",
     ],
 )
@@ -217,13 +210,9 @@ def test_invalid_http(connection, strict, sent):
 @pytest.mark.parametrize(
     "pieces",
     [
-        [CHUNKS + b"ffffffffffffffff\r\n"],
         [CHUNKS + b"FFFFFFFFFFFFFFFF;name=value\r\n{"],
-        [CHUNKS, b"7fffffffffffffff\r\n{"],
         [CHUNKS + b"ffff", b"ffffffffffff\r\n"],
-        [CHUNKS + b"1\r\n{\r\n", b"40000000\r\n  "],
         [CHUNKS + b"1\r\n{\r\n0000f4241\r\n"],
-        [head("Content-Length: 18446744073709551615")],
         [head("Content-Length: 18446744073709551615", path="/nowhere")],
     ],
 )
@@ -263,6 +252,3 @@ def test_a_client_that_expects_100_continue(connection):
     assert connection.reply().status == 100
     connection.send(BODY)
     expect_rewards(connection)
-
-
-# Many connections that send nothing, little, or a reset: probes and scoring continue beside them

@@ -63,22 +63,17 @@ SINGLE = {"references": [SCORE_REFERENCE], "responses": ["x"]}
 SCORE_RESPONSE = f"<think>t</think><key>{SCORE_REFERENCE}</key><orc>Step 1: a b</orc><note>n</note>"
 
 
-@pytest.mark.parametrize("include", [[], ["advantages"]])
-def test_rows_without_time_cost_rows_of_score_nothing(own, include):
+def test_rows_without_time_cost_rows_of_score_nothing(own):
     """Send programs that take half a minute beside rows of SCORE: these keep their rewards, at once known."""
     body = {
         "task": ["score"] * 61 + ["bioplanner"] * 100 + ["bioprobench.err"] * 2,
-        "responses": [SCORE_RESPONSE, "x"] * 30
-        + [SCORE_RESPONSE]
-        + [PROGRAM] * 100
-        + ["[ANSWER_START]True[ANSWER_END]"] * 2,
+        "responses": [SCORE_RESPONSE] * 61 + [PROGRAM] * 100 + ["[ANSWER_START]True[ANSWER_END]"] * 2,
         "references": [SCORE_REFERENCE, PROGRAM, True],
         "reference_index": [0] * 61 + [1] * 100 + [2] * 2,
-        "include": include,
+        "include": ["advantages"],
     }
     with own.client() as client:
         counts = reward_counts(client)
-        alone = client.post("/v1/score", json={"references": [SCORE_REFERENCE], "responses": [SCORE_RESPONSE, "x"]})
         began = time.perf_counter()
         reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "4"})
         took = time.perf_counter() - began
@@ -87,18 +82,13 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
     assert (reply.status_code, late.status_code) == (200, 200), reply.text
     assert took < 4.5
     for answer in (reply.json(), late.json()):
-        right, wrong = alone.json()["rewards"]
-        assert right > wrong == 0
-        assert answer["rewards"][:61] == [right, wrong] * 30 + [right]
+        assert answer["rewards"][:61] == [1.0] * 61
+        assert answer["reasons"][:61] == ["ok"] * 61
         others = list(zip(answer["reasons"][61:], answer["rewards"][61:], strict=True))
         assert set(others) <= {("ok", 1.0), ("out_of_time", 0.0)}
         assert ("out_of_time", 0.0) in others
-        assert answer["reasons"][:2] == ["ok", "missing_sections"]
-        if include:
-            advantages = answer["advantages"]
-            assert advantages[0] > 0 > advantages[1]
-            assert advantages[61:] == [0.0] * 102
-    assert reply.json()["reasons"].count("ok") > 31  # programs that were scored in time
+        assert answer["advantages"][61:] == [0.0] * 102
+    assert reply.json()["reasons"].count("ok") > 61  # programs that were scored in time
     reasons = reply.json()["reasons"][61:161] + late.json()["reasons"][61:161]
     assert counts == [reasons.count("ok"), reasons.count("out_of_time")]
 
