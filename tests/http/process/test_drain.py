@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -19,7 +16,7 @@ from tests.http.process.drains import drain_at_random
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
-from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
+from tests.servers import LiveServer, launched, processes_of
 
 STUCK = """
 import time
@@ -148,36 +145,6 @@ def test_a_new_connection_gets_time_for_its_first_request():
             assert silent.is_closed()
             assert server.process.wait(10) == 0
         assert time.monotonic() - started > 0.9
-
-
-def handles(pid: int, number: int) -> bool:
-    """Return whether a process handles or ignores a signal."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return any(
-        int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"^Sig(?:Cgt|Ign):\s*(\w+)", status, re.MULTILINE)
-    )
-
-
-@pytest.mark.attack
-@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
-@pytest.mark.parametrize(
-    ("number", "moment"),
-    [(signal.SIGTERM, 0.3), (signal.SIGINT, 0.6), (signal.SIGTERM, 1.0), (signal.SIGINT, 1.6)],
-)
-def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
-    command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
-    started = time.monotonic()
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    while not handles(process.pid, signal.SIGHUP):  # before its first line of Python nothing can
-        time.sleep(0.01)
-    time.sleep(max(0.0, started + moment - time.monotonic()))
-    process.send_signal(signal.SIGHUP)  # which ends nothing
-    time.sleep(0.05)
-    assert process.poll() is None
-    process.send_signal(number)
-    _, log = process.communicate(timeout=30)
-    assert "Traceback" not in log
-    assert process.returncode == 0, log
 
 
 @pytest.mark.attack

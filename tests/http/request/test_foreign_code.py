@@ -7,11 +7,11 @@ longer.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import marshal
 import os
 import pickle
+import re
 import threading
 import time
 from collections import Counter
@@ -111,36 +111,21 @@ def storm(server: LiveServer, path: Path, seconds: float) -> Counter[str]:
 
 
 ROOT = Path(__file__).resolve().parents[3]
-EXECUTING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "multiprocessing", "pebble", "joblib"}
+EXECUTING = re.compile(
+    r"^\s*(?:import|from) (?:pickle|marshal|shelve|dill|cloudpickle|multiprocessing|pebble|joblib)\b"
+    r"|(?:import_module|__import__)\(.(?:pickle|marshal|shelve|dill|cloudpickle|multiprocessing|pebble|joblib)\b",
+    re.MULTILINE,
+)
 """Modules that execute what they deserialize, or pass objects between processes with one that does."""
 
 
 @pytest.mark.attack
 def test_no_module_of_the_service_imports_what_executes_bytes() -> None:
     """Look for a deserializer that could be given a body by mistake."""
-    imported = [
-        (path.relative_to(ROOT).as_posix(), name)
-        for folder in ("service", "research", "clients")
-        for path in (ROOT / folder).rglob("*.py")
-        if not path.is_relative_to(ROOT / "service" / "ray")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in names_of(node)
-        if name.partition(".")[0] in EXECUTING
-    ]
-    assert imported == []
-
-
-def names_of(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return [node.module or ""] if not node.level else []
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
-        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-        first = node.args[0]
-        if name in ("import_module", "__import__") and isinstance(first, ast.Constant):
-            return [str(first.value)]
-    return []
+    paths = [path for folder in ("service", "research", "clients") for path in (ROOT / folder).rglob("*.py")]
+    paths = [path for path in paths if not path.is_relative_to(ROOT / "service" / "ray")]
+    assert len(paths) > 100
+    assert [path for path in paths if EXECUTING.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_the_table_of_jobs_is_closed() -> None:

@@ -65,17 +65,6 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
     assert SECRET not in fresh.log
 
 
-def test_probes_and_requests_of_browsers_are_not_logged(fresh):
-    before = len(refusals(fresh))
-    with fresh.client() as client:
-        for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
-            assert client.get(path).status_code in (404, 405)
-        problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
-        problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
-    (line,) = refusals(fresh)[before:]
-    assert "421 wrong-host" in line
-
-
 HOSTILE = [
     ("/v1/score", REQUEST | {FORGED: 1}),
     ("/v1/score", REQUEST | {"config": {FORGED: 1}}),
