@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from tests.http.limits.posting import JSON, connected
-from tests.http.raw_connection import RawConnection
 from tests.http.samples import errors_of, problem_of
 from tests.servers import LiveServer, launched
 
@@ -111,22 +110,6 @@ def test_few_short_rows_need_no_process_but_compressed_ones_do(fresh_server):
     packed = post(fresh_server, "/v1/score", gzip.compress(orjson.dumps(body)), content_encoding="gzip")
     assert packed.content == plain.content
     assert descendants(fresh_server.process.pid) > before
-
-
-def test_idle_connections_leave_descriptors_for_jobs():
-    """Open more connections than the service may have descriptors, then ask for rewards of another task."""
-    with launched("--drain-seconds", "0", descriptors=64) as server:
-        server.wait_until_ready()
-        with server.client() as client, ExitStack() as stack:
-            assert client.get("/livez").status_code == 200  # connected before the others
-            for _ in range(84):
-                with suppress(OSError):
-                    stack.enter_context(RawConnection(server.url))
-            for _ in range(4):
-                reply = client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON)
-                assert reply.status_code in (200, 503), reply.text
-                assert reply.status_code == 200 or reply.headers["retry-after"] == "1"
-        assert post(server, "/v1/score", SHORT_PROGRAMS).status_code == 200
 
 
 def protocol(seed: int) -> tuple[str, str]:

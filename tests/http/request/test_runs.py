@@ -22,7 +22,7 @@ from assay.service.http.request.exchange import RunNames, read_run
 from assay.service.http.request.exposition import MergedMetrics, Reports
 from assay.service.http.request.metrics import RewardMetrics
 from assay.service.http.request.series import SeriesTable
-from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
+from assay.service.rewards.registry import reward_of, split_config
 from assay.service.rewards.scorer import Scorer
 from assay.service.rewards.scores import Scores
 from assay.service.tasks.evaluation import task_named
@@ -150,18 +150,6 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
         passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
         assert of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
     check_groups_by_task(found, "mixed", batch, reply["rewards"])
-
-
-def test_a_group_of_several_tasks_counts_for_each_of_them():
-    table, tasks = SeriesTable(), ["score", "lexical", "score", "lexical", "lexical", "score", "lexical"]
-    scores = Scores.zeros(np.array([REWARD_TASKS.index(task) for task in tasks], np.uint8), np.zeros(7, np.int64))
-    scores.rewards[:] = [1.0, 0.4, 0.5, 0.4, 0.1, 0.2, 0.1]
-    scores.groups = np.array([0, 0, 0, 0, 1, 1, 1])
-    RewardMetrics(table).count("mixed", scores)
-    found = values_of(table)
-    flat = {task: of(found, "assay_groups_without_spread_total", run="mixed", task=task) for task in set(tasks)}
-    assert flat == {"score": 0, "lexical": 2}
-    check_groups_by_task(found, "mixed", {"task": tasks, "groups": scores.groups}, scores.rewards.tolist())
 
 
 def check_groups_by_task(found: Samples, run: str, batch: dict[str, Any], rewards: list[float]) -> None:
