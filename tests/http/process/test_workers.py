@@ -19,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
-from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import LiveServer, launched, processes_of
 
@@ -183,37 +182,3 @@ def test_a_stopped_worker_does_not_hold_up_the_exit():
         endings = (f"worker 0 (pid {worker}) does not respond", f"(pid {worker}) ended: silence")
         assert any(ending in server.log for ending in endings)
         assert in_time(lambda: not processes_of(server))
-
-
-SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
-SECOND_STARTS_SLOWLY = f"""
-import assay.service.http.process.supervisor
-from subprocess import Popen
-from types import SimpleNamespace
-started = []
-def start(command, **rest):
-    started.append(command)
-    code = {SLOW_START!r} + command[2] if len(started) > 1 else command[2]
-    return Popen([*command[:2], code], **rest)
-assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
-"""
-"""The second worker never finishes compiling its kernels."""
-
-
-@pytest.mark.attack
-def test_a_worker_that_is_not_ready_never_listens():
-    """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
-    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
-        server.wait_until_ready()
-        time.sleep(4)  # the second one has imported all, and waits for its kernels
-        assert server.log.count("is ready") == 1
-        server.process.send_signal(signal.SIGTERM)
-        statuses = []
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
-            with RawConnection(server.url) as connection:
-                connection.send(post())
-                statuses.append(connection.reply().status)
-        assert set(statuses) == {200}
-        assert server.process.wait(30) == 0
-        assert "Traceback" not in server.log
