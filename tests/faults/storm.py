@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tests.http.process.watching import comes_to, resident
 from tests.servers import LiveServer
 
-__all__ = ["Answer", "Watch", "check_settled", "fetch", "fetch_all", "peak", "request", "resident"]
+__all__ = ["Answer", "Watch", "check_settled", "fetch", "fetch_all", "request", "resident"]
 
 
 class Answer(NamedTuple):
@@ -82,10 +82,6 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
         await writer.drain()
     except OSError:  # the reply says why
         pass
-
-
-def peak(pid: int) -> int:
-    return resident(pid, "VmHWM")
 
 
 def check_settled(server: LiveServer) -> None:

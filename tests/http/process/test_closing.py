@@ -6,6 +6,8 @@ import gzip
 import json
 import socket
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.http.process.watching import comes_to, in_time, metric, rejections
-from tests.http.raw_connection import BODY, RawConnection, post
+from tests.http.raw_connection import BODY, RawConnection, head, post
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
@@ -238,3 +240,59 @@ def is_served(server: LiveServer) -> bool:
         connection.send(post())
         return connection.reply().status == 200
     return False
+
+
+# Refusals of clients that are still sending their body
+
+
+MAX_BYTES = 16_000_000
+TIMES = 8
+KEYED = {"Content-Type": "application/json", "Authorization": "Bearer key"}
+REFUSALS = {
+    401: ("/v1/score", {**KEYED, "Authorization": "Bearer wrong"}, 15_000_000),
+    404: ("/nowhere", KEYED, 15_000_000),
+    413: ("/v1/score", KEYED, MAX_BYTES + 1),
+    415: ("/v1/score", {**KEYED, "Content-Type": "text/plain"}, 15_000_000),
+    422: ("/v1/score?nonsense=1", KEYED, 15_000_000),
+    429: ("/v1/score", KEYED, 15_000_000),
+}
+"""Statuses, each with a request that gets it before its body is read."""
+
+
+def send(base: str, path: str, headers: dict[str, str], body: bytes) -> int:
+    """Send Connection: close, and read the reply only after sending all of the body; return the status."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(base + path, body, headers), timeout=30) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[LiveServer]:
+    """Start a server with a key and without a queue."""
+    flags = ("--max-body-bytes", str(MAX_BYTES), "--max-work-bytes", "1000000", "--max-queued-bytes", "0")
+    with launched(*flags, "--drain-seconds", "0", environ={"ASSAY_API_KEYS": "key"}) as server:
+        server.wait_until_ready()
+        yield server
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_refusals_reach_clients_that_are_still_sending(strict, status):
+    path, headers, length = REFUSALS[status]
+    with RawConnection(strict.url) as other:
+        if status == 429:
+            other.send(head("Content-Length: 2000000", "Authorization: Bearer key") + bytes(1_500_000))
+            assert comes_to(strict, work_bytes=1_000_000)
+        assert {send(strict.url, path, headers, bytes(length)) for _ in range(TIMES)} == {status}
+
+
+def test_lingering_connections_are_closed():
+    """A client continues to send after it was refused, slowly and for ever."""
+    with launched("--body-seconds", "1", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(head("Content-Length: 9000000", "Connection: close", path="/nowhere"))
+            assert connection.reply().status == 404
+            assert connection.send_until_closed(b" ", 1_000, pause=0.05) < 200

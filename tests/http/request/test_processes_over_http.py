@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import random
 import signal
-import statistics
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -19,7 +15,7 @@ import orjson
 import psutil
 import pytest
 
-from tests.http.limits.posting import JSON, connected
+from tests.http.limits.posting import JSON
 from tests.http.samples import errors_of, problem_of
 from tests.servers import LiveServer, launched
 
@@ -58,7 +54,6 @@ def post(server: LiveServer, path: str, body: Any, **headers: str) -> httpx.Resp
 
 
 SCORE_REFERENCE = 'Step 1: {"action": "a", "objects": ["b"], "parameters": []}'
-SINGLE = {"references": [SCORE_REFERENCE], "responses": ["x"]}
 SCORE_RESPONSE = f"<think>t</think><key>{SCORE_REFERENCE}</key><orc>Step 1: a b</orc><note>n</note>"
 
 
@@ -101,59 +96,20 @@ def reward_counts(client: httpx.Client) -> list[float]:
     return [float(lines.get(name, 0)) for name in names]
 
 
-def test_few_short_rows_need_no_process_but_compressed_ones_do(fresh_server):
+def test_few_short_rows_need_no_process_but_compressed_ones_and_explanations_do(fresh_server):
     body = {"task": "bioprobench.err", "references": [True], "responses": ["[ANSWER_START]True[ANSWER_END]", "("]}
-    before = descendants(fresh_server.process.pid)
+    pid = fresh_server.process.pid
+    idle = descendants(pid)
     plain = post(fresh_server, "/v1/score", body)
     assert plain.json()["rewards"] == [1, 0]
-    assert descendants(fresh_server.process.pid) == before
+    assert descendants(pid) == idle
     packed = post(fresh_server, "/v1/score", gzip.compress(orjson.dumps(body)), content_encoding="gzip")
     assert packed.content == plain.content
-    assert descendants(fresh_server.process.pid) > before
-
-
-def protocol(seed: int) -> tuple[str, str]:
-    """Return a reference of 400 steps of random words, and the response that it is the key of."""
-    words = random.Random(seed)
-    keys, prose = [], []
-    for number in range(1, 401):
-        action, *named = (f"w{words.randrange(5_000)}" for _ in range(25))
-        objects, parameters = [" ".join(pair) for pair in pairwise(named[:16])], named[16:]
-        step = {"action": action, "objects": objects, "parameters": parameters}
-        keys.append(f"Step {number}: {orjson.dumps(step).decode()}")
-        prose.append(f"Step {number}: {' '.join([action, *objects, *parameters])}")
-    key = "\n".join(keys)
-    return key, f"<think>t</think><key>{key}</key><orc>{chr(10).join(prose)}</orc><note>n</note>"
-
-
-def test_explanations_in_a_loop_do_not_slow_singles(own):
-    """Ask for the longest explanations all the time, from four clients at once."""
-    explained = orjson.dumps({"response": protocol(2)[1], "reference": protocol(1)[0]})
-    statuses: list[int] = []
-    stop = threading.Event()
-
-    def loop() -> None:
-        while not stop.is_set():
-            statuses.append(post(own, "/v1/explain", explained, x_request_timeout="3").status_code)
-
-    def median() -> float:
-        with connected(own.url) as connection:
-            took = []
-            for _ in range(200):
-                began = time.perf_counter()
-                assert connection.score(orjson.dumps(SINGLE))[0] == 200
-                took.append(time.perf_counter() - began)
-            return statistics.median(took)
-
-    before = min(median() for _ in range(3))
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(4):
-            pool.submit(loop)
-        time.sleep(1)
-        during = min(median() for _ in range(3))
-        stop.set()
-    assert set(statuses) <= {200, 429, 504}, statuses
-    assert during < 4 * before, (during, before)
+    rewarding = descendants(pid)
+    assert rewarding > idle
+    explained = post(fresh_server, "/v1/explain", {"response": SCORE_RESPONSE, "reference": SCORE_REFERENCE})
+    assert explained.json()["reward"] == 1.0
+    assert descendants(pid) > rewarding
 
 
 def test_bytes_of_references_are_counted_per_response(own):
