@@ -71,7 +71,7 @@ def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
                 else:
                     data = request(dice.choice(bodies), "/v1/score", f"X-Assay-Run: run {dice.randrange(1_000)}")
                 patience = 0.01 if dice.random() < 0.03 else 60.0
-                statuses[(await fetch(server.url, data, patience)).status] += 1
+                statuses[await fetch(server.url, data, patience)] += 1
 
         async def soak() -> None:
             end = time.monotonic() + SECONDS

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -32,21 +32,6 @@ NATIVE = "/v1/score"
 
 Path = tuple[str | int, ...]
 """The path of a value in a document: names of members and indices of elements."""
-
-
-class OddRequest(NamedTuple):
-    """One request to a route."""
-
-    path: str
-    body: bytes
-
-
-class Base(NamedTuple):
-    """A valid request, and the paths where a value may be put."""
-
-    path: str
-    document: dict[str, Any]
-    slots: list[Path]
 
 
 def paths_in(value: Any, path: Path = ()) -> Iterator[Path]:
@@ -72,13 +57,6 @@ def replaced(document: Any, path: Path, value: Any) -> Any:
     elements = list(document) if isinstance(document, list) else []
     before, element, after = elements[:step], elements[step : step + 1], elements[step + 1 :]
     return [*before, replaced(element[0] if element else None, following, value), *after]
-
-
-def bases(description: dict[str, Any]) -> Iterator[Base]:
-    """Yield valid requests to every route that takes a body, of every task."""
-    for path, document, further in documents():
-        slots = [*((name,) for name in (*members_of(description, path), "surprise")), *further, *paths_in(document)]
-        yield Base(path, document, list(dict.fromkeys(slots)))
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any], list[Path]]]:
@@ -116,40 +94,33 @@ def members_of(description: dict[str, Any], path: str) -> list[str]:
     return list(dict.fromkeys(name for model in models for name in model["properties"]))
 
 
-def body_of(document: Any, slot: Path, value: str) -> bytes:
-    """Return the JSON of a document with another value, given as JSON, at a path."""
-    return json.dumps(replaced(document, slot, PLACE)).replace(f'"{PLACE}"', value).encode()
-
-
-def singles(description: dict[str, Any]) -> list[OddRequest]:
-    """Return a request for every member and value, and one without the member."""
-    requests = []
-    for path, document, slots in bases(description):
-        requests += [OddRequest(path, body_of(document, slot, value)) for slot in slots for value in VALUES]
-        requests += [
-            OddRequest(path, json.dumps({name: document[name] for name in document if name != absent}).encode())
-            for absent in document
-        ]
-        requests += [OddRequest(path, value.encode()) for value in VALUES]
-    return requests
+def odd_requests() -> Iterator[tuple[str, bytes]]:
+    """Yield paths of routes with bodies: for every member and value, and without the member."""
+    description = create_app(Config()).openapi()
+    for path, document, further in documents():
+        slots = [*((name,) for name in (*members_of(description, path), "surprise")), *further, *paths_in(document)]
+        for slot in dict.fromkeys(slots):
+            body = json.dumps(replaced(document, slot, PLACE))
+            yield from ((path, body.replace(f'"{PLACE}"', value).encode()) for value in VALUES)
+        for absent in document:
+            yield path, json.dumps({name: document[name] for name in document if name != absent}).encode()
+        yield from ((path, value.encode()) for value in VALUES)
 
 
 HEADERS = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def description() -> dict[str, Any]:
-    return create_app(Config()).openapi()
 
 
 def refuse(constant: str) -> None:
     raise AssertionError(f"the reply holds {constant}")
 
 
-def check(client: httpx.Client, requests: Iterable[OddRequest]) -> None:
-    """Send requests one after another; raise AssertionError unless every reply is JSON and none is a server error."""
+@pytest.mark.attack
+@pytest.mark.parametrize("count", [800, pytest.param(None, marks=pytest.mark.slow)], ids=["a sample", "all"])
+def test_no_odd_request_is_an_error_of_the_service(client: httpx.Client, count: int | None) -> None:
+    """Send values of every JSON type in place of a member: every reply is JSON, and none is a server error."""
+    requests = list(odd_requests())
     statuses: set[int] = set()
-    for path, body in requests:
+    for path, body in random.Random(1).sample(requests, count or len(requests)):
         reply = client.post(path, content=body, headers=HEADERS)
         statuses.add(reply.status_code)
         assert reply.status_code < 500, (path, body[:2_000], reply.text[:500])
@@ -158,18 +129,6 @@ def check(client: httpx.Client, requests: Iterable[OddRequest]) -> None:
             "application/json" if reply.status_code == 200 else "application/problem+json"
         )
     assert {200, 422} <= statuses
-
-
-@pytest.mark.attack
-def test_no_odd_request_is_an_error_of_the_service(client: httpx.Client, description: dict[str, Any]) -> None:
-    """Send values of every JSON type in place of a member: a sample."""
-    check(client, random.Random(1).sample(singles(description), 800))
-
-
-@pytest.mark.slow
-@pytest.mark.attack
-def test_all_odd_requests(client: httpx.Client, description: dict[str, Any]) -> None:
-    check(client, singles(description))
 
 
 @pytest.mark.attack
