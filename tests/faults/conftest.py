@@ -11,14 +11,9 @@ from examples.rollouts import as_request, generate
 
 
 @pytest.fixture(scope="session")
-def batch() -> dict[str, Any]:
+def batch_body() -> bytes:
     """Return a GRPO step: 1,024 references, 5 responses each; about 17 MB."""
-    return as_request(generate(1024, 5, 7))
-
-
-@pytest.fixture(scope="session")
-def batch_body(batch: dict[str, Any]) -> bytes:
-    return orjson.dumps(batch)
+    return orjson.dumps(as_request(generate(1024, 5, 7)))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import os
 import resource
@@ -33,13 +32,6 @@ def process_id(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 def memory_score(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return Path("/proc/self/oom_score_adj").read_bytes()
-
-
-def parse_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Hold the GIL for ever; write the process id to `path`."""
-    Path(call.arguments["path"]).write_text(str(os.getpid()))
-    while True:
-        ast.parse("f(1)\n" * 40_000)
 
 
 def sum_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
@@ -120,7 +112,7 @@ def count_up(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[byt
 JOBS = {
     function.__name__: function
     for function in (
-        *(upper, process_id, memory_score, parse_for_ever, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
+        *(upper, process_id, memory_score, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
         *(answer_at_length, report, count_up),
     )
 }

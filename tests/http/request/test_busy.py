@@ -34,8 +34,6 @@ def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch):
     assert len(waits) >= 3
     expected = Scorer().score(batch["responses"], batch["references"], batch["reference_index"])
     assert reply.json()["rewards"] == expected.rewards.tolist()
-    timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
-    assert sum(map(float, timing.values())) > 0
 
 
 @pytest.mark.attack

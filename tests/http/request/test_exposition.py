@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -176,21 +176,3 @@ def test_the_number_of_series_has_a_bound():
     fill(metrics, routes, statuses)
     metrics.counting(Scores.zeros(np.zeros(2, np.uint8), np.zeros(2, np.int64)), StageTimes(), "one more name")()
     assert len(metrics.refresh().series) == before
-
-
-def test_lines_that_have_not_changed_cost_little():
-    """At the greatest number of series, compared with prometheus_client's functions."""
-    metrics, renderer = metrics_of(), Renderer()
-    fill(metrics, {"/v1/score"}, {200})
-    render(renderer, metrics.refresh())
-    metrics.requests.observe(0.1, "/v1/score", "200")
-    metrics.refresh()
-
-    def seconds(work: Callable[[], object]) -> float:
-        before = time.thread_time()
-        work()
-        return time.thread_time() - before
-
-    theirs = seconds(lambda: expected(metrics.table))
-    assert min(seconds(lambda: render(renderer, metrics.table)) for _ in range(3)) < 0.2 * theirs
-    assert min(seconds(metrics.refresh) for _ in range(3)) < 0.02 * theirs

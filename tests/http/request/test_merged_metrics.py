@@ -99,17 +99,6 @@ def test_a_series_is_named_only_once():
     assert merged_values(merged)["assay_reward_count run 7 score"] == 2
 
 
-def test_runs_that_are_not_admitted_have_one_label():
-    merged = MergedMetrics(1, RunNames(128))
-    worker = Process(merged, 0)
-    for k in range(130):
-        worker.count(f"{k:03}")
-    worker.report()
-    found = merged_values(merged)
-    assert found["assay_reward_count other score"] == 2
-    assert sum(value for name, value in found.items() if name.startswith("assay_reward_count")) == 130
-
-
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans(), st.booleans()), max_size=60)
 
 

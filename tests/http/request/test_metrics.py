@@ -5,15 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay import ScoreSettings
 from assay.kernels.rules import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
-
-OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 
 @pytest.fixture(scope="module")
@@ -71,42 +68,21 @@ def test_counts(fresh):
     assert not any("secret" in str(labels) for _, labels in found)
 
 
-def test_both_formats_agree(client):
-    text = client.get("/metrics")
-    openmetrics = client.get("/metrics", headers=OPENMETRICS)
-    assert text.headers["content-type"].startswith("text/plain; version=")
-    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert openmetrics.text.endswith("# EOF\n")
-    families = list(parse_text(text.text))
-    assert all(family.name.startswith("assay_") and family.documentation for family in families)
-    names = {sample.name for family in families for sample in family.samples}
-    assert names == {sample.name for family in parse_openmetrics(openmetrics.text) for sample in family.samples}
-
-
 OPEN = "application/openmetrics-text"
 
 
 ACCEPT = [
     (OPEN, True),
-    (f"{OPEN};version=1.0.0", True),
     (f'{OPEN} ; Version="1.0.0" ; charset=utf-8;q=0.5', True),
     (f"text/html, {OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1", True),
-    (f"{OPEN};version=abc, {OPEN};version=1.0.0", True),
-    (OPEN.upper(), True),
-    (f"{OPEN};version=abc", False),
-    (f"{OPEN};version", False),
+    (f"{OPEN};version=abc, {OPEN.upper()};version=1.0.0", True),
     (f"{OPEN};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
     (f"{OPEN};version=1.0.0;version=2.0.0", False),
     (f"{OPEN};version=1.0.0\xe9", False),
-    (f"{OPEN};version=2.0.0rc1", False),
     (f"{OPEN};version=99999999999999999999.0.0", False),
     (f"{OPEN}x", False),
-    ("text/plain", False),
-    ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", False),
     ("", False),
     (";;;,,,===", False),
-    ("\xff\xfe", False),
-    ("a" * 8000, False),
     (",".join([f"{OPEN};version=x"] * 500), False),
 ]
 

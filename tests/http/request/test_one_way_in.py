@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import httpx
 import pytest
 import zstandard
 
-from assay.kernels.warmup import warmup
 from assay.service.config import Config, ServerSettings
 from assay.service.http.app import create_app
 from assay.service.http.request.intake import MAX_QUEUE_SECONDS, DirectRoute, Intake, is_below
@@ -111,21 +109,6 @@ def test_a_batch_is_charged_as_it_arrives_and_its_permit_is_returned(small_serve
     assert comes_to(small_server, work_bytes=0)
     problem_of(keyed.post(path, content=body), 400)
     assert comes_to(small_server, work_bytes=0)
-
-
-def test_no_body_is_read_before_the_service_is_ready():
-    gate = threading.Event()
-
-    def slow():
-        assert gate.wait(60)
-        return warmup()
-
-    with running(create_app(Config(), warmup=slow)) as client, ExitStack() as stack:
-        stack.callback(gate.set)
-        for path in PATHS:
-            reply = client.post(path, json={}, headers={"x-request-timeout": "0.1"})
-            problem_of(reply, 503)
-            assert int(reply.headers["retry-after"]) >= 1
 
 
 def test_a_batch_is_refused_close_to_the_memory_ceiling():

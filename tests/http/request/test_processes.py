@@ -17,13 +17,15 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.jobs import JobCall
-from assay.service.http.request.processes import ForkServer, Processes, joined, memory_of
+from assay.service.http.request.processes import ForkServer, Processes, joined
 from assay.service.http.wire.headers import MAX_ERRORS, Problem
+from tests.http.process.watching import in_time
 from tests.http.request.exchanges import FakeExchange, in_loop
 from tests.own_process import environment
 
@@ -52,19 +54,10 @@ def answered(processes: Processes, job: str, body: bytes = b"body", seconds: flo
     return asyncio.run(running)
 
 
-def exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def ends(pid: int, seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while exists(pid) and time.monotonic() < end:
-        time.sleep(0.01)
-    return not exists(pid)
+def is_gone(path: Path) -> bool:
+    """Return whether the process whose id is in a file ends in time."""
+    pid = int(path.read_text())
+    return in_time(lambda: not psutil.pid_exists(pid), 10)
 
 
 @in_loop
@@ -82,14 +75,13 @@ def test_a_process_is_reused_and_is_the_first_victim_of_the_oom_killer(processes
     assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000
 
 
-@pytest.mark.parametrize("job", ["parse_for_ever", "sum_for_ever"])
-def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, job, tmp_path):
+def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, tmp_path):
     started = time.perf_counter()
     with pytest.raises(Problem) as raised:
-        answered(processes, job, path=str(tmp_path / "pid"), seconds=1.5)
+        answered(processes, "sum_for_ever", path=str(tmp_path / "pid"), seconds=1.5)
     assert raised.value.kind == "deadline"
     assert time.perf_counter() - started < 10
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert is_gone(tmp_path / "pid")
     assert answered(processes, "upper") == b"BODY"
 
 
@@ -115,22 +107,8 @@ async def test_a_job_ends_when_its_client_leaves_or_the_service_closes(ending, t
     with pytest.raises(ClientGone):
         await running
     assert time.perf_counter() - started < 5
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert is_gone(tmp_path / "pid")
     processes.close()
-
-
-@in_loop
-async def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
-    gaps, last = [], time.perf_counter()
-    job = call("sum_for_ever", 3, path=str(tmp_path / "pid"))
-    running = asyncio.create_task(processes.run(job, lambda: [bytes(64 << 20)], FakeExchange(3), joined))
-    while not running.done():
-        await asyncio.sleep(0.002)
-        gaps.append(time.perf_counter() - last)
-        last = time.perf_counter()
-    with pytest.raises(Problem):
-        await running
-    assert max(gaps) < 1.5, max(gaps)  # a loop that waits for the job continues after its deadline of 3 s
 
 
 @pytest.mark.parametrize("job", ["hoard", "ask_for_too_much"])
@@ -156,7 +134,7 @@ def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
     assert answered(processes, "process_id") == first
     monkeypatch.undo()
     assert answered(processes, "process_id") != first
-    assert ends(int(first))
+    assert in_time(lambda: not psutil.pid_exists(int(first)))
 
 
 def test_a_problem_comes_with_the_issues_that_it_lists(processes):
@@ -275,7 +253,7 @@ def test_what_was_yielded_is_not_lost_when_the_job_is_killed(processes, tmp_path
     job = call("count_up", 1.5, number=5, path=str(tmp_path / "pid"))
     running = processes.run(job, lambda: [b""], FakeExchange(60), complete)
     assert asyncio.run(running) == b"0,1,2,3,4"
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert is_gone(tmp_path / "pid")
 
 
 def test_a_process_killed_while_idle_costs_no_request(processes):
@@ -320,9 +298,3 @@ def test_without_descriptors_a_job_is_answered_later(processes, monkeypatch):
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         assert (raised.value.kind, raised.value.headers) == ("not-ready", ((b"retry-after", b"1"),))
         assert answered(processes, "upper") == b"BODY"
-
-
-def test_memory_of_processes():
-    assert 1 << 20 < memory_of(os.getpid()) < 1 << 34
-    assert memory_of(2**22 + 1) == 0
-    assert Path("/proc/self/statm").exists()

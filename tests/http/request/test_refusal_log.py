@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
@@ -16,7 +15,7 @@ from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, Refu
 from assay.service.http.wire.headers import KINDS, Problem
 from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
-from tests.servers import LiveServer, launched
+from tests.servers import launched
 
 pytestmark = pytest.mark.attack
 
@@ -35,30 +34,24 @@ def fresh():
         yield server
 
 
-def refusals(server: LiveServer) -> list[str]:
-    return [line for line in server.log.splitlines() if " refused: " in line]
-
-
 def test_the_cause_of_a_refusal_is_logged(fresh):
     with fresh.client() as client:
-        for body in ({"response": PERFECT, "label": SECRET}, {"response": PERFECT}):
-            problem_of(client.post("/compat/slime", json=body, headers={"x-request-id": "find-me"}), 422)
+        body = {"response": PERFECT, "label": SECRET}
+        problem_of(client.post("/compat/slime", json=body, headers={"x-request-id": "find-me"}), 422)
         problem_of(client.post("/compat/slime?ordr=lcs&semantics=swordfish", json=GOOD), 422)
-        problem_of(client.post("/compat/openrlhf", content=b"{"), 400)
         problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
         problem_of(client.post("/compat/slim", json=GOOD), 404)
-        problem_of(client.post("/compat/nemo-gym", json=GOOD), 405)
-        assert client.post("/compat/slime", json=GOOD).status_code == 200
-    found = refusals(fresh)
+        problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
+        assert client.get("/v1/score").status_code == 405  # requests of browsers and probes are not logged
+        problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
+    found = [line for line in fresh.log.splitlines() if " refused: " in line]
     assert all(" WARNING assay POST " in line for line in found)
     expected = [
         r"POST /compat/slime refused: 422 invalid-request, request find-me: label: bad_step_line \(line 1 .*\)",
-        r"POST /compat/slime refused: 422 .*: label: missing_field \(this field is required\)",
         r"POST /compat/slime refused: 422 .*: query\.semantics: invalid_setting .*; query\.ordr: unknown_setting ",
-        r"POST /compat/openrlhf refused: 400 not-json, request [0-9a-f-]+: body: not_json ",
         r"POST /v1/score refused: 504 deadline, .*: The deadline passed ",
         r"POST unmatched refused: 404 not-found",
-        r"POST /compat/nemo-gym refused: 405 method-not-allowed, .*GET, HEAD",
+        r"421 wrong-host",
     ]
     assert len(found) == len(expected)
     for line, pattern in zip(found, expected, strict=True):
@@ -66,38 +59,18 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
     assert SECRET not in fresh.log
 
 
-def test_probes_and_requests_of_browsers_are_not_logged(fresh):
-    before = len(refusals(fresh))
-    with fresh.client() as client:
-        for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
-            assert client.get(path).status_code in (404, 405)
-        problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
-        problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
-    (line,) = refusals(fresh)[before:]
-    assert "421 wrong-host" in line
-
-
 HOSTILE = [
     ("/v1/score", REQUEST | {FORGED: 1}),
-    ("/v1/score", REQUEST | {SECRET + " " * 200: FORGED}),
     ("/v1/score", REQUEST | {"config": {FORGED: 1}}),
     ("/v1/score", REQUEST | {"config": {"order": FORGED}, "task": FORGED}),
-    ("/v1/score", {"task": "bioprobench.ord", "references": [{FORGED: 1}], "responses": [FORGED]}),
     ("/v1/score", {"task": "bioprobench.ord", "references": [{"wrong_steps": {FORGED: 1}}], "responses": [FORGED]}),
     ("/v1/evaluate", {"task": "bioprobench.ord", "records": [{"wrong_steps": [{FORGED: 1}]}], "options": {FORGED: 1}}),
-    ("/v1/evaluate", {FORGED: 1}),
     ("/v1/explain", {FORGED: 1}),
-    (f"/compat/slime?{quote(FORGED)}=1&{quote('order')}={quote(FORGED)}", GOOD),
-    (f"/compat/slime?{quote(FORGED)}=1&{quote(FORGED)}=2", GOOD),
+    (f"/compat/slime?{quote(FORGED)}=1&{quote(FORGED)}=2&{quote('order')}={quote(FORGED)}", GOOD),
     ("/compat/slime", {"response": PERFECT, "label": FORGED}),
-    (
-        f"/compat/nemo-gym/verify?reference_field={quote(FORGED)}",
-        {"responses_create_params": {}, "response": {"output": []}},
-    ),
     ("/compat/nemo-gym/aggregate_metrics", {"verify_responses": [{FORGED: FORGED}, FORGED]}),
     (f"/{quote(FORGED)}", GOOD),
     (f"/compat/slime/{quote(FORGED)}", GOOD),
-    ("/v1/config%0A", GOOD),
 ]
 
 
@@ -143,19 +116,6 @@ def test_json_lines_name_the_problem_but_no_key():
         "GET /v1/config refused: 401 unauthorized",
     ]
     assert not re.search("opensesame|swordfish", written)
-
-
-def test_worker_processes_log_separately():
-    with launched("--workers", "2", "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        end = time.monotonic() + 60
-        while len(refusals(server)) < 2 and time.monotonic() < end:  # the second worker listens once it is ready
-            with server.client() as client:
-                problem_of(client.post("/compat/slime", json={"response": SECRET}), 422)
-        lines = refusals(server)
-        assert len(lines) == 2
-        assert all("POST /compat/slime refused: 422 invalid-request" in line for line in lines)
-        assert SECRET not in server.log
 
 
 class Refused(FakeExchange):

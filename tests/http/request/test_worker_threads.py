@@ -59,15 +59,6 @@ async def test_a_job_returns_its_result_and_its_wait_is_measured(workers):
     assert 0.04 < exchange.times.queue < 5
 
 
-@in_loop
-async def test_the_error_of_a_job_is_raised(workers):
-    def broken():
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        await workers.run(broken, FakeExchange())
-
-
 @pytest.mark.parametrize("ending", ["deadline", "disconnect", "deadline in the thread"])
 @in_loop
 async def test_a_queued_job_that_is_abandoned_never_starts(workers, ending):
