@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -141,46 +140,6 @@ def test_records_without_a_pair_are_listed(evaluated, tmp_path):
     assert (pairing["pairs"], pairing["unpaired"], pairing["baseline_unpaired"]) == (3, [3], [0])
 
 
-def test_questions_may_be_resampled(evaluated, files):
-    """Two questions, of which one gives a difference: intervals reach from none of it to all."""
-    for drawn in ("record", "question"):
-        result, document = evaluated(*files, "--metrics", "order_s", "--resample", drawn)
-        assert "tuned: the 12 pairs answer 2 questions, " in result.stdout
-        assert ("(--resample question)" in result.stdout) == (drawn == "record")
-        compared = document["comparison"]
-        assert compared["resampled"] == drawn
-    (one,) = compared["all"]["differences"]
-    assert (one["low"], one["high"]) == (0.0, pytest.approx(1 / 3))
-    assert compared["by"]["type"]["planning"]["differences"][0]["low"] is None
-
-
-def test_equal_ids_of_different_questions_are_listed(call, tmp_path):
-    other = [{**record, "reference": f"{REFERENCE}\n" * 3} for record in answers("01")]
-    result = call("evaluate", written(tmp_path, answers("01"), "a.jsonl"), written(tmp_path, other, "b.jsonl"))
-    assert result.exit_code == 1
-    assert "b: 2 pairs with equal ids but different references or prompts (line 1, 2)." in result.stdout
-    assert result.stderr.count("(different_question)") == 2
-
-
-def test_records_with_equal_ids_count_once(evaluated, files, tmp_path):
-    """A file that was appended to itself has twice the records, and no more evidence; samples count as their mean."""
-    doubled = [written(tmp_path, answers(good) * 2, f"{name}.jsonl") for name, good in (("b", BASE), ("t", TUNED))]
-    found = []
-    for sources in (files, doubled):
-        result, document = evaluated(*sources, "--baseline", sources[0].stem)
-        found.append(document["comparison"])
-    once, twice = ([{**one, "model": ""} for one in each["all"]["differences"]] for each in found)
-    assert twice == [pytest.approx(one) for one in once]
-    assert [found[1]["pairing"][0][name] for name in ("pairs", "records", "baseline_records")] == [12, 24, 24]
-    assert "12 pairs by their ids" in result.stdout
-    assert "t: 24 records and 24 of b have these ids: each id counts once" in result.stdout
-    samples = [{**one, "id": "r0"} for one in answers("1111")] + answers("00")[1:]
-    sources = written(tmp_path, answers("00"), "b.jsonl"), written(tmp_path, samples, "t.jsonl")
-    compared = evaluated(*sources, "--metrics", "order_s", status=1)[1]["comparison"]
-    (one,) = compared["all"]["differences"]
-    assert (one["n"], one["difference"], compared["pairing"][0]["records"]) == (2, pytest.approx(0.25), 5)
-
-
 def test_agreement_with_labels(call, evaluated, tmp_path):
     human = [[1, 2, 2, 3, None, 5, 4, 1, 2, 5, 3, 4], [5, 4, 4, 3, 3, 1, True, 2, 5, 4, "good", 5]]
     paths = [
@@ -210,59 +169,15 @@ def test_agreement_with_labels(call, evaluated, tmp_path):
     assert "Agreement with labels" in Page(tmp_path / "a.html").text
 
 
-def test_a_metric_that_cannot_be_computed_is_a_dash(call, tmp_path, monkeypatch):
-    """Without a library, everything else is compared."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sacrebleu"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    texts = [{"reference": "add pbs", "response": text} for text in ("add pbs", "add water")]
-    paths = [written(tmp_path, [one], f"{k}.jsonl") for k, one in enumerate(texts)]
-    page, latex = tmp_path / "page.html", tmp_path / "table.tex"
-    flags = ("--task", "lexical", "--metrics", "bleu_avg,rouge_l", "--html", page, "--latex", latex)
-    result = call("evaluate", *paths, *flags)
-    assert result.exit_code == 1
-    assert result.stdout.count("– BLEU-AVG: not computed.") == 1
-    assert ["all", "0", "1", "1.00*", "–", "100.00*"] in [line.split() for line in result.stdout.splitlines()]
-    assert r"all & 0 & 1 & \textbf{1.00} & -- & \textbf{100.00} \\" in latex.read_text()
-    assert "– BLEU-AVG: not computed." in Page(page).text
-
-
-def test_the_page(call, tmp_path):
-    lines = answers(TUNED)
-    lines[3]["type"] = "<script>alert(1)</script>"
-    paths = written(tmp_path, answers(BASE), "base.jsonl"), written(tmp_path, lines[1:], "<b>tuned.jsonl")
-    target = tmp_path / "report.html"
-    assert call("evaluate", *paths, "--html", target, "-q").exit_code == 1
-    page = Page(target)
-    assert page.tags.count("svg") == 1  # one model beside the baseline, and every metric a percentage
-    for shown in ("Comparison of base, <b>tuned", "Differences to base", "type <script>", "base.jsonl:1", "By group"):
-        assert shown in page.text, shown
-    assert "<b>27.27</b>" in page.source
-    nothing = call("evaluate", paths[0], written(tmp_path, [], "b.jsonl"), "--html", target)
-    assert nothing.exit_code == 1
-    assert "b: 0 pairs." in nothing.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--name", "x"], "--name is needed for each file: 1 for 2"),
-        (["--name", "x", "--name", "x"], "several models are called x; name each with --name"),
         (["--baseline", "tune"], "--baseline must be one of: base, tuned; did you mean tuned?"),
         (["--label", "humann"], "--label: no record has the field 'humann'; fields: id, reference, response, type"),
-        (["--resamples", "0"], "--resamples"),
     ],
 )
 def test_usage(call, files, arguments, message):
     result = call("evaluate", *files, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_the_same_file_twice_needs_names(call, files):
-    assert call("evaluate", files[0], files[0]).exit_code == 2
-    result = call("evaluate", files[0], files[0], "--name", "first", "--name", "second", "--metrics", "order_s", "-q")
-    assert result.exit_code == 0
-    assert ["second", "Order-S", "12", "0.00", "0.00", "to", "0.00", "1.0000"] in [
-        line.split() for line in result.stdout.splitlines()
-    ]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.errors import InvalidRequest, NotInstalled
+from assay.service.errors import InvalidRequest
 from assay.service.tasks import judges as endpoint
 from assay.service.tasks.evaluation import evaluate, task_named
 from assay.service.tasks.llam_eval import expected_by_logprobs, expected_by_samples, geval_score, stated_score
@@ -93,12 +93,7 @@ def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
     ratings = ("1 (Poor)", "2 (Fair)", "3 (Good)", "4 (Very good)", "5 (Excellent)")
     parts = [
         f"{criterion} (1-5): {definition.meaning}",
-        "1. Read the source carefully",
-        "2. Read the written protocol thoroughly",
-        f"3. Compare the two part by part: {definition.compared}",
-        f"4. Judge {criterion}",
         *(question[1:] for question in definition.questions),
-        f"5. Choose a score for {criterion}",
         *(f"{rating}: {anchor}." for rating, anchor in zip(ratings, definition.anchors, strict=True)),
         "Wash the cells.",
         "wash(cells)",
@@ -107,46 +102,16 @@ def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
     places = [prompt.index(part) for part in parts]
     assert places == sorted(places)
     assert prompt.endswith(f"\n- {criterion}:")
-    assert len(set(definition.anchors)) == len(ratings)
     assert prompt != prompt_of(criterion, "Wash the cells.", "wash(cells)", prompt="assay")
     of_another = prompt_of("Safety", "{a}", "b")
     assert "Safety (1-5)\n" in of_another
     assert "{a}" in of_another
 
 
-@pytest.mark.parametrize("prompt", ["paper", "assay"])
-@pytest.mark.parametrize("baseline", ["reference", "protocol"])
-def test_both_baselines(prompt, baseline):
-    record = {**ONE, "protocol": "1. Wash the cells twice."}
-    found, judge = judged(always("4"), record, ONE, samples=1, prompt=prompt, baseline=baseline)
-    asked = judge.bodies[0]["messages"][0]["content"]
-    assert asked == prompt_of("Coherence", record[baseline], record["generated_response"], prompt, baseline)
-    assert f"|prompt:{prompt}|baseline:{baseline}|" in found.signature
-    without = [(1, "not_judged")] if baseline == "protocol" else []
-    assert [(failure.record, failure.reason) for failure in found.failed] == without
-
-
 def by_seed(body, number):
     """Give a score that depends on the seed and on the prompt."""
     text = body["messages"][0]["content"]
     return 200, {}, completion(str(1 + (7 * body["seed"] + len(text) + text.count("Fluency")) % 5))
-
-
-def test_means_and_standard_deviations_over_runs():
-    """Held against NumPy over the runs, which take a seed for each round."""
-    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"criterion": "Fluency", "responses": ["2"]}]
-    options = {"samples": 1, "rounds": 2}
-    with standing_in(by_seed) as judge:
-        several = evaluate("llam_eval", records, base_url=judge.base_url, seed=3, runs=4, **options)
-        assert {body["seed"] for body in judge.bodies} == {3, 5, 7, 9}
-        alone = [evaluate("llam_eval", records, base_url=judge.base_url, seed=seed, **options) for seed in (3, 5, 7, 9)]
-    for name in ("score", *map(str.lower, CRITERIA)):
-        runs = np.array([run.per_record[name][:2] for run in alone])
-        assert several.per_record[name][:2].tolist() == pytest.approx(runs.mean(axis=0).tolist())
-        assert several.per_record[f"{name}_std"][:2].tolist() == pytest.approx(runs.std(axis=0, ddof=1).tolist())
-    assert several.per_record["score"][2] == 2
-    assert np.isnan(several.per_record["score_std"][2])
-    assert not any(name.endswith("_std") for name in alone[0].aggregate)
 
 
 def test_the_table_has_deviations_of_its_values_and_of_single_scores():
@@ -169,27 +134,6 @@ def test_the_table_has_deviations_of_its_values_and_of_single_scores():
         assert f"{name}_std_single" not in several.per_record
         assert several.by["id"]["not judged"][f"{name}_std_single"] is None
     assert evaluate("llam_eval", [{"criterion": "Fluency", "responses": ["4"]}]).aggregate["fluency_std_single"] is None
-
-
-def test_columns_that_need_more_than_there_is():
-    """An average of some criteria is said to be one; a deviation needs several runs, and a score a judge."""
-    titles = [metric.title for metric in task_named("llam_eval").metrics]
-    assert titles[:7] == ["Coherence", "Consistency", "Fluency", "Relevance", "Precision", "Coverage", "Average"]
-    records = [{"criterion": name, "responses": ["4"]} for name in CRITERIA]
-    assert not evaluate("llam_eval", records).warnings
-    (warning,) = evaluate("llam_eval", records[:-1]).warnings
-    assert warning == "Average is the mean of 5 criteria: no score for Coverage."
-    assert not evaluate("llam_eval", records[:1], metrics=["coherence"]).warnings
-    assert not evaluate("llam_eval", [{"id": 1}]).warnings
-    found = evaluate("llam_eval", records[:1], metrics=["score", "score_std"])
-    assert "`runs`" in found.unavailable["score_std"]
-    assert not evaluate("llam_eval", records[:1]).unavailable
-    with pytest.raises(NotInstalled, match="`runs`"):
-        evaluate("llam_eval", records[:1], metrics=["average_std"])
-    rows = [ONE, {"criterion": "Fluency"}, {"responses": ["- Fluency: 2"], "criterion": "Fluency"}]
-    found = evaluate("llam_eval", rows)
-    assert [(failure.record, failure.reason) for failure in found.failed] == [(0, "not_judged"), (1, "not_judged")]
-    assert found.per_record["fluency"][2] == 2
 
 
 def test_samples_are_asked_for_until_there_are_enough_and_one_states_a_score():
@@ -238,14 +182,6 @@ def test_faults_that_pass_are_tried_again_and_others_are_not():
     assert (failure.record, failure.reason, failure.of_response) == (1, "judge_fault", False)
     assert found.per_record["score"][[0, 2]].tolist() == [3, 3]
     assert np.isnan(found.per_record["score"][1])
-
-
-def test_requests_at_the_same_time_are_bounded():
-    records = [{"prompt": f"{k}"} for k in range(20)]
-    found, judge = judged(always("3", pause=0.03), *records, samples=1, concurrency=3)
-    assert 2 <= judge.most_held <= 3
-    assert len(judge.bodies) == 20
-    assert found.aggregate["score"] == 3
 
 
 def test_an_interrupted_evaluation_stops_asking():

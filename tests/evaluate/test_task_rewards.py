@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, Scores
-from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
+from assay.service.errors import InvalidReference, InvalidSetting
 from assay.service.tasks.evaluation import task_named
 from tests.strategies import examples
 
@@ -150,12 +150,3 @@ def test_references_that_cannot_be_read_are_errors():
         assert [issue.path for issue in caught.value.issues] == ["references[1]"]
     with pytest.raises(InvalidSetting, match="reward"):
         rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
-
-
-def test_vanilla_needs_its_model():
-    with pytest.raises(NotInstalled, match=r"config\.reward: choose another `reward`.*bertscore_model"):
-        rewards("lexical", ["wash"], ["wash the cells"])
-    found = rewards("lexical", ["wash the cells", ""], ["wash the cells"], [0, 0], reward="rouge_l")
-    assert found.rewards.tolist() == [1.0, 0.0]
-    blended = rewards("lexical", ["wash the cells"], ["wash the cells"], bertscore=lambda a, b: [0.5])
-    assert 0 < blended.rewards[0] < 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
@@ -32,26 +31,6 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     assert "\x1b[1mreason" in summary
     assert summary.rstrip().endswith(f"%\r\n\r\n{ScoreSettings().signature}")
     assert all(text in summary for text in ("mean reward", "not_json", "low_coverage"))
-
-
-def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, example_rollouts, monkeypatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    source, target = write_rows(tmp_path / "in.jsonl", example_rollouts), tmp_path / "out.jsonl"
-    code, shown = shown_on_a_terminal(start, "score", source, "-o", target, columns=64)
-    assert code == 0
-    assert re.search(r"scored       20 in \d+\.\d\d s\r\n", shown)  # a few rows have no rate
-    lines = shown[shown.index("scored       20") :].splitlines()
-    assert "\x1b" not in "".join(lines)
-    assert lines.pop() == ScoreSettings().signature  # in one piece, to be copied
-    assert max(map(len, lines)) <= 64
-    first, second = next((a, b) for a, b in itertools.pairwise(lines) if "median" in b)
-    assert first.split() == ["mean"]
-    assert second.split() == ["reward", "min", "5", "%", "25", "%", "median", "75", "%", "95", "%", "max"]
-
-
-def test_quiet_shown_on_a_terminal(start, tmp_path: Path, example_rollouts) -> None:
-    source, target = write_rows(tmp_path / "in.jsonl", example_rollouts), tmp_path / "out.jsonl"
-    assert shown_on_a_terminal(start, "score", source, "-o", target, "-q") == (0, "")
 
 
 def test_no_terminal_no_progress(run, tmp_path: Path, example_rollouts) -> None:

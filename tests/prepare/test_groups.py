@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,8 +10,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.research.prepare.examples import Example, Options
 from assay.research.prepare.split import groups_of
@@ -20,10 +17,8 @@ from assay.service.errors import NotInstalled
 from assay.service.explain.reading import Step
 from assay.service.records.fields import FieldError
 from assay.service.records.rows import Location, Place
-from assay.service.tasks.text import minhash
-from assay.service.tasks.text.minhash import MinHash, Shingler
 from tests.prepare.by_hand import choice, example, order, protocol
-from tests.prepare.similar_texts import WORDS, jaccard, texts
+from tests.prepare.similar_texts import jaccard, texts
 
 EXACT = Options(similarity=1.0)
 LONG = Step("centrifuge", ("culture of yeast cells", "falcon tube"), ("300 xg", "5 min", "4 °c"))
@@ -85,13 +80,6 @@ APART = {
 }
 
 
-def test_connections_are_transitive() -> None:
-    """A record with the question of one and the reference of another makes them one group."""
-    first, last = asked("How are cells washed?"), protocol([LONG], "How are cells pelleted?")
-    assert len(partition([first, last])) == 2
-    assert len(partition([first, last, protocol([LONG], "How are cells washed?")])) == 1
-
-
 def test_the_field_of_the_group() -> None:
     rows = [
         asked("A?", {"run": {"of": 1}}),
@@ -103,16 +91,6 @@ def test_the_field_of_the_group() -> None:
     assert partition(rows, options) == {frozenset({0, 2}), frozenset({1}), frozenset({3})}
     with pytest.raises(FieldError, match=r"no field 'run\.to'.*--group-field"):
         groups_of(rows, replace(EXACT, group_field="run.to"))
-
-
-def test_names_depend_on_contents_alone() -> None:
-    """Not on the place, the id or other fields of a record, the form of its reference, or records of other groups."""
-    rows = [asked("How are cells washed?"), asked("How is a gel stained?")]
-    names = groups_of(rows, EXACT).names
-    others = [rows[0].replaced(id="x", record={"a": 1}, reference="Step 1: …"), asked("Another question?"), rows[1]]
-    assert groups_of(others, EXACT).names[::2] == names
-    assert all(len(name) == 16 and int(name, 16) >= 0 for name in names)
-    assert groups_of([], EXACT) == ([], [])
 
 
 def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
@@ -139,46 +117,6 @@ def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) 
     assert set(groups.near_duplicates) == {2}
     assert len(groups.sizes()) == 62 - len(groups.near_duplicates) - 1
     assert groups.sizes()[:2] == [2, 2]
-
-
-@given(st.permutations(range(24)))
-def test_the_order_of_records_does_not_matter(places: list[int]) -> None:
-    pytest.importorskip("datasketch")
-    rows = [asked(text) for text in texts(3, 24, 20)]
-    names = groups_of(rows, Options(similarity=0.6)).names
-    shuffled = groups_of([rows[place] for place in places], Options(similarity=0.6)).names
-    assert shuffled == [names[place] for place in places]
-    assert len(set(names)) < 22
-
-
-def test_large_clusters_are_connected_at_a_cost_that_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of hundreds of similar texts, each is compared with a few."""
-    pytest.importorskip("datasketch")
-    compared = 0
-
-    def counted(a: Any, b: Any) -> float:
-        nonlocal compared
-        compared += 1
-        return original(a, b)
-
-    original = minhash.jaccard
-    monkeypatch.setattr(minhash, "jaccard", counted)
-    common = " ".join(WORDS[:60])
-    finder = MinHash(0.8, "The test")
-    index, counts = finder.index(), []
-    for count in (200, 400):
-        clustered = [Shingler(hash_of)(f"begin{n} {common} end{n}") for n in range(count)]
-        compared = 0
-        pairs = list(finder.similar(clustered))
-        assert len(pairs) == compared
-        assert compared <= count * minhash.NEIGHBORS * index.b
-        assert len(connected(count, pairs)) == 1
-        counts.append(compared)
-    assert counts[1] < 2.5 * counts[0]
-
-
-def hash_of(word: str) -> int:
-    return random.Random(word).getrandbits(64)
 
 
 def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

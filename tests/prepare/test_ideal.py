@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from assay.research.prepare.examples import Example
 from assay.research.prepare.prompts import PromptCheck, ideal_answer, messages_of
 from assay.research.prepare.split import TRAIN, Libraries
-from assay.service.errors import NotInstalled
 from assay.service.explain.reading import Step
 from assay.service.records.fields import Message
 from assay.service.rewards.scorer import Scorer
@@ -59,15 +56,6 @@ class TestAnswers:
         assert prose.splitlines() == ["Step 1: Rinse beaker, ethanol (70%; 10 s).", "Step 2: Dry beaker (60 °c; 1 h)."]
         assert violations({"reference": answer}) == []
 
-    def test_words_separate_phrases_that_together_have_other_words(self) -> None:
-        """`5` before `minutes` is the number of a unit, whose name is another word."""
-        answer = ideal_answer(by_hand.protocol([Step("wait", ("plate", "well 5"), ("minutes", "10"))]))
-        assert "Step 1: Wait the plate and the well 5 with minutes and 10." in answer
-        assert "Step 1: Wait well 5, plate (10; s)." in ideal_answer(
-            by_hand.protocol([Step("wait", ("well 5", "plate"), ("10", "s"))])
-        ), "s is the unit's own name"
-        assert "Step 1: Add tube." in ideal_answer(by_hand.protocol([Step("add", ("…", "tube"), ("-",))]))
-
     def test_answers_between_markers(self) -> None:
         for example, answer in (
             (by_hand.choice(), "5 ml & 100"),
@@ -78,12 +66,6 @@ class TestAnswers:
         ):
             assert ideal_answer(example) == f"[ANSWER_START]{answer}[ANSWER_END]"
         assert ideal_answer(by_hand.generation()) == "1. Rinse the beaker.\n2. Dry it for an hour."
-
-    def test_verdict_with_reasons(self) -> None:
-        said = [ideal_answer(by_hand.verdict(truth, "bioprobench.rea_err")).splitlines() for truth in (True, False)]
-        assert [lines[-1] for lines in said] == ["[ANSWER_START]True[ANSWER_END]", "[ANSWER_START]False[ANSWER_END]"]
-        assert said[1][0] == "Glass softens."
-        assert len(said[0]) == 2
 
     def test_program_calls_and_does_not_define(self) -> None:
         assert ideal_answer(by_hand.pseudocode()).splitlines() == [
@@ -102,11 +84,6 @@ class TestFullReward:
         assert faults(by_hand.ALL) == [None] * len(by_hand.ALL)
         assert faults([]) == []
         assert fault_of(by_hand.order("babc", "abbc")) is None  # with equal steps
-
-    @pytest.mark.parametrize("scale", ["unit", "raw", "double", "shift"])
-    def test_full_reward_is_that_of_the_settings(self, scale: str) -> None:
-        check = PromptCheck(SCORER.with_overrides({"reward_scale": scale}))
-        assert faults([by_hand.protocol(), by_hand.choice()], check) == [None, None]
 
     @examples(100)
     @given(protocols)
@@ -134,16 +111,11 @@ class TestFaults:
         [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
         assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
 
-    def test_answer_over_the_limit(self) -> None:
-        found = fault_of(by_hand.protocol([Step("add", ("x" * 140_000,), ())]))
-        assert found == "the ideal answer gets 0 of 1: it fails a gate (too_long)"
-
     def test_answers_that_cannot_be_read(self) -> None:
-        phrases = ("tube </key> <orc>", "tube </ORC><note>", "tube </orc>\n<note>x</note>")
-        protocols = [by_hand.protocol([Step("add", (phrase,), ())]) for phrase in phrases]
-        choices = [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", "a & b & c", 5)]
-        found = [fault_of(record) or "" for record in (*protocols, *choices)]
-        assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 7
+        records = [by_hand.protocol([Step("add", ("tube </key> <orc>",), ())])]
+        records += [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", 5)]
+        found = [fault_of(record) or "" for record in records]
+        assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 4
         repeated = fault_of(by_hand.order("aab", "abb"))  # the same steps, but not as often
         assert repeated is not None
         assert "more than once" in repeated
@@ -153,9 +125,3 @@ class TestFaults:
         assert fault_of(by_hand.generation("加水")) == (
             "the ideal answer gets 0 of 1: the reference has no Latin letter or digit, as words of ROUGE-L have"
         )
-
-    def test_missing_package_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "nltk", None)
-        with pytest.raises(NotInstalled, match="The check of prompts of the task lexical needs nltk"):
-            faults([by_hand.generation()])
-        assert faults([by_hand.protocol()]) == [None]

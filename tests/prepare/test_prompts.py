@@ -24,17 +24,6 @@ def user_of(example: Example, actions: tuple[str, ...] | None = None) -> str:
     return messages_of(example, actions)[1]["content"]
 
 
-@pytest.mark.parametrize("example", by_hand.ALL, ids=lambda one: one.dataset)
-def test_prompts_are_two_messages_of_text(example: Example) -> None:
-    messages = messages_of(example, None)
-    assert [(message["role"], sorted(message)) for message in messages] == [
-        ("system", ["content", "role"]),
-        ("user", ["content", "role"]),
-    ]
-    assert example.question in messages[1]["content"]
-    assert all(text == text.strip() and text for text in (message["content"] for message in messages))
-
-
 class TestProtocol:
     def test_worked_example_is_a_perfect_answer(self) -> None:
         answer = SKETCH_AND_FILL[SKETCH_AND_FILL.rindex("<think>") :]

@@ -14,7 +14,6 @@ from assay.research.prepare.examples import Example
 from assay.research.prepare.prompts import messages_of
 from assay.research.prepare.split import TEST, TRAIN, Libraries, held_out_splits, seeded_splits, split_digest
 from assay.service.explain.reading import Step, canons
-from assay.service.records.rows import Location, Place
 from assay.service.tasks.scirecipe_records import library_of
 from tests.prepare import by_hand
 from tests.strategies import examples
@@ -111,29 +110,6 @@ def libraries(records: Sequence[Example], seed: int = 0, distractors: int | None
 POOL = of(OTHERS[:20], OTHERS[20:])
 
 
-def test_nothing_is_added() -> None:
-    assert libraries([POOL]).actions_for(of(["add"], None), TRAIN) is None
-    record = of(["add", "mix"], ["mix", "spin", "add"])
-    published = record.replaced(has_distractors=True)
-    for one, pool, distractors in ((published, POOL, 4), (record, POOL, 0), (record, record, 4)):
-        actions = libraries([pool, one], distractors=distractors).actions_for(one, TRAIN)
-        assert sorted(actions or ()) == ["add", "mix", "spin"]
-
-
-def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
-    record = of(["add", "mix"], ["Mix", "spin", "add"])
-    numbers, orders = set(), set()
-    for seed in range(50):
-        found = libraries([POOL, record], seed).actions_for(record, TRAIN)
-        assert found is not None
-        assert {"add", "mix", "spin"} < set(found) <= {"add", "mix", "spin", *OTHERS}
-        assert len(found) == len(set(found))
-        numbers.add(len(found) - 3)
-        orders.add(tuple(action for action in found if action in ("add", "mix", "spin")))
-    assert numbers == {1, 2, 3, 4}
-    assert len(orders) == 6
-
-
 @pytest.mark.parametrize(
     ("split", "level", "numbers"),
     [(TRAIN, "1", {0}), (TRAIN, "2", {0}), (TEST, "1", {0}), (TEST, "2", {1, 2, 3, 4}), (TEST, None, {0})],
@@ -160,22 +136,6 @@ def test_equal_actions_are_one_and_those_that_a_library_lacks_are_added() -> Non
     made = libraries([record])
     assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "pick-up"]
     assert made.completed == 2
-    record = of(["add"], ['the "snap" freeze', "add"], has_distractors=True)
-    actions = libraries([record]).actions_for(record, TRAIN)
-    assert sorted(actions or ()) == ["add", "the 'snap' freeze"]
-    assert library_of({"prompt": messages_of(record, actions)}) == actions
-
-
-def test_libraries_do_not_depend_on_places_ids_and_order() -> None:
-    records = [of([OTHERS[k], OTHERS[k + 1]], [OTHERS[k + 1]], question=f"Question {k}?") for k in range(20)]
-    first = libraries(records)
-    moved = [
-        one.replaced(place=Place("b", Location("record", k)), id=str(k)) for k, one in enumerate(reversed(records))
-    ]
-    second = libraries([*moved, *moved])
-    assert [first.actions_for(one, TRAIN) for one in records] == [second.actions_for(one, TRAIN) for one in moved][::-1]
-    other = libraries(records, seed=1)
-    assert [first.actions_for(one, TRAIN) for one in records] != [other.actions_for(one, TRAIN) for one in records]
 
 
 def test_figures_of_one_seed() -> None:
