@@ -213,14 +213,6 @@ def test_wrong_names_and_addresses_are_refused(call, flags: tuple[str, ...], mes
     assert message in result.stderr
 
 
-def test_without_locust_load_is_refused_with_what_to_install(call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.service.bench.load.find_spec", lambda _name: None)
-    result = call("bench", "--scenarios", "singles")
-    assert result.exit_code == 2
-    assert "Locust is not installed: " in result.stderr
-    assert "pip install 'locust" in result.stderr
-
-
 # Answers under load
 
 ANSWER = {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"], "config_id": "c"}

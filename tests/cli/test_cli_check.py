@@ -111,20 +111,6 @@ def test_texts_in_the_page_are_escaped(call, tmp_path: Path) -> None:
     assert not any(tag in page for tag in ("<script", "<b>.jsonl", "<i>"))
 
 
-def test_an_empty_file_and_one_that_is_named_twice(call, tmp_path: Path) -> None:
-    rows = [{"reference": KEY_LINE}]
-    source, empty = write_rows(tmp_path / "in.jsonl", rows), write_rows(tmp_path / "empty.jsonl", [])
-    result = call("check", source, empty)
-    assert f"warning: {empty} has no rows" in result.stderr
-    for arguments in (
-        (source, source),
-        (source, "--json", source),
-        (source, "--html", tmp_path / "a", "--json", tmp_path / "a"),
-    ):
-        assert call("check", *arguments).exit_code == 2
-    assert source.read_text() == json.dumps(rows[0]) + "\n"
-
-
 @pytest.mark.parametrize("flag", ["--split-field", "--prompt-field"])
 def test_a_field_that_no_row_has(call, tmp_path: Path, flag: str) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"reference": KEY_LINE, "split": "train"}])

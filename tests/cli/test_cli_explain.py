@@ -46,15 +46,6 @@ def test_rows_without_an_explanation(call, rows, number, code, message):
     assert done.stdout == ""
 
 
-def test_text_for_people(call, rows):
-    done = call("explain", rows, "-n", 2, "--color", "always")
-    assert "\x1b[" in done.stdout
-    plain = call("explain", rows, "-n", 2).stdout
-    for part in ("✗ coverage", "Why: low_coverage (line 1)", "Missing: 5, min", "Gate failed", "= score / S = 0.0000"):
-        assert part in plain
-    assert plain.splitlines()[-1] == "  +1.0000  Write “5”, “min” in step 1 of <orc>; both gates then pass."
-
-
 def test_json_documents(call, tmp_path):
     path = tmp_path / "document.json"
 
@@ -72,13 +63,6 @@ def test_json_documents(call, tmp_path):
     assert reward(request) == 1.25
     assert reward(request, "-n", 1) == -1.25
     assert reward(request | {"reference_index": [1, 0]}, "-n", 1) == -1.25
-
-
-def test_settings(call, rows):
-    assert json.loads(call("explain", rows, "--json", "--reward-scale", "raw").stdout)["reward"] == 2.5
-    assert call("explain", rows, "--min-coverage", "2").exit_code == 2
-    done = call("explain", rows, "-n", 2, "--json", "--suggestions", "0")
-    assert json.loads(done.stdout)["suggestions"] == []
 
 
 ORDERING = {"response": "[1, 0]", "reference": {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.service.errors import InvalidReference
+from assay.service.errors import InvalidReference, InvalidRequest
 from assay.service.tasks.bioprobench.answers import truth_of
 from assay.service.tasks.bioprobench.ord import compared_indices, order_of, order_of_list, steps_in
 from assay.service.tasks.bioprobench.pqa import ChoiceQuestion, choice_of, options_in
@@ -97,20 +97,37 @@ QUESTION = "Which volume?\nA) 4 ml\nB) 5 ml\nC) 6 ml"
 SORT = "Sort these.\nStep 1: spin\n step 2 : wash \nSTEP 3: spin\nDone."
 
 
-def test_published_records_with_both_profiles():
-    pqa = [conversation(QUESTION, "B) 5 ml", text) for text in ("B & 90", "[ANSWER_START]B) 5 ml & 90[ANSWER_END]", "")]
-    found = evaluate("bioprobench.pqa", pqa, profile="thoth")
-    assert (found.aggregate["accuracy"], found.aggregate["failed"]) == (1.0, pytest.approx(1 / 3))
-    assert found.aggregate["brier"] == pytest.approx(0.01)
-    assert [failure.reason for failure in evaluate("bioprobench.pqa", pqa).failed] == ["no_markers", "no_markers"]
-    order = [conversation(SORT, "[3, 2, 1]", text) for text in ("[3, 2, 1]", "[1, 2, 3]", "So: [3, 1, 2].", "2, 1")]
-    found = evaluate("bioprobench.ord", order, profile="thoth")
-    assert found.per_record["exact_match"].tolist()[:3] == [1, 0, 0]
-    assert found.per_record["kendall_tau"].tolist()[:3] == [1, -1, pytest.approx(1 / 3)]
-    assert [failure.reason for failure in found.failed] == ["no_list"]
-    err = [conversation("Is it right?", " FALSE\n", text) for text in ("FALSE", "True", "?")]
-    assert evaluate("bioprobench.err", err, profile="thoth").aggregate["recall"] == 0.5
-    assert evaluate("bioprobench.err", err).aggregate["recall"] == 0.0
+@pytest.mark.parametrize(
+    ("task", "question", "answer", "right"),
+    [
+        ("bioprobench.pqa", QUESTION, "B) 5 ml", "b"),
+        ("bioprobench.ord", SORT, "[3, 2, 1]", "[3, 2, 1]"),
+        ("bioprobench.err", "Right?", " FALSE\n", "FALSE"),
+    ],
+)
+def test_published_conversations_are_records_and_references(task, question, answer, right):
+    records = [conversation(question, answer, text) for text in (right, "nonsense")]
+    result = evaluate(task, records, profile="thoth")
+    assert next(iter(result.per_record.values()))[0] == 1.0
+    found = Scorer().score([right, "nonsense"], records[:1], [0, 0], task=task, task_options={"profile": "thoth"})
+    assert found.rewards[0] == 1.0 > found.rewards[1]
+
+
+@pytest.mark.parametrize(
+    ("task", "record"),
+    [
+        *(("bioprobench.ord", conversation(SORT, answer)) for answer in ("[1, 2]", "[0, 1, 2]", "[1, 2, True]", "one")),
+        ("bioprobench.ord", {"conversations": "x", "generated_response": ""}),
+        ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"value": 5}], "generated_response": ""}),
+    ],
+)
+def test_conversations_that_cannot_be_used_are_errors(task, record):
+    with pytest.raises(InvalidRequest) as caught:
+        evaluate(task, [record])
+    (issue,) = caught.value.issues
+    assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
+    with pytest.raises(InvalidReference):
+        Scorer().score(["x"], [record], task=task)
 
 
 def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():

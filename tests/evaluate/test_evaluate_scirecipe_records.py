@@ -61,7 +61,6 @@ def test_levels_and_libraries():
         ({"key": f"Step 1: {ADD}\nStep 2: {{'a'}}"}, ["key_json"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('objects', 'object')}"}, ["names"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('tube', 'Tube')}"}, ["lower_case"]),
-        ({"key": f"Step 1: {ADD.replace('add', 'Add')}\nStep 2: {SPIN}"}, ["lower_case"]),
         ({"key": f"Step 1: {ADD.replace('5 ml', '5 ML')}\nStep 2: {SPIN}"}, ["lower_case"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('[]', '[1]')}"}, ["elements"]),
         (

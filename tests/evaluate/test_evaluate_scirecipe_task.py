@@ -64,15 +64,6 @@ def test_the_script_takes_precisions_for_bleu():
     assert float(found.per_record["bleu_avg"][0]) == pytest.approx(sum(expected.precisions) / 400)
 
 
-def test_an_answer_without_prose_has_nothing_in_common():
-    result = one("no sections")
-    needs_wordnet(result)
-    for name in ("bleu_avg", "rouge_l", "meteor", "keyword_f1"):
-        assert result.per_record[name].tolist() == [0.0]
-    assert result.failed == []
-    assert one(SAME.removeprefix("<think>"), think_prefilled=True).aggregate["rouge_l"] == 1.0
-
-
 def published(tmp_path, *rows):
     """Write a file of records as the published ones are, each with the library of its actions."""
     fields = {"question": "How?", "think": "t", "key": f"Step 1: {STEP}", "orc": ORC, "note": "n"}
@@ -172,19 +163,3 @@ def test_as_the_authors_script_computes_it(package):
     ]
     assert "bertscore_model:roberta-large" in found.signature
     assert without_headers("STEP 12 : a\nStep1:b\n\nstep 2:\n\nc step 3: d") == "a\nb\n\nc step 3: d"
-
-
-def test_by_the_definitions_it_is_that_of_the_package(package):
-    options = {"bertscore_model": "roberta-large", "profile": "paper", "metrics": COLUMNS}
-    evaluate("scirecipe", [record("Step 1: Add.")], **options)
-    evaluate("scirecipe", [record("Step 1: Add.")], bertscore_layer=3, **options)
-    evaluate("lexical", [{"response": "x", "reference": "y"}], bertscore_model="roberta-large", metrics=["bertscore"])
-    assert package.loaded == [("roberta-large", None), ("roberta-large", 3), ("roberta-large", None)]
-    assert package.scored[0] == (["Step 1: Add."], [THREE])
-    options = {"bertscore_model": "roberta-large"}  # it is computed beside the usual metrics if its model is named
-    assert set(COLUMNS) <= evaluate("scirecipe", [record(THREE)], **options).aggregate.keys()
-    assert not set(COLUMNS) & evaluate("scirecipe", [record(THREE)]).aggregate.keys()
-    assert set(evaluate("scirecipe", [record(THREE)], metrics=["step_m"], **options).aggregate) == {
-        "count",
-        "step_m",
-    }

@@ -11,7 +11,6 @@ import pytest
 
 from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import GOOD, REFERENCE, written
-from tests.report.pages import Page
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -64,15 +63,12 @@ def test_tables_with_the_best_marked_and_differences(call, files, tmp_path):
     assert tied[-2] == "0.00*"  # both models have no right order there
     assert ["tuned", "Order-S", "12", "16.67"] in [line[:4] for line in lines]
     assert "tuned: 12 pairs by their ids." in result.stdout
-    latex, of_records = tmp_path / "table.tex", tmp_path / "records.csv"
-    flags = ("--metrics", "order_s", "--markdown", "-", "--latex", latex, "--csv", of_records, "-q")
+    of_records = tmp_path / "records.csv"
+    flags = ("--metrics", "order_s", "--markdown", "-", "--csv", of_records, "-q")
     result = call("evaluate", *files, *flags)
     assert result.exit_code == 0
     assert "| all | base | 12 | 2.00 | 16.67 ± 11.24 |" in result.stdout
     assert "| all | tuned | 12 | **1.00** | **33.33 ± 14.21** |" in result.stdout
-    assert "Differences to base\n\n| model | metric | pairs | difference | 95% interval | p-value |" in result.stdout
-    assert r"all & tuned & 12 & \textbf{1.00} & \textbf{33.33 $\pm$ 14.21} \\" in latex.read_text()
-    assert latex.read_text().count(r"\begin{tabular}{llrr") == 2
     found = list(csv.DictReader(io.StringIO(of_records.read_text())))
     assert [row["model"] for row in found] == ["base"] * 12 + ["tuned"] * 12
     assert found[12]["id"] == "r11"
@@ -104,30 +100,6 @@ def test_the_document_holds_scipys_intervals(evaluated, files):
     assert compared["by"]["type"]["safety"]["best"]["order_s"] == ["base", "tuned"]
 
 
-def test_f1_is_compared_and_less_may_be_better(evaluated, tmp_path):
-    def verdicts(said):
-        return [
-            {"id": k, "is_correct": k % 2 == 0, "generated_response": f"[ANSWER_START]{one}[ANSWER_END]"}
-            for k, one in enumerate(said)
-        ]
-
-    right = [k % 2 == 0 for k in range(40)]
-    worse = [not one if k % 3 == 0 else one for k, one in enumerate(right)]
-    worse[5] = "perhaps"
-    paths = [written(tmp_path, verdicts(said), name) for said, name in ((right, "a.jsonl"), (worse, "b.jsonl"))]
-    result, document = evaluated(*paths, "--task", "bioprobench.err", "--resamples", 299)
-    assert f"note: {paths[1]}: 1 of 40 answers failed" in result.stderr
-    found = document["comparison"]["all"]
-    assert found["best"]["failed"] == ["a"]
-    assert found["mean_rank"]["a"] < found["mean_rank"]["b"]
-    compared = {one["metric"]: one for one in found["differences"]}
-    second = evaluate("bioprobench.err", verdicts(worse)).aggregate
-    assert compared["f1"]["difference"] == pytest.approx(second["f1"] - 1.0)
-    assert compared["f1"]["low"] < compared["f1"]["difference"] < compared["f1"]["high"] < 0.0
-    assert compared["f1"]["p"] == 2 / 300
-    assert compared["accuracy"]["n"] == 39  # the pair whose answer has no verdict has no accuracy
-
-
 def test_records_without_a_pair_are_listed(evaluated, tmp_path):
     left = written(tmp_path, answers("0101"), "a.jsonl")
     right = written(tmp_path, [*answers("0111")[1:], {**answers("1")[0], "id": "new"}, "broken"], "b.jsonl")
@@ -140,7 +112,7 @@ def test_records_without_a_pair_are_listed(evaluated, tmp_path):
     assert (pairing["pairs"], pairing["unpaired"], pairing["baseline_unpaired"]) == (3, [3], [0])
 
 
-def test_agreement_with_labels(call, evaluated, tmp_path):
+def test_agreement_with_labels(evaluated, tmp_path):
     human = [[1, 2, 2, 3, None, 5, 4, 1, 2, 5, 3, 4], [5, 4, 4, 3, 3, 1, True, 2, 5, 4, "good", 5]]
     paths = [
         written(tmp_path, answers(good, human=values, judge=range(12)), name)
@@ -153,7 +125,7 @@ def test_agreement_with_labels(call, evaluated, tmp_path):
     values = np.concatenate([one["per_record"]["semantic_a"] for one in document["models"]])
     labels = np.array([np.nan if one in (None, "good") else float(one) for one in (*human[0], *human[1])])
     k, types = ~np.isnan(labels), np.arange(24) % 2
-    parts = {(None, None): k, ("a", None): k & (np.arange(24) < 12), (None, "planning"): k & (types == 0)}
+    parts = {("a", None): k & (np.arange(24) < 12), (None, "planning"): k & (types == 0)}
     for (model, value), rows in parts.items():
         (one,) = [
             one
@@ -163,10 +135,6 @@ def test_agreement_with_labels(call, evaluated, tmp_path):
         assert one["n"] == rows.sum()
         assert one["spearman"] == pytest.approx(stats.spearmanr(values[rows], labels[rows]).statistic)
         assert one["pearson"] == pytest.approx(stats.pearsonr(values[rows], labels[rows]).statistic)
-    alone = call("evaluate", paths[0], "--label", "human", "--html", tmp_path / "a.html", "-q")
-    assert alone.exit_code == 0
-    assert "human, Spearman" in alone.stdout
-    assert "Agreement with labels" in Page(tmp_path / "a.html").text
 
 
 @pytest.mark.parametrize(

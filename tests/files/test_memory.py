@@ -1,4 +1,4 @@
-"""Memory of `assay score`, `ablate` and `select` is bounded by a piece of the file, not by the file."""
+"""Memory of `assay score` and `select` is bounded by a piece of the file, not by the file."""
 
 from __future__ import annotations
 
@@ -59,12 +59,10 @@ def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> fl
     return peak_of_command(verb, "-", *outputs, *flags, lines=mebibytes * MIB // len(line), line=line)
 
 
-@pytest.mark.parametrize(
-    ("verb", "flags"), [("score", ()), ("score", ("--include", "advantages")), ("select", ("--pairs",))]
-)
+@pytest.mark.parametrize(("verb", "flags"), [("score", ("--include", "advantages")), ("select", ("--pairs",))])
 def test_lines(verb: str, flags: tuple[str, ...]) -> None:
-    """Also of any length; advantages wait in a file, and of an ablation and a selection only numbers stay."""
+    """Also of any length; advantages wait in a file, and of a selection only numbers stay."""
     small = peak_of(40, LINE, *flags, verb=verb)
     assert peak_of(160, LINE, *flags, verb=verb) - small < 40
-    if not flags and verb == "score":
+    if verb == "score":
         assert peak_of(200, LONG, "--max-line-bytes", str(MIB)) - small < 40

@@ -139,17 +139,6 @@ def test_a_path_into_the_row(score, source: str) -> None:
     assert "--task-field" in said
 
 
-@pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_equal_references_of_two_tasks_are_two_groups(score, source: str) -> None:
-    rows = [
-        {"task": task, "reference": KEY_LINE, "response": response}
-        for task in ("score", "bioprobench.pqa")
-        for response in (RESPONSE, "nothing")
-    ]
-    found, _ = score(rows, *BY_TASK, "--include", "advantages", source=source)
-    assert [row["advantage"] for row in found] == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
-
-
 PQA = ("--task", "bioprobench.pqa")
 
 
@@ -209,16 +198,6 @@ def test_a_field_of_the_record_is_not_the_whole_reference(score, flags: list[str
     for task in (("--task", "bioplanner"), BY_TASK):
         found, _ = score([row | {"task": "bioplanner"}], "--include", "components", *task, *flags)
         assert found[0]["components"] == expected
-
-
-def test_a_record_as_text_in_a_field_of_the_same_name(score) -> None:
-    """As `assay prepare` writes references of `lexical`, whose records have a field `reference` too."""
-    row = {"reference": json.dumps({"reference": "Wash the cells."}), "response": "Wash the cells.", "task": "lexical"}
-    for flags in (
-        ("--task", "lexical", "--option", "reward=rouge_l"),
-        (*BY_TASK, "--option", "lexical.reward=rouge_l"),
-    ):
-        assert score([row], *flags)[0][0]["reward"] == 1.0
 
 
 # A request document: the reply of the service

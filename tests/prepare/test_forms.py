@@ -194,15 +194,6 @@ def test_rows_of_other_tasks() -> None:
     assert (found.reference, found.type, found.level) == ({"reference": "Like this."}, "a", "3")
 
 
-def test_the_task_of_all_records_may_be_given() -> None:
-    asked = {"prompt": "Right or wrong?", "reference": True}
-    assert example(asked, Options(task="bioprobench.err")).reference == {"is_correct": True}
-    assert example(asked, Options(task="bioprobench.rea_err")).task == "bioprobench.err"
-    conversation = [{"from": "human", "value": "A or B?"}, {"from": "gpt", "value": "B"}]
-    found = example({"conversations": conversation}, Options(task="bioprobench.pqa"))
-    assert (found.question, found.reference) == ("A or B?", {"question": "A or B?", "answer": "B"})
-
-
 # Faults
 
 

@@ -15,7 +15,6 @@ from assay.research.prepare.examples import Example, Options, open_examples
 from assay.service.errors import UsageError
 from assay.service.records.files import Source, expand
 from assay.service.records.rows import Fault, Place
-from assay.service.records.wrong_files import DocumentError
 from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
 Read = list[Example | tuple[Place, Fault]]
@@ -104,19 +103,6 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
     assert isinstance(found, Example)
     assert (found.record["made"], found.record["image"]) == ("1970-01-01T00:00:00", "AA==")
     assert json.dumps(found.record)
-
-
-def test_faults_have_their_place(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", lines([OWN]) + '{"goal"\n[]\n' + lines([{"goal": "G"}, {**OWN, "id": "x" * 99}]))
-    with open_examples(expand([str(path)], len(json.dumps(OWN)) + 9)[0], Options()) as examples:
-        found = list(examples)
-    faults = [(str(one[0]), one[1].reason) for one in found if not isinstance(one, Example)]
-    names = [f"{path}:{line}" for line in (2, 3, 4, 5)]
-    assert faults == list(zip(names, ["not_json", "not_an_object", "unknown_form", "line_too_long"], strict=True))
-    assert ids_of(found) == ["a.jsonl:1"]
-    for content in ('{"records": 1', "{}{}", '[{"goal": ]', '"text"', ""):
-        with pytest.raises(DocumentError):
-            read(write(tmp_path / "a.json", content))
 
 
 # Folders
