@@ -118,6 +118,21 @@ def test_meteor(small_wordnet):
     assert score([], ["tall"]) == score(["big"], []) == 0.0
 
 
+def test_nltk_still_has_the_private_names(small_wordnet):
+    """`_synset_offset_cache` of WordNetCorpusReader: without it the service would keep every meaning ever read."""
+    reader = meteor.synonyms_by_wordnet()._reader
+    library = pytest.importorskip("nltk.corpus.reader.wordnet")
+    own = library.WordNetCorpusReader.__init__.__code__.co_names
+    assert "_synset_offset_cache" in own
+    assert len(reader.synsets("mice")) == 1
+    assert not any(reader._synset_offset_cache.values())
+    # `_re_non_word_chars` of PunktLanguageVars: without it both rules would split sentences as the installed NLTK.
+    variables = pytest.importorskip("nltk.tokenize.punkt").PunktLanguageVars
+    assert isinstance(variables._re_non_word_chars, str | property)
+    for method in (variables.period_context_re, variables._word_tokenizer_re):
+        assert "_re_non_word_chars" in method.__code__.co_names
+
+
 CONTRACTIONS = "can't cannot d'ye gimme gonna gotta lemme more'n n't 'em 'S they'll I'VE e.g. U.S. Dr. 'a it's."
 CONTRACTED = [*CONTRACTIONS.split(), "wanna go", " 'tis", " 'twas"]
 MARKS = ["...", "--", "''", "``", "«", "”", "‘", "–", "é", "12.5", *"'\"`.?!,:;-()[]{}<>*&%$#@\n\t "]

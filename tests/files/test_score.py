@@ -37,6 +37,18 @@ def test_bits_are_those_of_the_scorer(score, example_rollouts, settings) -> None
     assert [{k: v for k, v in row.items() if k not in added} for row in rows] == example_rollouts
 
 
+def test_more_rows_than_fit_into_one_piece(score, example_rollouts) -> None:
+    rows, said = score(example_rollouts * 260, "-q")
+    assert said == ""
+    assert [row["reward"] for row in rows] == expected(example_rollouts).rewards.tolist() * 260
+
+
+def test_earlier_results_are_replaced(score) -> None:
+    row = {**GOOD, "big": 2**80}
+    stale = {**row, "reward": -1, "reason": "old", "components": {}, "advantage": 3, "error": {"reason": "not_json"}}
+    assert score([stale])[0] == [{**row, "reward": 1.0, "reason": "ok"}]
+
+
 def test_other_fields_stay_as_they_are_written(score, tmp_path: Path) -> None:
     rest = b'{ "big": 123456789012345678901234567890, "float": 1.50e0, "a": 1, "a": 2, "u": "\\u00b5" , '
     score([rest + json.dumps({"response": RESPONSE, "reference": REFERENCE}).encode()[1:]])
