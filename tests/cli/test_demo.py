@@ -44,12 +44,6 @@ def test_it_takes_another_port_and_stops(piped):
     assert stopped(address[1])
 
 
-def test_a_pipe_gets_plain_text_of_80_columns(piped):
-    shown, _ = piped
-    assert "\x1b" not in shown
-    assert max(map(len, shown.partition("Type next:")[0].splitlines())) <= 80
-
-
 def test_the_table_has_every_reward_and_reason(piped, example_rollouts):
     table = piped[0].partition("All rollouts:")[2]
     responses = [rollout["response"] for rollout in example_rollouts]

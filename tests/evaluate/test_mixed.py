@@ -65,7 +65,6 @@ def test_rows_get_the_same_bits_in_any_mix_as_alone(seed):
         ({"task": ["score"]}, InvalidRequest, [("task", "wrong_length")]),
         ({"task": "bioprobench.gen"}, InvalidRequest, [("task", "unknown_task")]),
         ({"task": None}, InvalidRequest, [("task", "wrong_type")]),
-        ({"task_options": {"ordr": 1}}, InvalidSetting, [("config.ordr", "unknown_setting")]),
         (
             {"task_options": {"bioprobench.ord": {"repeat": "last"}, "lexical": 1}},
             InvalidSetting,
