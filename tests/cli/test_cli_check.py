@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from assay.research.check.policies import POLICIES
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, ROOT, write_rows
 from tests.files.any_format import write
 
@@ -44,83 +43,6 @@ def test_every_invalid_reference_is_listed(call, tmp_path: Path) -> None:
     }
     assert all(": error: " in line for line in result.stdout.splitlines())
     assert "12 checked, 7 invalid, 0 with a warning" in result.stderr
-
-
-def test_an_answer_that_would_fail_a_gate_is_a_warning(call, tmp_path: Path) -> None:
-    source = tmp_path / "in.json"
-    source.write_text(json.dumps([{"gold": FORGETFUL}, {"gold": RESPONSE}]))
-    result = call("check", source, "--reference-field", "gold")
-    assert result.exit_code == 0
-    assert result.stdout.startswith(f"{source}[0]: warning: ")
-    assert "low_coverage" in result.stdout
-    assert result.stdout.count("\n") == 1
-    assert call("check", source, "--reference-field", "gold", "--min-coverage", "0").stdout == ""
-
-
-def test_settings_decide_what_is_valid(call, tmp_path: Path) -> None:
-    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
-    source = write_rows(tmp_path / "in.jsonl", [{"reference": two}])
-    assert call("check", source).exit_code == 0
-    result = call("check", source, "--max-steps", "1")
-    assert result.exit_code == 1
-    assert "too_long" in result.stdout
-
-
-def test_a_file_of_right_answers(call, gold_records, tmp_path: Path) -> None:
-    """The prose of every fourth leaves out a step, which the policies that repeat the key as prose do not."""
-    source, target = write_rows(tmp_path / "in.jsonl", gold_records), tmp_path / "check.json"
-    result = call("check", source, "--no-use-length", "--json", target)
-    assert result.exit_code == 0
-    assert "24 checked, 0 invalid, 6 with a warning" in result.stderr
-    document = json.loads(target.read_bytes())
-    levels = {level["min_coverage"]: level["passed"] for level in document["gold"]["by_min_coverage"]}
-    assert set(levels) > {0.95, 0.9, 0.8}
-    assert set(levels.values()) == {18}, "a step without its words passes at no level"
-    earned = {policy["name"]: policy["mean_reward"] for policy in document["policies"]}
-    assert list(earned) == ["gold", *(policy.name for policy in POLICIES)]
-    assert (earned["gold"], earned["key_as_prose"], earned["words_as_prose"]) == (0.75, 1.0, 1.0)
-    assert 0 < earned["half"] < earned["all_objects"] < earned["gold"]
-    assert [policy["name"] for policy in document["policies"] if policy["beats_gold"]] == [
-        "key_as_prose",
-        "words_as_prose",
-    ]
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
-@pytest.mark.parametrize("roles", [("from", "value", "human", "gpt"), ("role", "content", "user", "assistant")])
-def test_chats_are_records(call, tmp_path: Path, ending: str, roles: tuple[str, ...]) -> None:
-    """As the authors publish them, and as `assay prepare` writes them for supervised training."""
-    role, content, user, assistant = roles
-    field = "conversations" if role == "from" else "messages"
-
-    def chat(question: str, answer: str) -> dict[str, object]:
-        turns = [{role: user, content: question}, {role: assistant, content: answer}]
-        return {"system": "Answer with four sections.", field: turns}
-
-    rows = [chat("How is it done?", RESPONSE), chat("And how is that?", FORGETFUL), chat("How?", "I do not know.")]
-    result = call("check", write(tmp_path / f"in.{ending}", rows), "--json", tmp_path / "out.json")
-    assert result.exit_code == 1
-    assert [line.partition(": ")[2] for line in result.stdout.splitlines()] == [
-        "warning: a response equal to this reference would fail a gate (low_coverage)",
-        "error: no field 'reference' (missing_field)",
-    ]
-    assert json.loads((tmp_path / "out.json").read_bytes())["gold"]["answers"] == 2
-
-
-@pytest.mark.parametrize(
-    ("document", "code", "message"),
-    [
-        ({"reference": KEY_LINE}, 0, "1 checked, 0 invalid"),
-        ({"a": 1}, 2, "no field 'reference'; fields: "),
-        ({"references": ["a"]}, 2, "no field 'reference'; fields: "),
-        (3, 2, "neither an array of records nor an object"),
-        ("text", 2, "neither an array of records nor an object"),
-    ],
-)
-def test_an_object_is_one_row(call, tmp_path: Path, document: object, code: int, message: str) -> None:
-    """Also one that contains an array."""
-    result = call("check", write(tmp_path / "object.json", document))
-    assert (result.exit_code, message in result.stderr) == (code, True)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -179,13 +101,6 @@ def test_the_whole_result(call, tmp_path: Path, ending: str) -> None:
         assert text in page
 
 
-def test_json_on_standard_output_is_alone_there(call, tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [FORGETFUL, "no step"])
-    result = call("check", source, "--json", "-")
-    assert result.exit_code == 1
-    assert [finding["kind"] for finding in json.loads(result.stdout)["findings"]] == ["warning", "error"]
-
-
 def test_texts_in_the_page_are_escaped(call, tmp_path: Path) -> None:
     step = {"action": "add", "objects": ["<script>alert(1)</script>"], "parameters": []}
     reference = RESPONSE.replace(KEY_LINE, "Step 1: " + json.dumps(step))
@@ -194,28 +109,6 @@ def test_texts_in_the_page_are_escaped(call, tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "&lt;b&gt;.jsonl" in page
     assert not any(tag in page for tag in ("<script", "<b>.jsonl", "<i>"))
-
-
-def test_many_contradictions_are_counted(call, tmp_path: Path) -> None:
-    rows = [{"prompt": "p", "reference": KEY_LINE.replace("5 min", f"{n} min")} for n in range(103)]
-    result = call("check", write_rows(tmp_path / "in.jsonl", rows), "-q")
-    assert result.stdout.count("(contradictory_reference)") == 5
-    assert "… and 97 more lines with the same problem: contradictory_reference (--json lists all)" in result.stdout
-    assert "mean reward" not in result.stderr
-
-
-def test_an_empty_file_and_one_that_is_named_twice(call, tmp_path: Path) -> None:
-    rows = [{"reference": KEY_LINE}]
-    source, empty = write_rows(tmp_path / "in.jsonl", rows), write_rows(tmp_path / "empty.jsonl", [])
-    result = call("check", source, empty)
-    assert f"warning: {empty} has no rows" in result.stderr
-    for arguments in (
-        (source, source),
-        (source, "--json", source),
-        (source, "--html", tmp_path / "a", "--json", tmp_path / "a"),
-    ):
-        assert call("check", *arguments).exit_code == 2
-    assert source.read_text() == json.dumps(rows[0]) + "\n"
 
 
 @pytest.mark.parametrize("flag", ["--split-field", "--prompt-field"])

@@ -53,13 +53,3 @@ def test_a_key_is_never_shown(call) -> None:
         result = call("config", "--api-keys", "opensesame", *arguments)
         assert result.exit_code == 0
         assert "opensesame" not in result.output
-
-
-def test_every_wrong_setting_is_named(call, tmp_path: Path, monkeypatch) -> None:
-    file = tmp_path / "assay.toml"
-    file.write_text("[score]\nordre = 'lcs'\n")
-    monkeypatch.setenv("ASSAY_TOTAL", "maximum")
-    result = call("config", "--config", file, "--min-coverage", "1.5")
-    assert result.exit_code == 2
-    for name in ("ordre", "ASSAY_TOTAL", "--min-coverage"):
-        assert name in result.stderr

@@ -21,13 +21,6 @@ def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl", ROWS)
 
 
-def test_the_first_row_is_explained(call, rows):
-    done = call("explain", rows)
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("Reward 1.0000 of at most 1.0000: no deductions.\n")
-    assert "\x1b" not in done.stdout
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_lines_count_from_one(call, rows, number):
     done = call("explain", rows, "-n", number, "--json")
@@ -53,25 +46,6 @@ def test_rows_without_an_explanation(call, rows, number, code, message):
     assert done.stdout == ""
 
 
-def test_text_for_people(call, rows):
-    done = call("explain", rows, "-n", 2, "--color", "always")
-    assert "\x1b[" in done.stdout
-    plain = call("explain", rows, "-n", 2).stdout
-    for part in ("✗ coverage", "Why: low_coverage (line 1)", "Missing: 5, min", "Gate failed", "= score / S = 0.0000"):
-        assert part in plain
-    assert plain.splitlines()[-1] == "  +1.0000  Write “5”, “min” in step 1 of <orc>; both gates then pass."
-
-
-def test_a_text_cannot_steer_the_terminal(call, tmp_path):
-    evil = "\x1b[2J\x07\u202e\u009b"
-    step = {"action": f"add{evil}", "objects": [f"b{evil}"], "parameters": []}
-    row = {"response": RESPONSE.replace('"pbs"', json.dumps(f"pbs{evil}")), "reference": {"steps": [step]}}
-    path = write_rows(tmp_path / "evil.jsonl", [row, row | {"response": f"<think></think><key>{evil}"}])
-    for number in (1, 2):
-        shown = call("explain", path, "-n", number).stdout
-        assert not set(evil) - {"[", "2", "J"} & set(shown)
-
-
 def test_json_documents(call, tmp_path):
     path = tmp_path / "document.json"
 
@@ -89,32 +63,6 @@ def test_json_documents(call, tmp_path):
     assert reward(request) == 1.25
     assert reward(request, "-n", 1) == -1.25
     assert reward(request | {"reference_index": [1, 0]}, "-n", 1) == -1.25
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("7", "neither a row nor an array"),
-        ("[]", "there is no record 0"),
-        ('{"responses": [], "references": []}', "there is no record 0"),
-        ('{"responses": ["x"], "references": []}', "does not fit"),
-        ('{"responses": ["x"], "references": ["y"], "reference_index": [1]}', "does not fit"),
-        ('{"responses": 1, "references": 2}', "must be arrays"),
-    ],
-)
-def test_documents_without_a_row(call, tmp_path, content, message):
-    path = tmp_path / "document.json"
-    path.write_text(content, encoding="utf-8")
-    done = call("explain", path)
-    assert done.exit_code == 2
-    assert message in done.stderr
-
-
-def test_settings(call, rows):
-    assert json.loads(call("explain", rows, "--json", "--reward-scale", "raw").stdout)["reward"] == 2.5
-    assert call("explain", rows, "--min-coverage", "2").exit_code == 2
-    done = call("explain", rows, "-n", 2, "--json", "--suggestions", "0")
-    assert json.loads(done.stdout)["suggestions"] == []
 
 
 ORDERING = {"response": "[1, 0]", "reference": {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}}
@@ -136,34 +84,6 @@ def test_rows_of_other_tasks_are_named(call, tmp_path):
     assert OTHER_TASK in call("explain", path, "-n", 6, "--task-field", "kind").stderr
 
 
-def test_requests_with_tasks(call, tmp_path):
-    path = tmp_path / "document.json"
-    request = {
-        "responses": [RESPONSE, "[1, 0]"],
-        "references": [REFERENCE, ORDERING["reference"]],
-        "task": ["score", "bioprobench.ord"],
-        "config": {"reward_scale": "raw", "bioprobench.ord": {"repeats": "failed"}},
-    }
-    path.write_text(json.dumps(request))
-    assert json.loads(call("explain", path, "--json").stdout)["reward"] == 2.5
-    assert OTHER_TASK in call("explain", path, "-n", 1).stderr
-    path.write_text(json.dumps(request | {"task": "bioprobench.ord", "config": {}}))
-    assert OTHER_TASK in call("explain", path).stderr
-    path.write_text(json.dumps(request | {"task": ["score"]}))
-    assert "does not fit" in call("explain", path).stderr
-    path.write_text(json.dumps(ROW | {"task": "score", "config": {"reward_scale": "raw"}}))
-    assert json.loads(call("explain", path, "--json").stdout)["reward"] == 2.5
-
-
-def test_columns_with_tasks(call, tmp_path):
-    rows = [{"response": RESPONSE, "reference": KEY_LINE, "task": task} for task in (None, "bioprobench.ord")]
-    path = write(tmp_path / "rows.parquet", rows)
-    assert call("explain", path).exit_code == 0
-    for named in ((), ("--task-field", "task")):
-        assert OTHER_TASK in call("explain", path, "-n", 1, *named).stderr
-    assert call("explain", path, "--task-field", "nope").exit_code == 2
-
-
 @pytest.mark.parametrize("form", ["parquet", "arrow", "arrows"])
 def test_columns(call, tmp_path, form):
     rows = [{"response": row["response"], "reference": KEY_LINE} for row in ROWS[:2]]
@@ -172,18 +92,6 @@ def test_columns(call, tmp_path, form):
     assert json.loads(done.stdout)["reason"] == "low_coverage"
     assert call("explain", columns, "-n", 2).exit_code == 2
     assert call("explain", columns, "--response-field", "nope").exit_code == 2
-
-
-def test_standard_input(run):
-    lines = b"".join(json.dumps(row).encode() + b"\n" for row in (ROW, POOR))
-    for given, arguments, reason in [
-        (lines, ["-n", "2"], "low_coverage"),
-        (json.dumps(ROW, indent=2).encode(), [], "ok"),
-        (json.dumps([ROW, POOR]).encode(), ["-n", "1"], "low_coverage"),
-    ]:
-        done = run("explain", "-", "--json", *arguments, given=given)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["reason"] == reason
 
 
 @pytest.mark.parametrize(("no_color", "colored"), [(None, True), ("1", False), ("", True)])

@@ -56,7 +56,7 @@ def test_settings_at_their_ends(call, tmp_path: Path, monkeypatch, code: int, ar
     assert code == 0 or result.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b" \n\n"], ids=["nothing", "a line end", "blank lines"])
+@pytest.mark.parametrize("content", [b"", b" \n\n"], ids=["nothing", "blank lines"])
 @pytest.mark.parametrize("command", EMPTY)
 def test_empty_files(call, tmp_path: Path, monkeypatch, command: str, content: bytes) -> None:
     monkeypatch.chdir(tmp_path)

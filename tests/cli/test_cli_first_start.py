@@ -1,15 +1,18 @@
-"""The first start shows its progress on a terminal, and nothing elsewhere."""
+"""The first start shows its progress on a terminal, and nothing elsewhere; `assay warmup` saves the next one."""
 
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
 from types import SimpleNamespace
 from typing import Any
 
+import numba
 import pytest
 
+from assay.kernels.warmup import compiled_signatures, warmup
 from assay.service import terminal
 
 
@@ -55,3 +58,13 @@ def test_no_progress_without_compilation(monkeypatch, kernels) -> None:
 
 def test_no_progress_in_a_file(monkeypatch) -> None:
     assert shown(monkeypatch, io.StringIO(), Kernels(started=time.monotonic()), 0.1) == ""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled with JIT off")
+def test_warmup_tells_what_it_did(run, tmp_path) -> None:
+    folder = warmup().cache
+    result = run("warmup")
+    assert result.returncode == 0
+    shown = result.stdout.decode()
+    assert int(re.match(r"(\d+) kernel signatures ready", shown)[1]) == compiled_signatures()
+    assert f"cache: {folder}" in shown

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from assay.service.tables.table import Cell, Table, csv_text, inert
 from assay.service.terminal import CONTROLS, say, show, visible
-from tests.cli.terminals import shown_on_a_terminal
 from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\u202e\u2066\x00"
@@ -93,13 +92,6 @@ def test_no_control_character_reaches_the_terminal(call, tmp_path: Path, monkeyp
         assert "\nError: forged" not in result.stderr, what
 
 
-def test_the_exit_code_and_the_usage_line_stay(call, tmp_path: Path) -> None:
-    refused = call("score", tmp_path / f"absent{NAMED}")
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Usage: assay score ")
-    assert r"absent\x1b]0;title\x07" in refused.stderr
-
-
 def test_text_for_people_is_readable(capsys) -> None:
     say("Größe ± 5 %\t溶液 ✓\nnext")
     show(Table([f"head{HOSTILE}"], [[f"cell{HOSTILE}"]]), f"line{HOSTILE}")
@@ -166,14 +158,3 @@ def test_negative_numbers_of_tables_are_numbers() -> None:
     hostile = Table([HOSTILE], [[HOSTILE]], notes=[HOSTILE], title=HOSTILE)
     for _, text in hostile.forms():
         assert controls_in(text) == set()
-
-
-def test_a_real_terminal_gets_no_sequence_of_a_file(start, tmp_path: Path) -> None:
-    """Colours and progress bars are sequences, too: none of them is one of the file."""
-    source = write_rows(tmp_path / "in.jsonl", [{**GOOD, "reference": f"{HOSTILE}"}, {f"x{HOSTILE}": 1}])
-    flags = ("-o", "/dev/null", "--output-format", "jsonl")
-    code, shown = shown_on_a_terminal(start, "score", source, *flags)
-    assert code == 1
-    assert "\x1b]0;" not in shown
-    assert "\x1b[2J" not in shown
-    assert "\x07" not in shown

@@ -11,13 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.sequences import levenshtein_distances
 from assay.service.tasks.bioplanner import Program, calls_by_script, defined_functions, precision_recall
 from assay.service.tasks.bioprobench.answers import Unreadable, depth
 from assay.service.tasks.evaluation import evaluate
-from assay.service.tasks.text.tokens import compare_sequences
 from tests.reference import bioplanner as twin
-from tests.reference.levenshtein import levenshtein_distance
 from tests.strategies import examples
 
 PIECES = [
@@ -79,15 +76,6 @@ def test_distances_of_random_programs(seed):
         assert found.per_record["levenshtein"][row] == expected
         lines = len(record["ground_truth"].split("\n"))
         assert found.per_record["levenshtein_scaled"][row] == pytest.approx(expected / lines, abs=1e-12)
-
-
-@given(
-    st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=80), st.lists(st.sampled_from("abd"), max_size=80)))
-)
-@examples(30)
-def test_distances_of_a_batch(pairs):
-    found = compare_sequences(levenshtein_distances, pairs)
-    assert found.tolist() == [levenshtein_distance(*pair) for pair in pairs]
 
 
 def test_the_two_readings_differ():

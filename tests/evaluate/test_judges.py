@@ -1,17 +1,23 @@
-"""REA-ERR's judge over HTTP, replies kept in a file, and that no request makes the service ask a judge."""
+"""Judges over HTTP: Llam-Eval and REA-ERR, replies kept in a file, and that no request makes the service ask one."""
 
 from __future__ import annotations
 
-import json
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
-from assay.service.tasks import evaluate
 from assay.service.tasks import judges as endpoint
-from tests.evaluate.judge_server import completion, standing_in
+from assay.service.tasks.evaluation import evaluate, task_named
+from assay.service.tasks.llam_eval import expected_by_logprobs, expected_by_samples, geval_score, stated_score
+from assay.service.tasks.llam_eval_prompts import CRITERIA, prompt_of
+from tests.evaluate.judge_server import always, completion, standing_in
 from tests.http.samples import errors_of, problem_of
+from tests.strategies import examples
 
 STEP = {
     "is_correct": False,
@@ -69,46 +75,6 @@ def test_rea_err_asks_the_judge_about_every_step_without_a_judgement(monkeypatch
     assert not found.unavailable
 
 
-def test_a_fault_of_rea_err_s_judge_is_named():
-    texts = ["Too slow. False", "odd: False", "break: False"]
-    records = [{**STEP, "generated_response": text} for text in texts]
-    with standing_in(by_marker) as judge:
-        found = evaluate("bioprobench.rea_err", records, base_url=judge.base_url, retries=1)
-        assert len(judge.bodies) == 4
-        with pytest.raises(InvalidRequest, match="does not answer: HTTP status 500, 1 try"):
-            evaluate("bioprobench.rea_err", records[::-1], base_url=judge.base_url, retries=0)
-    assert [(failure.record, failure.reason, failure.of_response) for failure in found.failed] == [
-        (2, "judge_fault", False)
-    ]
-    assert found.per_record["judge_failed"].tolist() == [0, 1, 1]
-    assert found.per_record["consistency_eq8"].tolist()[:2] == [1, 0]
-    assert np.isnan(found.per_record["consistency_eq8"][2])
-
-
-def test_rea_err_without_judgements_says_what_to_set(call, tmp_path):
-    with standing_in(by_marker) as judge:
-        found = evaluate("bioprobench.rea_err", [STEP], base_url=judge.base_url, metrics=["accuracy"])
-        assert found.aggregate["accuracy"] == 1
-        assert not judge.bodies
-        source = tmp_path / "REA-ERR_test.json"
-        source.write_text(json.dumps([STEP, RIGHT_STEP]))
-        arguments = ["evaluate", str(source), "--task", "bioprobench.rea_err"]
-        without = call(*arguments)
-        assert without.exit_code == 1
-        assert "– Consistency, Consistency (8), Judge failed: not computed." in without.stdout
-        result = call(*arguments, "--option", f"base_url={judge.base_url}", "--option=model=m", "--json", "-")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["aggregate"]["consistency"] == 1
-    with pytest.raises(InvalidRequest, match=r"options\.judge"):
-        evaluate("bioprobench.rea_err", [STEP], judge=lambda record, text: "True", base_url="http://localhost:1/v1")
-    found = evaluate("bioprobench.rea_err", [STEP])
-    assert set(found.unavailable) == {"consistency", "consistency_eq8", "judge_failed"}
-    assert "`base_url` and `model`" in found.unavailable["consistency"]
-    assert not evaluate("bioprobench.rea_err", [STEP], metrics=["accuracy"]).unavailable
-    assert not evaluate("bioprobench.rea_err", []).unavailable
-    assert set(evaluate("bioprobench.rea_err", [STEP, {**STEP, "LLM_judge": "True"}]).unavailable) == set()
-
-
 def by_number(body, number):
     """Give other scores each time, of which only a kept reply can repeat the earlier ones."""
     return 200, {}, completion(*(str(1 + (number + k) % 5) for k in range(body["n"])))
@@ -135,7 +101,7 @@ def test_kept_replies_are_not_asked_for_again(tmp_path):
         evaluate("llam_eval", PROTOCOLS, **options | {"model": "another"})
 
 
-@pytest.mark.parametrize("content", ['{"reference": "x"}', '{"request": 3}\n', "[]\n", '{"request": "a"}\n'])
+@pytest.mark.parametrize("content", ['{"reference": "x"}', "[]\n"])
 def test_another_file_is_refused_and_left_as_it_is(tmp_path, content):
     path = tmp_path / "answers.jsonl"
     path.write_text(content)
@@ -165,3 +131,182 @@ def test_requests_cannot_name_a_judge_a_file_or_weights(client, tmp_path, monkey
         marked = {name for name, schema in listed[task].items() if schema.get("local")}
         assert marked == {"base_url", "model", "concurrency", "timeout", "retries", "replies"}
         assert "judge" not in listed[task]
+
+
+PROTOCOL = {"reference": "Wash the cells.", "generated_response": "Spin the cells."}
+ONE = {**PROTOCOL, "criterion": "Coherence"}
+
+
+def judged(answer, *records, **options):
+    """Evaluate records with a judge that answers so; return the result and the judge."""
+    with standing_in(answer) as judge:
+        return evaluate("llam_eval", list(records), base_url=judge.base_url, **options), judge
+
+
+@given(st.lists(st.sampled_from(["1", " 2", "3.", "4/5", "5 stars", "6", "0", "4.5", "", "four", "- Coherence: 2"])))
+@examples(60)
+def test_expected_score_is_the_sum_of_scores_by_their_frequency(texts):
+    scores = [int(text.strip()[0]) for text in texts if text not in ("6", "0", "4.5", "", "four", "- Coherence: 2")]
+    expected = sum(s * Fraction(scores.count(s), len(scores)) for s in range(1, 6)) if scores else None
+    value, valid = expected_by_samples(texts)
+    assert valid == len(scores)
+    assert (value is None) if expected is None else value == pytest.approx(float(expected), abs=1e-12)
+
+
+STATED = {"4": 4, "- Coherence: 4": 4, "coherence : 3/5": 3, " -Coherence:5": 5, "5": 5, "1": 1}
+NOT_STATED = ["\n4", "- Fluency: 4", "Coherence 4", "4.5", "10", "0", "6", "1.2.3", "4" * 1000, ""]
+
+
+def test_stated_scores():
+    assert {text: stated_score(text, "Coherence") for text in STATED} == STATED
+    assert [stated_score(text, "Coherence") for text in NOT_STATED] == [None] * len(NOT_STATED)
+    any_number = {"4.5": 4.5, "10": 10.0, "-3": 0.0, "..": 0.0, "9" * 300: float("9" * 300)}
+    assert {text: geval_score(text) for text in any_number} == any_number
+
+
+@given(st.dictionaries(st.sampled_from(["1", "2", " 3", "4", "5", "6", "the", "5\n"]), st.floats(-20, 0)))
+@examples(40)
+def test_expected_score_by_probabilities(logprobs):
+    p = {s: sum(math.exp(v) for token, v in logprobs.items() if token.strip() == str(s)) for s in range(1, 6)}
+    normalized, raw, mass = expected_by_logprobs(logprobs)
+    assert mass == pytest.approx(sum(p.values()))
+    assert raw == pytest.approx(sum(s * share for s, share in p.items()))
+    assert (normalized is None) == (mass == 0)
+    if normalized is not None:
+        assert normalized == pytest.approx(raw / mass)
+        assert 1 <= normalized <= 5 + 1e-9
+
+
+def test_a_judge_is_asked_for_every_criterion(monkeypatch):
+    monkeypatch.setenv("ASSAY_JUDGE_KEY", "k-1")
+    found, judge = judged(always("- x", "4", "5", "2"), PROTOCOL, ONE, samples=4, model="m", seed=7)
+    assert len(judge.bodies) == 7
+    assert set(judge.paths) == {"/v1/chat/completions"}
+    assert set(judge.keys) == {"Bearer k-1"}
+    assert {(body["model"], body["n"], body["seed"]) for body in judge.bodies} == {("m", 4, 7)}
+    prompts = [body["messages"][0]["content"] for body in judge.bodies]
+    assert sorted(prompts) == sorted(prompt_of(name, *PROTOCOL.values()) for name in [*CRITERIA, "Coherence"])
+    assert all(text in prompt for prompt in prompts for text in PROTOCOL.values())
+    assert found.per_record["score"].tolist() == pytest.approx([11 / 3, 11 / 3])
+    assert found.per_record["valid_samples"].tolist() == [0.75, 0.75]
+    assert found.aggregate["average"] == found.aggregate["coverage"] == pytest.approx(11 / 3)
+    assert np.isnan(found.per_record["fluency"][1])
+    assert not found.failed
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
+    """Appendix A.2: the task, the criterion, five steps that end with what each score means, both texts, the form."""
+    prompt = prompt_of(criterion, "Wash the cells.", "wash(cells)")
+    definition = CRITERIA[criterion]
+    ratings = ("1 (Poor)", "2 (Fair)", "3 (Good)", "4 (Very good)", "5 (Excellent)")
+    parts = [
+        f"{criterion} (1-5): {definition.meaning}",
+        *(question[1:] for question in definition.questions),
+        *(f"{rating}: {anchor}." for rating, anchor in zip(ratings, definition.anchors, strict=True)),
+        "Wash the cells.",
+        "wash(cells)",
+        f"- {criterion}:",
+    ]
+    places = [prompt.index(part) for part in parts]
+    assert places == sorted(places)
+    assert prompt.endswith(f"\n- {criterion}:")
+    assert prompt != prompt_of(criterion, "Wash the cells.", "wash(cells)", prompt="assay")
+    of_another = prompt_of("Safety", "{a}", "b")
+    assert "Safety (1-5)\n" in of_another
+    assert "{a}" in of_another
+
+
+def by_seed(body, number):
+    """Give a score that depends on the seed and on the prompt."""
+    text = body["messages"][0]["content"]
+    return 200, {}, completion(str(1 + (7 * body["seed"] + len(text) + text.count("Fluency")) % 5))
+
+
+def test_the_table_has_deviations_of_its_values_and_of_single_scores():
+    """The paper's ±, such as 4.98 ± 0.23: means over five runs cannot spread that far below a highest score of 5."""
+    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"id": "not judged"}]
+    with standing_in(by_seed) as judge:
+        options = {"base_url": judge.base_url, "samples": 1, "rounds": 1}
+        several = evaluate("llam_eval", records, seed=0, runs=3, by=["id"], **options)
+        alone = [evaluate("llam_eval", records, seed=seed, **options) for seed in range(3)]
+    for name in ("score", "average", "precision"):
+        values = [run.aggregate[name] for run in alone]
+        assert several.aggregate[name] == pytest.approx(np.mean(values))
+        assert several.aggregate[f"{name}_std"] == pytest.approx(np.std(values, ddof=1))
+        assert several.aggregate[f"{name}_std"] > 0
+    for name in ("score", "coherence", "precision"):
+        scores = np.concatenate([run.per_record[name][:2] for run in alone])
+        assert len(scores) == 6
+        assert several.aggregate[f"{name}_std_single"] == pytest.approx(scores.std(ddof=1))
+        assert alone[0].aggregate[f"{name}_std_single"] == pytest.approx(alone[0].per_record[name][:2].std(ddof=1))
+        assert f"{name}_std_single" not in several.per_record
+        assert several.by["id"]["not judged"][f"{name}_std_single"] is None
+    assert evaluate("llam_eval", [{"criterion": "Fluency", "responses": ["4"]}]).aggregate["fluency_std_single"] is None
+
+
+def test_samples_are_asked_for_until_there_are_enough_and_one_states_a_score():
+    found, judge = judged(lambda body, _: (200, {}, completion(*["3", "5"][: body["n"]])), ONE, samples=5)
+    assert [body["n"] for body in judge.bodies] == [5, 3, 1]
+    assert found.per_record["score"][0] == pytest.approx((3 + 5 + 3 + 5 + 3) / 5)
+    late = [completion("well", text) for text in (None, None, "2")]
+    found, judge = judged(lambda _, number: (200, {}, late[number]), ONE, samples=2)
+    assert (len(judge.bodies), found.per_record["score"][0]) == (3, 2)
+    found, judge = judged(always("no"), ONE, samples=2, rounds=3)
+    assert len(judge.bodies) == 3
+    assert [failure.reason for failure in found.failed] == ["no_score"]
+    assert found.aggregate["score"] is None
+
+
+def test_log_probabilities():
+    probabilities = {"4": 0.5, "2": 0.25, "the": 0.25}
+    reply = completion("4", logprobs={token: math.log(share) for token, share in probabilities.items()})
+    found, judge = judged(lambda *_: (200, {}, reply), ONE, method="logprobs")
+    (body,) = judge.bodies
+    assert (body["logprobs"], body["top_logprobs"], body["n"]) == (True, 20, 1)
+    assert found.per_record["score"][0] == found.per_record["coherence"][0] == pytest.approx(2.5 / 0.75)
+    assert found.per_record["score_logprobs_raw"][0] == pytest.approx(2.5)
+
+
+def test_faults_that_pass_are_tried_again_and_others_are_not():
+    """Only a fault of the first question is an error of the request."""
+    faults = [(503, {"Retry-After": "0"}, b""), (429, {}, b"{}"), (200, {}, b"not json"), (200, {}, {"choices": 3})]
+    replies = [*faults, (200, {}, completion("5"))]
+    found, judge = judged(lambda _, number: replies[number], ONE, samples=1, retries=4)
+    assert (len(judge.bodies), found.per_record["score"][0]) == (5, 5)
+    with standing_in(lambda *_: (401, {}, b"the key k-1 is wrong")) as judge:
+        with pytest.raises(InvalidRequest, match="HTTP status 401") as caught:
+            evaluate("llam_eval", [ONE], base_url=judge.base_url)
+        assert "k-1" not in str(caught.value)
+    assert len(judge.bodies) == 1
+    with pytest.raises(InvalidRequest, match="does not answer: ConnectionRefusedError, 2 tries"):
+        evaluate("llam_eval", [ONE], base_url=judge.base_url, retries=1)  # it is there no more
+
+    def picky(body, number):
+        bad = "poison" in body["messages"][0]["content"]
+        return (500, {}, b"") if bad else (200, {}, completion("3"))
+
+    found, _ = judged(picky, ONE, {**ONE, "generated_response": "poison"}, ONE, samples=1, retries=1)
+    (failure,) = found.failed
+    assert (failure.record, failure.reason, failure.of_response) == (1, "judge_fault", False)
+    assert found.per_record["score"][[0, 2]].tolist() == [3, 3]
+    assert np.isnan(found.per_record["score"][1])
+
+
+def test_an_interrupted_evaluation_stops_asking():
+    def stop(done):
+        raise KeyboardInterrupt
+
+    task = task_named("llam_eval")
+    with standing_in(always("3", pause=0.01)) as judge:
+        options = task.checked({"base_url": judge.base_url, "samples": 1, "concurrency": 2})
+        with pytest.raises(KeyboardInterrupt):
+            task.evaluate([{"prompt": f"{k}"} for k in range(200)], options, stop)
+    assert len(judge.bodies) < 20
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://x/v1", "http://user:secret@x/v1", "x", "http://a b"])
+def test_addresses_of_judges_are_http(address):
+    with pytest.raises(InvalidRequest, match=r"options\.base_url") as caught:
+        evaluate("llam_eval", [ONE], base_url=address)
+    assert "secret" not in str(caught.value)

@@ -54,24 +54,6 @@ def test_rows_get_the_same_bits_in_any_mix_as_alone(seed):
         assert alone.task_codes.tolist() == [REWARD_TASKS.index(name)] * len(places)
 
 
-def test_advantages_are_within_groups_of_any_tasks():
-    found = score(ROWS)
-    expected = np.zeros(len(ROWS))
-    for group in {row.group for row in ROWS}:
-        rows = [k for k, row in enumerate(ROWS) if row.group == group]
-        rewards = np.array([ROWS[k].reward for k in rows])
-        if len(rows) > 1:
-            expected[rows] = (rewards - rewards.mean()) / rewards.std(ddof=1)
-    assert found.advantages() == pytest.approx(expected, abs=1e-12)
-    given = columns([ROWS[0], ROWS[2], ROWS[9]])  # of one task
-    given.pop("task")
-    names = (None, [7, 7, 7], ["a", "a", "a"], np.array([1, 1, 2]))
-    by_reference, one, other, digits = (Scorer().score(**{**given, "groups": groups}).advantages() for groups in names)
-    assert one.tolist() == other.tolist()
-    assert (by_reference[2], one[2] != 0.0) == (0.0, True)
-    assert digits.tolist() == by_reference.tolist()
-
-
 @pytest.mark.parametrize(
     ("changed", "error", "issues"),
     [
@@ -83,7 +65,6 @@ def test_advantages_are_within_groups_of_any_tasks():
         ({"task": ["score"]}, InvalidRequest, [("task", "wrong_length")]),
         ({"task": "bioprobench.gen"}, InvalidRequest, [("task", "unknown_task")]),
         ({"task": None}, InvalidRequest, [("task", "wrong_type")]),
-        ({"task_options": {"ordr": 1}}, InvalidSetting, [("config.ordr", "unknown_setting")]),
         (
             {"task_options": {"bioprobench.ord": {"repeat": "last"}, "lexical": 1}},
             InvalidSetting,

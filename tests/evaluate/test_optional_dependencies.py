@@ -10,13 +10,11 @@ import pytest
 from assay import Scorer
 from assay.service.errors import InvalidRequest, NotInstalled
 from assay.service.tasks.evaluation import evaluate
-from assay.service.tasks.text import meteor
 from assay.service.tasks.text import tokens as word_tokens
-from tests.evaluate.word_lists import forget_wordnet, needs_sentences
+from tests.evaluate.word_lists import forget_wordnet
 
 GEN = [{"output": ["Wash the cells."], "generated_response": "Wash the cells."}]
 LEXICAL = [{"reference": "Wash the cells.", "response": "Wash the cells."}]
-PSEUDOCODE = [{"ground_truth": "f(a='1')", "prediction_code": "f(a='1')"}]
 CACHES = (word_tokens.porter_stemmer, word_tokens.word_tokenizer)
 
 
@@ -80,41 +78,6 @@ def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     assert found.aggregate == {"count": 1, "vanilla": None, "rouge_l": 1.0}
     assert "BLEU-AVG" in found.unavailable["vanilla"]
     assert "sacrebleu" in found.unavailable["bleu_avg"], "what is missing is named though the part is not asked for"
-
-
-def test_without_word_lists(monkeypatch):
-    """Neither those of NLTK nor the system's packages; or WordNet alone is missing."""
-    monkeypatch.setattr(pytest.importorskip("nltk.data"), "path", [])
-    monkeypatch.setattr(meteor, "FOLDERS", ())
-    found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
-    assert found.unavailable.keys() == {"bleu", "meteor"}
-    assert "punkt_tab" in found.unavailable["bleu"]
-    assert found.aggregate["rouge_l"] == found.aggregate["step_recall"] == 1.0
-    lexical = evaluate("lexical", LEXICAL)
-    assert lexical.unavailable.keys() == {"meteor", "bertscore", "vanilla"}
-    assert lexical.aggregate["bleu_avg"] == pytest.approx(1.0)
-    with pytest.raises(NotInstalled, match="punkt_tab"):
-        evaluate("bioprobench.gen", GEN, metrics=["bleu"])
-
-
-@needs_sentences
-def test_without_wordnet(monkeypatch):
-    monkeypatch.setattr(meteor, "roots", lambda: iter(()))
-    found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
-    assert found.unavailable.keys() == {"meteor"}
-    assert "WordNet" in found.unavailable["meteor"]
-    assert found.aggregate["bleu"] == pytest.approx(1.0)
-
-
-def test_without_an_embedder():
-    found = evaluate("bioprobench.gen", GEN)
-    assert "embedding_model" in found.unavailable["step_recall"]
-    assert "-m pip install 'sentence-transformers" in found.unavailable["step_recall"]
-    with pytest.raises(NotInstalled, match="embedding_model"):
-        evaluate("bioprobench.gen", GEN, metrics=["step_recall"])
-    assert "scibert" in evaluate("bioplanner", PSEUDOCODE).unavailable["scibert_score"]
-    with pytest.raises(NotInstalled, match="scibert"):
-        evaluate("bioplanner", PSEUDOCODE, metrics=["scibert_score"])
 
 
 def test_models_of_sentence_transformers(monkeypatch):

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from assay import __version__, evaluate
 from assay.service.settings import RULES_VERSION
-from assay.service.tasks.evaluation import evaluation_signature, every_task, reward_signature, task_named
+from assay.service.tasks.evaluation import evaluation_signature, reward_signature, task_named
 
 NLTK, SACREBLEU = (f"{name}:{version(name)}" for name in ("nltk", "sacrebleu"))
 END = f"v:{__version__}"
@@ -19,12 +19,6 @@ EVALUATIONS = {
         f"score|rules:{RULES_VERSION}|profile:thoth|think_prefilled:false|{END}",
     ),
     "a library": ("lexical", {"metrics": ["rouge_l"]}, f"lexical|bleu_tokens:13a|nltk_rules:3.9|{NLTK}|{END}"),
-    "another library": (
-        "lexical",
-        {"metrics": ["bleu_1"], "bleu_tokens": "char"},
-        f"lexical|bleu_tokens:char|nltk_rules:3.9|{SACREBLEU}|{END}",
-    ),
-    "no library": ("lexical", {"metrics": ["keyword_f1"]}, f"lexical|bleu_tokens:13a|nltk_rules:3.9|{END}"),
     "a model": (
         "bioprobench.gen",
         {"metrics": ["step_recall"], "embedding_model": "/models/mini", "embedder": "hashed_words"},
@@ -50,8 +44,6 @@ def test_evaluations():
     options = chosen.checked({"metrics": ["rouge_l", "bleu_1"]})
     assert NLTK not in evaluation_signature(chosen, options, ["rouge_l"])
     assert SACREBLEU in evaluation_signature(chosen, options, ["rouge_l"])
-    known = {name for task in every_task() for name in (*task.options.model_fields, *(m.name for m in task.metrics))}
-    assert {name for task in every_task() for name in task.libraries} <= known
 
 
 def test_rewards():

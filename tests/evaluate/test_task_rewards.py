@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, Scores
-from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
+from assay.service.errors import InvalidReference, InvalidSetting
 from assay.service.tasks.evaluation import task_named
 from tests.strategies import examples
 
@@ -39,7 +39,6 @@ def block(text: str) -> str:
 
 CASES = [
     ("bioprobench.pqa", {}, block("5 µM & 90"), 1.0, "ok"),
-    ("bioprobench.pqa", {}, block("6 µM & 90"), 0.0, "ok"),
     ("bioprobench.pqa", {}, "5 µM & 90", 0.0, "no_markers"),
     ("bioprobench.pqa", {"reward": "calibrated"}, block("5 µM & 90"), 0.99, "ok"),
     ("bioprobench.pqa", {"reward": "calibrated"}, block("6 µM & 90"), -0.81, "ok"),
@@ -47,7 +46,6 @@ CASES = [
     ("bioprobench.ord", {}, block("[2, 0, 1]"), 1.0, "ok"),
     ("bioprobench.ord", {}, block("[1, 0, 2]"), -1.0, "ok"),
     ("bioprobench.ord", {}, block("[2, 1, 0]"), 1 / 3, "ok"),
-    ("bioprobench.ord", {}, block("[2, 0]"), -1.0, "missing_steps"),
     ("bioprobench.ord", {}, block("[2, 0, 3]"), -1.0, "extra_steps"),
     ("bioprobench.ord", {}, block("[2, 0, 0]"), -1.0, "repeats"),
     ("bioprobench.ord", {}, block("[3, 1, 2]"), -1.0, "one_based"),
@@ -56,16 +54,13 @@ CASES = [
     ("bioprobench.ord", {"repeats": "failed"}, block("[2, 0, 1, 1]"), -1.0, "repeats"),
     ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 0, 1]"), 1.0, "ok"),
     ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 1, 0]"), 0.0, "ok"),
-    ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 1"), 0.0, "not_literal"),
     ("bioprobench.err", {}, block("False"), 1.0, "ok"),
-    ("bioprobench.err", {}, block("True"), 0.0, "ok"),
     ("bioprobench.err", {}, "I say\nFalse", 1.0, "ok"),
     ("bioprobench.err", {"strict_markers": True}, "I say\nFalse", 0.0, "no_markers"),
     ("bioprobench.err", {}, "maybe", 0.0, "no_truth_value"),
     ("bioprobench.err", {}, block("FALSE"), 0.0, "no_truth_value"),
     ("bioprobench.pqa", THOTH, "5 µM & 90", 0.0, "ok"),
     ("bioprobench.pqa", THOTH, "b) 5 µM & 90", 1.0, "ok"),
-    ("bioprobench.pqa", THOTH, "The answer is B.", 1.0, "ok"),
     ("bioprobench.pqa", THOTH, " \n", 0.0, "empty"),
     ("bioprobench.pqa", THOTH | {"reward": "calibrated"}, "B & 90", 0.99, "ok"),
     ("bioprobench.pqa", THOTH | {"reward": "calibrated"}, "A & 250", -1.0, "ok"),
@@ -73,10 +68,7 @@ CASES = [
     ("bioprobench.ord", THOTH, "First [1, 2, 3], no: [3, 2, 1]. Done.", 1 / 3, "ok"),
     ("bioprobench.ord", THOTH, "[3, 1, 2, 2]", -1.0, "repeats"),
     ("bioprobench.ord", THOTH, "[2, 0, 1]", -1.0, "zero_based"),
-    ("bioprobench.ord", THOTH, "[3, 1, [2]]", -1.0, "not_indices"),
-    ("bioprobench.ord", THOTH, "3, 1, 2", -1.0, "no_list"),
     ("bioprobench.err", THOTH, "I say\nFALSE", 1.0, "ok"),
-    ("bioprobench.err", THOTH, "perhaps", 0.0, "no_truth_value"),
     ("bioplanner", {}, "wash(cells='HeLa')\nspin(cells='HeLa')", 1.0, "ok"),
     ("bioplanner", {}, "spin(cells='HeLa')", 0.5, "ok"),
     ("bioplanner", {}, "spin(", 0.0, "syntax_error"),
@@ -114,12 +106,10 @@ ONE_STEP = {"wrong_steps": ["a"], "correct_steps": ["a"]}
 SHORT_FORMS = [
     ("bioprobench.pqa", "5 µM", block("5 µM & 1")),
     ("bioprobench.pqa", json.dumps({"answer": "5 µM"}), block("5 µM & 1")),
-    ("bioprobench.pqa", "[5]", block("[5] & 1")),
     ("bioprobench.ord", json.dumps(ORD), block("[2, 0, 1]")),
     ("bioprobench.ord", ONE_STEP, block("[0]")),
     ("bioprobench.err", False, block("False")),
     ("bioprobench.err", "false", block("False")),
-    ("bioprobench.err", '{"is_correct": true}', block("True")),
     ("bioplanner", PROGRAM, PROGRAM),
     ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
     *(("lexical", form, "wash it") for form in ("wash it", {"reference": "wash it"}, '{"reference": "wash it"}')),
@@ -150,12 +140,3 @@ def test_references_that_cannot_be_read_are_errors():
         assert [issue.path for issue in caught.value.issues] == ["references[1]"]
     with pytest.raises(InvalidSetting, match="reward"):
         rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
-
-
-def test_vanilla_needs_its_model():
-    with pytest.raises(NotInstalled, match=r"config\.reward: choose another `reward`.*bertscore_model"):
-        rewards("lexical", ["wash"], ["wash the cells"])
-    found = rewards("lexical", ["wash the cells", ""], ["wash the cells"], [0, 0], reward="rouge_l")
-    assert found.rewards.tolist() == [1.0, 0.0]
-    blended = rewards("lexical", ["wash the cells"], ["wash the cells"], bertscore=lambda a, b: [0.5])
-    assert 0 < blended.rewards[0] < 1

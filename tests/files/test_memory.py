@@ -1,4 +1,4 @@
-"""Memory of `assay score`, `ablate` and `select` is bounded by a piece of the file, not by the file."""
+"""Memory of `assay score` and `select` is bounded by a piece of the file, not by the file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from assay.kernels.warmup import warmup
@@ -33,9 +30,6 @@ MIB = 2**20
 ROW = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p", "reward": 1.0, "reason": "ok"}
 LINE = json.dumps({**ROW, "padding": "x" * 100_000}).encode() + b"\n"
 LONG = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
-
-ROWS, PADDING = 5_000, 20_000
-"""Rows of a row group, and bytes of padding in each: about 100 MB."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,40 +59,10 @@ def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> fl
     return peak_of_command(verb, "-", *outputs, *flags, lines=mebibytes * MIB // len(line), line=line)
 
 
-@pytest.mark.parametrize(
-    ("verb", "flags"), [("score", ()), ("score", ("--include", "advantages")), ("ablate", ()), ("select", ("--pairs",))]
-)
+@pytest.mark.parametrize(("verb", "flags"), [("score", ("--include", "advantages")), ("select", ("--pairs",))])
 def test_lines(verb: str, flags: tuple[str, ...]) -> None:
-    """Also of any length; advantages wait in a file, and of an ablation and a selection only numbers stay."""
+    """Also of any length; advantages wait in a file, and of a selection only numbers stay."""
     small = peak_of(40, LINE, *flags, verb=verb)
     assert peak_of(160, LINE, *flags, verb=verb) - small < 40
-    if not flags and verb == "score":
+    if verb == "score":
         assert peak_of(200, LONG, "--max-line-bytes", str(MIB)) - small < 40
-
-
-def peak_of_columns(folder: Path, ending: str, groups: int) -> float:
-    """Return the peak resident size, in MiB, of a run over a file with `groups` row groups."""
-    source, target = folder / f"in.{ending}", folder / f"out.{ending}"
-    columns = {"response": [RESPONSE] * ROWS, "reference": [KEY_LINE] * ROWS}
-    table = pa.table({**columns, "padding": [f"{row:>{PADDING}}" for row in range(ROWS)]})
-    if ending == "parquet":
-        with pq.ParquetWriter(source, table.schema, use_dictionary=False, compression="none") as writer:
-            for _ in range(groups):
-                writer.write_table(table)
-    else:
-        with pa.ipc.new_stream(source, table.schema) as writer:
-            for _ in range(groups):
-                writer.write_table(table, max_chunksize=1_000)
-    peak = peak_of_command("score", source, "-o", target, "--include", "components,advantages")
-    assert target.exists()
-    source.unlink()
-    target.unlink()
-    return peak
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["parquet", "arrows"])
-def test_columns(tmp_path: Path, ending: str) -> None:
-    few, many = peak_of_columns(tmp_path, ending, 2), peak_of_columns(tmp_path, ending, 6)
-    # Arrow's allocator keeps more or less of what it has freed, up to a group of rows; a file held would be 400 MB.
-    assert many - few < 200

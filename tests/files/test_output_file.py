@@ -235,13 +235,6 @@ def test_links_are_followed(call, folder: Path) -> None:
         assert len(read_rows(Path(target))) == 1
 
 
-@pytest.mark.parametrize("name", ["x" * 249 + ".jsonl", "é" * 124 + ".jsonl"])
-def test_the_longest_names(call, folder: Path, name: str) -> None:
-    assert call("score", write_rows(Path("in.jsonl"), [GOOD]), "-o", name, "-q").exit_code == 0
-    assert len(read_rows(Path(name))) == 1
-    assert partials(folder) == []
-
-
 def test_open_descriptors_go_on_where_they_are(run, folder: Path) -> None:
     """`-o /dev/stdout >> log` adds to the log: the file of a descriptor is not replaced."""
     source = write_rows(Path("in.jsonl"), [GOOD] * 2)
@@ -283,15 +276,6 @@ def test_appending(call, folder: Path) -> None:
     failed = call("score", source, "-o", "absent.jsonl", "--append", "--response-field", "absent")
     assert failed.exit_code == 2
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out.jsonl"]
-
-
-@pytest.mark.parametrize("name", ["select", "ablate"])
-def test_other_commands_append_rows_too(call, folder: Path, name: str) -> None:
-    source = write_rows(Path("in.jsonl"), [SCORED])
-    flags = ("--best", "1") if name == "select" else ()
-    for total in (1, 2):
-        assert call(name, source, *flags, "-o", "out.jsonl", "--append", "-q").exit_code == 0
-        assert len(read_rows(Path("out.jsonl"))) == total
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "INT"])

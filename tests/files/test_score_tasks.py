@@ -7,15 +7,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from assay import Scorer
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS
 from examples import rollouts as generator
-from tests.cases.mixed import OPTIONS, ROWS, Row, columns
+from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE
-from tests.files.any_format import FORMATS, read, write, write_table
+from tests.files.any_format import FORMATS, read, write
 from tests.http.samples import REFERENCE as LINES
 
 # Rows of several tasks
@@ -63,9 +62,7 @@ def alone() -> list[dict[str, Any]]:
     return [found[k] for k in range(len(ROWS))]
 
 
-@pytest.mark.parametrize(
-    ("source", "target"), [*zip(FORMATS, FORMATS, strict=True), *zip(FORMATS, FORMATS[::-1], strict=True)]
-)
+@pytest.mark.parametrize(("source", "target"), zip(FORMATS, FORMATS[::-1], strict=True))
 def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, target: str) -> None:
     content = rows_of_file(columnar=source in ("parquet", "arrow"))
     flags = (*BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
@@ -84,48 +81,6 @@ def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, tar
     if target in ("parquet", "arrow"):
         kept = [{**row, "reference": old["reference"]} for row, old in zip(kept, content, strict=True)]
     assert kept == content
-
-
-def test_more_rows_than_fit_into_one_piece(call, tmp_path: Path, alone) -> None:
-    """Groups and dictionaries of references are those of the whole file."""
-    content = [{**row, "id": k} for k, row in enumerate(rows_of_file(columnar=True) * 300)]
-    found = {}
-    for source in ("jsonl", "parquet"):
-        path, target = write(tmp_path / f"in.{source}", content, 3_000), tmp_path / f"out.{source}.jsonl"
-        assert call("score", path, "-o", target, "-q", *BY_TASK, *BOTH, *FLAGS).exit_code == 0
-        found[source] = read(target)
-    assert found["jsonl"] == found["parquet"]
-    assert [row["reward"] for row in found["jsonl"]] == [row["reward"] for row in alone] * 300
-
-
-PROGRAM = 'def spin(cells):\n    pass\n\nspin(cells="HeLa")'
-MIXED = [
-    {"reference": REFERENCE, "response": RESPONSE},
-    {"task": "bioprobench.ord", "reference": ORD, "response": RIGHT},
-    {"task": "bioprobench.pqa", "answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 80[ANSWER_END]"},
-    {"task": "bioprobench.err", "reference": {"is_correct": False}, "response": "[ANSWER_START]False[ANSWER_END]"},
-    {"task": "bioplanner", "reference": {"ground_truth": PROGRAM}, "prediction_code": PROGRAM},
-]
-
-
-@pytest.mark.parametrize("source", FORMATS)
-def test_references_as_objects_and_records_without_one(score, source: str) -> None:
-    found, _ = score(MIXED, *BY_TASK, source=source, target=source)
-    assert [row["reward"] for row in found] == [1.0] * 5
-
-
-@pytest.mark.parametrize("kind", ["dictionary", "views"])
-def test_columns_of_other_types(call, tmp_path: Path, alone, kind: str) -> None:
-    table = pa.Table.from_pylist(rows_of_file(columnar=True))
-    for k, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            column = table[field.name]
-            column = column.dictionary_encode() if kind == "dictionary" else column.cast(pa.string_view())
-            table = table.set_column(k, field.name, column)
-    path, target = write_table(tmp_path / "in.arrow", table), tmp_path / "out.jsonl"
-    result = call("score", path, "-o", target, *BY_TASK, *FLAGS)
-    assert result.exit_code == 0, result.stderr
-    assert [row["reward"] for row in read(target)] == [row["reward"] for row in alone]
 
 
 @pytest.mark.parametrize("source", FORMATS)
@@ -153,24 +108,9 @@ def test_faults_name_the_row_and_its_task(score, tmp_path: Path, source: str) ->
     ]
     assert errors[1]["detail"].endswith("did you mean bioprobench.ord?")
     assert errors[3]["detail"].startswith("reference of bioprobench.ord: ")
-    assert errors[4]["detail"].startswith("reference of score: ")
-    assert errors[6]["detail"] == errors[7]["detail"] == "group: it is null"
     for k, error in enumerate(errors):
         place = f"{path}:{k + 1}" if source == "jsonl" else f"{path}[{k}]"
         assert not error or f"{place}: {error['detail']} ({error['reason']})" in said
-
-
-@pytest.mark.parametrize("number", [2, 2.0])
-def test_numbers_of_tasks(score, number: float) -> None:
-    """Rollout dumps of trainers have them."""
-    rows = [
-        {"score_task": number, "input": "p", "output": RIGHT, "gts": ORD},
-        {"score_task": 0, "input": "q", "output": RESPONSE, "gts": REFERENCE},
-        {"score_task": 6, "input": "q", "output": RESPONSE, "gts": REFERENCE},
-        {"score_task": True, "input": "q", "output": RESPONSE, "gts": REFERENCE},
-    ]
-    found, _ = score(rows, "--layout", "verl", "--task-field", "score_task", code=1)
-    assert [row.get("reward") for row in found] == [1.0, 1.0, None, None]
 
 
 @pytest.mark.parametrize("source", ["jsonl", "parquet"])
@@ -187,24 +127,6 @@ def test_a_path_into_the_row(score, source: str) -> None:
     assert "--task-field" in said
 
 
-def test_a_long_beginning_without_the_field(score) -> None:
-    found, said = score([{"reference": KEY_LINE, "response": RESPONSE}] * 100 + [MIXED[1]], "-q", *BY_TASK)
-    assert "warning: " in said
-    assert "no field 'task' in any of the first 100 rows" in said
-    assert [row["reward"] for row in found] == [1.0] * 101
-
-
-@pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_equal_references_of_two_tasks_are_two_groups(score, source: str) -> None:
-    rows = [
-        {"task": task, "reference": KEY_LINE, "response": response}
-        for task in ("score", "bioprobench.pqa")
-        for response in (RESPONSE, "nothing")
-    ]
-    found, _ = score(rows, *BY_TASK, "--include", "advantages", source=source)
-    assert [row["advantage"] for row in found] == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
-
-
 PQA = ("--task", "bioprobench.pqa")
 
 
@@ -212,38 +134,18 @@ PQA = ("--task", "bioprobench.pqa")
     ("flags", "message"),
     [
         ((*BY_TASK, "--option", "repeats=failed"), "TASK.NAME=VALUE; TASK must be one of: bioprobench.pqa"),
-        ((*BY_TASK, "--option", "bioprobench.odr.repeats=failed"), "did you mean bioprobench.ord?"),
         (
             (*BY_TASK, "--option", "bioprobench.ord.repeat=failed", "--option", "lexical.rewrd=x"),
             "--option lexical.rewrd: ",
         ),
-        ((*BY_TASK, "--option", "score.order=lcs"), "TASK must be one of"),
-        (("--task", "llam"), "--task: must be one of"),
         (("--option", "a=1"), "--option is for other tasks"),
-        ((*PQA, "--option", "metrics=[]"), "--metrics: there is no setting"),
         ((*PQA, "--report", "r.html"), "--report is for SCORE only"),
         ((*PQA, "--order", "lcs", "--no-use-length"), "--order, --use-length: for SCORE only"),
         ((*PQA, "--task-field", "task"), "exclude each other"),
     ],
 )
 def test_wrong_flags(score, flags: tuple[str, ...], message: str) -> None:
-    assert message in score(MIXED, *flags, code=2)[1]
-
-
-def test_the_summary_is_by_task(score) -> None:
-    _, shown = score(rows_of_file(columnar=False), *BY_TASK, *FLAGS)
-    table = [line.split() for line in shown.splitlines()]
-    assert ["score", "4", "50.0", "%", "25.0", "%", "0.3970", "0.0000", "0.2939", "1.0000"] in table
-    assert ["bioprobench.pqa", "3", "66.7", "%", "33.3", "%", "0.3333", "0.0000", "0.0000", "1.0000"] in table
-    assert ["bioprobench.ord", "repeats", "1", "33.3", "%"] in table
-
-
-@pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_a_report_is_on_the_rows_of_score(score, tmp_path: Path, source: str) -> None:
-    page = tmp_path / "report.html"
-    score(rows_of_file(columnar=True), *BY_TASK, *FLAGS, "--report", page, source=source)
-    assert "11 rows of other tasks" in page.read_text()
-    assert "bioprobench.pqa" in page.read_text()
+    assert message in score([{"reference": REFERENCE, "response": RESPONSE}], *flags, code=2)[1]
 
 
 # Every row is of one other task
@@ -266,27 +168,11 @@ def test_records_and_references(score, source: str, own_references: bool) -> Non
     texts, answers = ([row[name] for row in QUESTIONS] for name in ("generated_response", "answer"))
     scores = Scorer().score(texts, answers, [0, 0, 2], task="bioprobench.pqa")
     assert [row["reward"] for row in found] == scores.rewards.tolist() == [1.0, 0.0, 0.0]
-    assert [row["reason"] for row in found] == ["ok", "ok", "no_markers"]
     assert [row["advantage"] for row in found] == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0.0])
     columns = {name: [row["components"][name] for row in found] for name in TASK_COMPONENTS}
     assert columns == {name: column.tolist() for name, column in scores.components.items()}
     added = {"reward", "reason", "components", "advantage"}
     assert [{name: value for name, value in row.items() if name not in added} for row in found] == rows
-
-
-def test_a_truth_that_is_a_column_of_booleans(score) -> None:
-    rows = [{"reference": truth, "response": "[ANSWER_START]True[ANSWER_END]"} for truth in (True, False)]
-    assert [row["reward"] for row in score(rows, "--task", "bioprobench.err", source="parquet")[0]] == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("source", ["jsonl", "parquet"])
-def test_faults(score, source: str) -> None:
-    found, said = score([*QUESTIONS, {"answer": "x"}, {"generated_response": "x"}], *PQA, code=1, source=source)
-    absent = "missing_field" if source == "jsonl" else "not_a_string"  # a column has null for a missing value
-    assert [row.get("reward") for row in found] == [1.0, 0.0, 0.0, None, None]
-    assert [row["error"]["reason"] for row in found[3:]] == [absent, "bad_reference"]
-    for row in found[3:]:
-        assert f"{row['error']['detail']} ({row['error']['reason']})" in said
 
 
 @pytest.mark.parametrize("flags", [[], ["--reference-field", "ground_truth"]])
@@ -299,16 +185,6 @@ def test_a_field_of_the_record_is_not_the_whole_reference(score, flags: list[str
     for task in (("--task", "bioplanner"), BY_TASK):
         found, _ = score([row | {"task": "bioplanner"}], "--include", "components", *task, *flags)
         assert found[0]["components"] == expected
-
-
-def test_a_record_as_text_in_a_field_of_the_same_name(score) -> None:
-    """As `assay prepare` writes references of `lexical`, whose records have a field `reference` too."""
-    row = {"reference": json.dumps({"reference": "Wash the cells."}), "response": "Wash the cells.", "task": "lexical"}
-    for flags in (
-        ("--task", "lexical", "--option", "reward=rouge_l"),
-        (*BY_TASK, "--option", "lexical.reward=rouge_l"),
-    ):
-        assert score([row], *flags)[0][0]["reward"] == 1.0
 
 
 # A request document: the reply of the service
@@ -328,16 +204,6 @@ def test_the_reply_is_that_of_the_service(score, example_rollouts) -> None:
         "config_id": scorer.config_id,
         "signature": scorer.signature,
     }
-
-
-def test_rows_of_a_request(score) -> None:
-    request = {"references": [REFERENCE, KEY_LINE], "responses": [RESPONSE, "x", "y"], "reference_index": [1, 0, 1]}
-    (first, second, third), _ = score(request, "--include", "advantages", source="json")
-    assert first.pop("advantage") == -third.pop("advantage") > 0
-    assert first == {"response": RESPONSE, "reference": KEY_LINE, "reward": 1.0, "reason": "ok"}
-    assert second.pop("advantage") == 0
-    assert second == {"response": "x", "reference": REFERENCE, "reward": 0.0, "reason": "missing_sections"}
-    assert third == {"response": "y", "reference": KEY_LINE, "reward": 0.0, "reason": "missing_sections"}
 
 
 def test_configs_of_a_request(score, example_rollouts) -> None:
@@ -365,45 +231,3 @@ def test_every_validation_error_is_listed(call, tmp_path: Path) -> None:
             assert f"{source}: {path}: " in result.stderr
     assert call("score", write(source, {"rows": []}), "-o", tmp_path / "out.json").exit_code == 1
     assert {error["path"] for error in read(tmp_path / "out.json")["errors"]} == {"rows", "references", "responses"}
-
-
-@pytest.mark.parametrize("ending", ["json", "jsonl", "parquet"])
-def test_tasks_and_groups_are_those_of_the_service(call, tmp_path: Path, ending: str) -> None:
-    """The reply is that to the request; other formats have a row for each response."""
-    request = {**columns(), "config": OPTIONS, "include": ["components", "advantages"]}
-    request["groups"] = [2**100 + group if isinstance(group, int) else group for group in request["groups"]]
-    source, target = write(tmp_path / "in.json", request), tmp_path / f"out.{ending}"
-    page = tmp_path / "report.html"
-    if ending == "parquet":
-        request["groups"] = [str(group) for group in request["groups"]]
-        write(source, request)
-    result = call("score", source, "-o", target, "--report", page)
-    assert result.exit_code == 0, result.stderr
-    assert f"{sum(row.task != 'score' for row in ROWS)} rows of other tasks" in page.read_text()
-    options = {name: value for name, value in OPTIONS.items() if name != "order"}
-    named = {name: request[name] for name in ("reference_index", "groups", "task")}
-    scores = Scorer(order="lcs").score(request["responses"], request["references"], task_options=options, **named)
-    if ending == "json":
-        reply = json.loads(target.read_bytes())
-        assert reply["rewards"] == scores.rewards.tolist() == [row.reward for row in ROWS]
-        assert reply["components"] == {name: column.tolist() for name, column in scores.components.items()}
-        assert reply["advantages"] == scores.advantages().tolist()
-        return
-    found = read(target, TASK_COMPONENTS)
-    assert [row["reward"] for row in found] == scores.rewards.tolist()
-    assert [row["advantage"] for row in found] == scores.advantages().tolist()
-    assert [row["components"] for row in found] == [
-        {name: column[k] for name, column in scores.components.items()} for k in range(len(ROWS))
-    ]
-    assert [(row["task"], row["group"]) for row in found] == list(zip(request["task"], request["groups"], strict=True))
-
-
-def test_every_error_of_a_mixed_request_is_listed(score) -> None:
-    request = {"references": [KEY_LINE, 5], "responses": ["x", "y"], "task": ["score", "bioprobench.ord"]}
-    forms = {"source": "json", "target": "json"}
-    (error,) = score(request, code=1, **forms)[0]["errors"]
-    assert error["path"] == "references[1]"
-    assert error["detail"].startswith("bioprobench.ord: ")
-    assert "task[1]: must be one of" in score({**request, "task": ["score", "bioprobench.odr"]}, code=1, **forms)[1]
-    request = {"task": "bioprobench.pqa", "references": ["5 ml"], "responses": ["x"]}
-    assert "names its own tasks" in score(request, *PQA, code=2, **forms)[1]

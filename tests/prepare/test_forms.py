@@ -107,26 +107,15 @@ def test_what_only_some_shapes_have() -> None:
 INSTRUCTED = {
     f"{ASKED} {LIBRARY}": QUESTION,
     f"{ASKED}\n{LIBRARY}": QUESTION,
-    f"{QUESTION} {LIBRARY}": QUESTION,
     f"{LIBRARY} {QUESTION}": QUESTION,
     f"  {QUESTION}\n": QUESTION,
     LIBRARY.upper(): "",
-    f"{'İ' * 9}. {LIBRARY}": f"{'İ' * 9}.",
     f"A. {LIBRARY} B. {LIBRARY}": f"A. {LIBRARY} B.",
-    "Is it true that one can only use the following actions: none?": (
-        "Is it true that one can only use the following actions: none?"
-    ),
 }
 
 
 def test_instructions_are_removed_from_a_question() -> None:
     assert {prompt: without_instructions(prompt) for prompt in INSTRUCTED} == INSTRUCTED
-
-
-@pytest.mark.parametrize("record", [TRAIN, EVAL, RL, SFT, OWN])
-def test_a_named_task_does_not_change_what_is_recognized(record: dict[str, Any]) -> None:
-    assert example(record, Options(task=SCORE)) == example(record)
-    assert example({**record, "task": SCORE}).replaced(record=record) == example(record)
 
 
 # Benchmarks
@@ -179,17 +168,6 @@ def test_bioprot() -> None:
     assert generated.reference == {"ground_truth": PROTOCOL["generated_pseudocode"]}
 
 
-def test_a_program_that_is_not_python_serves_the_stage_of_knowledge_only() -> None:
-    broken = {**PROTOCOL, "edited_pseudocode": "mix(3M_salt=1)"}
-    assert fault(broken) == (
-        "bad_reference",
-        "reference of bioplanner: ground_truth: The text, or a definition in it, is not Python.",
-    )
-    assert example(broken, KNOWLEDGE).replaced(reference=None, answer=None, record={}) == example(PROTOCOL).replaced(
-        reference=None, answer=None, record={}
-    )
-
-
 # Records of one's own
 
 
@@ -216,15 +194,6 @@ def test_rows_of_other_tasks() -> None:
     assert (found.reference, found.type, found.level) == ({"reference": "Like this."}, "a", "3")
 
 
-def test_the_task_of_all_records_may_be_given() -> None:
-    asked = {"prompt": "Right or wrong?", "reference": True}
-    assert example(asked, Options(task="bioprobench.err")).reference == {"is_correct": True}
-    assert example(asked, Options(task="bioprobench.rea_err")).task == "bioprobench.err"
-    conversation = [{"from": "human", "value": "A or B?"}, {"from": "gpt", "value": "B"}]
-    found = example({"conversations": conversation}, Options(task="bioprobench.pqa"))
-    assert (found.question, found.reference) == ("A or B?", {"question": "A or B?", "answer": "B"})
-
-
 # Faults
 
 
@@ -243,7 +212,6 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({**TRAIN, "key": 'Step 1: {"action": "weigh"}'}, "bad_step_schema", "reference: line 1: "),
     ({**TRAIN, "key": ""}, "no_steps", "reference: it has no step"),
     ({**OWN, "steps": []}, "no_steps", "reference: "),
-    ({**OWN, "steps": ["weigh"]}, "bad_step_schema", ""),
     ({**OWN, "goal": " "}, "missing_field", ""),
     ({"query": LIBRARY, "reference": KEY}, "missing_field", ""),
     ({"query": "Q", "response": "no sections"}, "missing_field", "'reference', 'key' or 'steps', and no answer"),
@@ -251,13 +219,11 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({**ROW, "reference": "perhaps"}, "bad_reference", "reference of bioprobench.err: "),
     ({**ROW, "prompt": []}, "missing_field", ""),
     ({**PQA, "answer": "7"}, "bad_reference", "'answer'"),
-    ({**PQA, "choices": ["50", 100]}, "wrong_type", "'choices'"),
     ({**ORD, "correct_steps": ["Weigh.", "Sleep."]}, "bad_reference", "reference of bioprobench.ord: "),
     ({**ERR, "is_correct": "no"}, "bad_reference", "reference of bioprobench.err: is_correct: "),
     ({**ERR, "corrupted_text": None}, "wrong_type", "'corrupted_text'"),
     ({**ERR, "context": "none"}, "wrong_type", "'context'"),
     ({**GEN, "output": ["", " "]}, "bad_reference", "'output'"),
-    ({**GEN, "output": 3}, "wrong_type", "output"),
     ({**PROTOCOL, "title": ""}, "wrong_type", "'title'"),
 ]
 

@@ -1,26 +1,26 @@
-"""`assay prepare`: records in, the rows of a training run and their manifest out."""
+"""`assay prepare`: records in, the rows of a training run, their manifest and their figures out."""
 
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
 from assay.research.prepare.split import split_digest
+from assay.research.prepare.summary import Statistics
 from assay.service import terminal
+from assay.service.explain.reading import Step
 from assay.service.rewards.scorer import Scorer
-from assay.service.tasks.scirecipe_records import library_of
+from assay.service.tables.table import Table
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read
-from tests.prepare.published import ERR, GEN, ORD, PROTOCOL, TRAIN
+from tests.prepare.by_hand import DRY, RINSE, choice, protocol
+from tests.prepare.published import ERR, GEN, ORD, PROTOCOL
 
 ACTIONS = ("rinse", "dry", "store", "label", "weigh", "wipe")
 
@@ -79,8 +79,7 @@ def prepare(call: Callable[..., Result], tmp_path: Path, out: Path) -> Prepare:
 
 def test_rows_their_files_and_the_manifest(prepare: Prepare, tmp_path: Path) -> None:
     source, out = write_rows(tmp_path / "records.jsonl", [*RECORDS, PQA]), tmp_path / "new" / "rows"
-    done = prepare(source, to=out)
-    assert done.stderr == ""
+    assert prepare(source, to=out).stderr == ""
     train, test = (read_rows(out / f"{split}.jsonl") for split in ("train", "test"))
     order = [one["id"] for one in [*RECORDS, PQA]]
     for rows in (train, test):
@@ -107,13 +106,7 @@ def test_rows_their_files_and_the_manifest(prepare: Prepare, tmp_path: Path) -> 
     assert found["split_sha256"] == split_digest((row["group"], row["id"], row["split"]) for row in train + test)
     assert (found["read"], found["written"], found["repeated_ids"]) == (21, 21, 0)
     assert found["groups"] == {"groups": 21, "largest": 1, "of_one": 21}
-    assert found["near_duplicates"] == {"groups": 0, "records": 0, "largest": 0}
     assert found["left_out"] == {"counts": {}, "records": []}
-    assert (found["options"]["trainer"], found["options"]["test_share"]) == ("trl", 0.1)
-    first, second, *_ = done.stdout.splitlines()
-    assert first == f"train        19 rows in 19 groups: {out}/train.jsonl"
-    assert second == f"test         2 rows in 2 groups: {out}/test.jsonl"
-    assert not prepare(source, "-q", to=out).output
 
 
 def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: Path) -> None:
@@ -131,12 +124,6 @@ def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: 
     assert not (asked / "test.jsonl").exists()
 
 
-def test_the_option_that_rows_of_gen_need_is_named(prepare: Prepare) -> None:
-    option = """ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'"""
-    assert option in prepare([GEN], "--test", "0").stdout
-    assert option not in prepare([GEN], "--stage", "supervised", "--test", "0").stdout
-
-
 def test_the_same_records_give_the_same_bytes(prepare: Prepare, tmp_path: Path) -> None:
     one, two, other = (tmp_path / name for name in ("one", "two", "other"))
     for folder, seed in ((one, 3), (two, 3), (other, 4)):
@@ -147,82 +134,11 @@ def test_the_same_records_give_the_same_bytes(prepare: Prepare, tmp_path: Path) 
     assert manifest(other)["split_sha256"] != manifest(one)["split_sha256"]
 
 
-def test_a_record_has_its_split_in_any_order_stage_and_format(prepare: Prepare, tmp_path: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
-    prepare(RECORDS, "--test", "0.3", to=a)
-    expected = sides(a)
-    assert list(expected.values()).count("test") == 6
-    prepare(RECORDS[::-1], "--test", "0.3", to=b)
-    assert sides(b) == expected
-    assert manifest(b)["split_sha256"] == manifest(a)["split_sha256"]
-    prepare(RECORDS[::-1], "--test", "0.3", "--stage", "supervised", to=b)
-    assert sides(b) == expected
-    (tmp_path / "d.json").write_text(json.dumps(RECORDS), encoding="utf-8")
-    prepare(tmp_path / "d.json", "--test", "0.3", "--trainer", "verl", to=b)
-    rows = [row for split in ("train", "test") for row in pq.read_table(b / f"{split}.parquet").to_pylist()]
-    assert {row["extra_info"]["index"]: row["extra_info"]["split"] for row in rows} == expected
-
-
-def placed(folder: Path) -> list[tuple[str, str, str]]:
-    return sorted((row["group"], row["id"], row["split"]) for row in written(folder))
-
-
-def test_ids_and_the_digest_of_the_split_do_not_depend_on_names_and_order(
-    call: Callable[..., Result], prepare: Prepare, tmp_path: Path
-) -> None:
-    """Also of records without an id, of which two are equal, and two differ only in their answers."""
-    without = [{name: value for name, value in one.items() if name != "id"} for one in RECORDS]
-    answers = [{**TRAIN, "think": f"For reason {k}."} for k in range(2)]
-    records = [*without, without[0], *answers, {**PQA, "id": None}]
-    prepare(records, "--test", "0.3", to=tmp_path / "a")
-    first = placed(tmp_path / "a")
-    ids = [name for _, name, _ in first]
-    assert len(set(ids)) == len(ids) == len(records)
-    (second,) = [name for name in ids if name.endswith("-2")]
-    assert second.removesuffix("-2") in ids
-    assert all(re.fullmatch("[0-9a-f]{16}(-2)?", name) for name in ids)
-    (tmp_path / "deep").mkdir()
-    parts = [records[::-1][:9], records[::-1][9:]]
-    files = [write_rows(tmp_path / "deep" / f"other-{k}.jsonl", part) for k, part in enumerate(parts)]
-    call("prepare", *files[::-1], "--test", "0.3", "-o", tmp_path / "b")
-    assert placed(tmp_path / "b") == first
-    assert manifest(tmp_path / "b")["split_sha256"] == manifest(tmp_path / "a")["split_sha256"]
-    assert manifest(tmp_path / "a")["repeated_ids"] == 0
-
-
 def test_every_output_format(prepare: Prepare, tmp_path: Path) -> None:
     for form in FORMATS:
         prepare(RECORDS, "--output-format", form, to=tmp_path / form)
         for split in ("train", "test"):
             assert read(tmp_path / form / f"{split}.{form}") == read_rows(tmp_path / "jsonl" / f"{split}.jsonl")
-
-
-def test_distractors_are_for_level_2_of_the_split_test(prepare: Prepare, out: Path) -> None:
-    """As in the paper; `--distractors` adds some to every row, or to none."""
-    own = ["rinse", "dry", "store", "label", "weigh", "wipe"]
-    records = [record(n, action=own, steps=steps(2 * n + 1) + steps(2 * n + 41)) for n in range(20)]
-    records += [record(n, action=own) for n in range(20, 40)]
-    for flags, where in (((), {("test", "2")}), (("--distractors", "0"), set()), (("--distractors", "2"), None)):
-        prepare([*records, record(99, action=["mix", "spin", "heat"])], "--test", "0.4", *flags)
-        rows = {(row["split"], row["level"]): row for row in written(out) if row["id"] != "r99"}
-        assert len(rows) == 4
-        for place, row in rows.items():
-            actions = set(library_of({"prompt": row["prompt"]}) or ())
-            assert (actions > {*own}) == (where is None or place in where)
-
-
-def test_near_duplicates_and_titles_are_on_one_side(prepare: Prepare, out: Path) -> None:
-    alike = [record(n, question=f"{record(1)['question']} Why {n}?") for n in range(30, 33)]
-    titled = [record(n, question=f'Step {n} of "A Rapid Protocol for Vessels"?') for n in range(40, 43)]
-    records = [*RECORDS, *alike, *titled]
-    prepare(records, "--test", "0.4")
-    found = sides(out)
-    for group in (titled, [*alike, RECORDS[1]]):
-        assert len({found[one["id"]] for one in group}) == 1
-    assert manifest(out)["groups"] == {"groups": 21, "largest": 4, "of_one": 19}
-    assert manifest(out)["near_duplicates"] == {"groups": 1, "records": 4, "largest": 4}
-    prepare(records, "--similarity", "1")
-    assert manifest(out)["groups"]["groups"] == 24
 
 
 def test_records_that_are_held_out(prepare: Prepare, tmp_path: Path, out: Path) -> None:
@@ -245,15 +161,6 @@ def test_records_that_are_held_out(prepare: Prepare, tmp_path: Path, out: Path) 
     held_out.write_bytes(b"no json\n")
     assert "warning: the split test is empty" in prepare(RECORDS, "--hold-out", held_out, status=1).stderr
     assert [path.name for path in sorted(out.iterdir())] == ["prepared.json", "train.jsonl"]
-
-
-def test_a_malformed_file_is_named(prepare: Prepare, tmp_path: Path, out: Path) -> None:
-    (tmp_path / "data").mkdir()
-    write_rows(tmp_path / "data" / "good.jsonl", RECORDS)
-    bad = tmp_path / "data" / "bad.json"
-    bad.write_text("[{]")
-    assert prepare(tmp_path / "data", status=2).stderr.startswith(f"Error: {bad}: not JSON: ")
-    assert not out.exists()
 
 
 BAD = [b"no json", b"[1]", {"something": 1}, {"question": "How?", "steps": []}]
@@ -297,13 +204,6 @@ def test_files_of_an_earlier_run_and_sources(prepare: Prepare, out: Path, tmp_pa
     assert [path.read_bytes() for path in source.parent.iterdir()] == [before]
 
 
-def test_own_prompts(prepare: Prepare, out: Path) -> None:
-    system = {"role": "system", "content": "Be brief."}
-    rows = [record(n, prompt=[system, {"role": "user", "content": f"Question {n}?"}]) for n in range(3)]
-    prepare(rows, "--own-prompts", "--test", "0")
-    assert [row["prompt"] for row in read_rows(out / "train.jsonl")] == [one["prompt"] for one in rows]
-
-
 def test_a_split_that_a_folder_names_is_kept_unless_a_share_is_asked_for(prepare: Prepare, tmp_path: Path) -> None:
     data, kept, named, new = (tmp_path / name for name in ("data", "kept", "named", "new"))
     data.mkdir()
@@ -320,31 +220,64 @@ def test_a_split_that_a_folder_names_is_kept_unless_a_share_is_asked_for(prepare
     assert sides(new) != sides(kept)
 
 
-def test_repeated_ids_are_reported(prepare: Prepare, out: Path) -> None:
-    done = prepare([*RECORDS, record(50, id="r1"), record(51, id="r1")])
-    assert manifest(out)["repeated_ids"] == 2
-    assert done.stderr == "warning: 2 rows have the id of another row\n"
-
-
-def test_without_datasketch(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasketch", None)
-    message = r"Error: Finding near-duplicates needs datasketch: \S+ -m pip install (\S+ )*'?datasketch\S+ .*"
-    found = prepare(RECORDS, status=2).stderr
-    assert re.fullmatch(message + r"Or pass --similarity 1 to find only equal texts\.\n", found)
-    prepare(RECORDS, "--similarity", "1")
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--stage", "supervised", "--trainer", "areal"], "areal has no rows for the stage supervised"),
         (["--task", "bioprobench.odr"], "bioprobench.ord"),
         (["--group-field", "protokoll"], "no field 'protokoll'"),
         (["--test", "1"], "--test"),
-        (["--hold-out", "missing.jsonl"], "does not exist"),
     ],
 )
 def test_usage_errors(prepare: Prepare, tmp_path: Path, out: Path, flags: list[str], words: str) -> None:
     assert words in prepare(RECORDS, *flags, status=2).stderr
     assert not out.exists()
     prepare(RECORDS, to=tmp_path / "records.jsonl", status=2)
+
+
+ROWS = [
+    (protocol([RINSE, DRY], "How is it cleaned?", type="planning", level="1", answer="one two three"), "train"),
+    (protocol([RINSE, DRY, RINSE, DRY], "How?", type="planning", level="2"), "train"),
+    (protocol([Step(" Dry ", (), ())], "How is it dried?", type="planning", level="1"), "test"),
+    (choice(), "train"),
+]
+
+
+def test_the_figures_of_rows() -> None:
+    found = Statistics(ROWS).document()
+    keys = ("split", "task", "type", "level", "rows")
+    assert [tuple(row[key] for key in keys) for row in found["rows"]] == [
+        ("train", "bioprobench.pqa", None, None, 1),
+        ("train", "score", "planning", "1", 1),
+        ("train", "score", "planning", "2", 1),
+        ("test", "score", "planning", "1", 1),
+    ]
+    assert found["steps"] == {
+        "rows": 3,
+        "mean": 7 / 3,
+        "median": 2.0,
+        "smallest": 1,
+        "largest": 4,
+        "histogram": {"1": 1, "2": 1, "4": 1},
+    }
+    assert found["words"]["question"] == {"rows": 4, "mean": 3.25, "median": 4.0, "smallest": 1, "largest": 4}
+    # rinse beaker ethanol 70% 10 s; dry beaker 60 °c 1 h
+    reference = {"rows": 4, "mean": (12 + 24 + 1 + 2) / 4, "median": 7.0, "smallest": 1, "largest": 24}
+    assert found["words"]["reference"] == reference
+    assert found["words"]["answer"] == {"rows": 1, "mean": 3.0, "median": 3.0, "smallest": 3, "largest": 3}
+    assert found["words"]["text"] == {"rows": 0}
+    assert found["actions"] == {
+        "steps": 7,
+        "distinct": 2,
+        "most_frequent": [{"action": "dry", "steps": 4}, {"action": "rinse", "steps": 3}],
+    }
+
+
+def test_long_protocols_share_a_row_in_the_terminal() -> None:
+    rows = [(protocol([DRY] * count), "train") for count in (12, 30, 2)]
+    table = list(Statistics(rows).parts())[3]
+    assert isinstance(table, Table)
+    shown = [[str(cell) for cell in row] for row in table.cells]
+    assert shown == [["2", "1", "33.3%"], ["12 or more", "2", "66.7%"]]
+    assert Statistics(rows).document()["steps"]["histogram"] == {"2": 1, "12": 1, "30": 1}
+    assert len(list(Statistics([(choice(), "train")]).parts())) == 2
+    assert Statistics([]).document()["steps"] == {"rows": 0, "histogram": {}}

@@ -64,20 +64,6 @@ def test_prompts(trainer: str) -> None:
     assert row_of(RowMaker(Options(trainer)), example(reference=REFERENCE)) == PROMPTS[trainer]
 
 
-def test_references_are_text() -> None:
-    def text_of(task: str, reference: Any) -> str:
-        row = row_of(RowMaker(Options("trl")), example(task=task, reference=reference))
-        assert isinstance(row, dict)
-        return row["reference"]
-
-    assert text_of("bioprobench.pqa", {"answer": "5 µM"}) == '{"answer":"5 µM"}'
-    order = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
-    assert json.loads(text_of("bioprobench.ord", order)) == order
-    assert text_of("lexical", "Step 1: wash\nStep 2: spin") == "Step 1: wash\nStep 2: spin"
-    lines = text_of("score", STEPS).splitlines()
-    assert [json.loads(line.partition(": ")[2]) for line in lines] == STEPS["steps"]
-
-
 @pytest.mark.parametrize("trainer", SUPERVISED)
 def test_answers(trainer: str) -> None:
     row = row_of(RowMaker(Options(trainer, "supervised")), example())

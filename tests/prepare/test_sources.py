@@ -15,7 +15,6 @@ from assay.research.prepare.examples import Example, Options, open_examples
 from assay.service.errors import UsageError
 from assay.service.records.files import Source, expand
 from assay.service.records.rows import Fault, Place
-from assay.service.records.wrong_files import DocumentError
 from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
 Read = list[Example | tuple[Place, Fault]]
@@ -106,27 +105,6 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
     assert json.dumps(found.record)
 
 
-def test_rows_of_several_forms_share_columns(tmp_path: Path) -> None:
-    """A column that only other rows have is null, and says nothing of the form."""
-    records: list[dict[str, Any]] = [PQA, ERR, RIGHT, {**TRAIN, "id": "T"}]
-    names = dict.fromkeys(name for record in records for name in record)
-    found = read(parquet(tmp_path / "a.parquet", [{name: one.get(name) for name in names} for one in records]))
-    assert ids_of(found) == ["PQA-1", "ERR-1", "ERR-1", "T"]
-
-
-def test_faults_have_their_place(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", lines([OWN]) + '{"goal"\n[]\n' + lines([{"goal": "G"}, {**OWN, "id": "x" * 99}]))
-    with open_examples(expand([str(path)], len(json.dumps(OWN)) + 9)[0], Options()) as examples:
-        found = list(examples)
-    faults = [(str(one[0]), one[1].reason) for one in found if not isinstance(one, Example)]
-    names = [f"{path}:{line}" for line in (2, 3, 4, 5)]
-    assert faults == list(zip(names, ["not_json", "not_an_object", "unknown_form", "line_too_long"], strict=True))
-    assert ids_of(found) == ["a.jsonl:1"]
-    for content in ('{"records": 1', "{}{}", '[{"goal": ]', '"text"', ""):
-        with pytest.raises(DocumentError):
-            read(write(tmp_path / "a.json", content))
-
-
 # Folders
 
 
@@ -186,14 +164,3 @@ def test_sources_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert refusal(empty).startswith(f"{empty}: no file in this folder ends in ")
     assert refusal(path, tmp_path) == f"{path}: this file is named twice"
     assert all(extension in refusal(text) for extension in known)
-
-
-def test_a_saved_data_set_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    folder = saved(tmp_path / "a", [OWN])
-    (folder / "data-00000-of-00001.arrow").unlink()
-    assert refusal(folder) == f"{folder}/state.json: it names a file that is missing"
-    folder = saved(tmp_path / "b", [OWN], _indices_data_files=[{"filename": "indices.arrow"}])
-    assert "flatten_indices" in refusal(folder)
-    for state, why in (("[]", "it is not a JSON object"), ('{"_data_files": [1]}', "_data_files is not as datasets")):
-        write(folder / "state.json", state)
-        assert why in refusal(folder)
