@@ -99,17 +99,14 @@ def test_every_short_document():
     assert sum(check(b'{"responses":' + body + b"}") is not NOT_JSON for body in inside) > (15 if JIT else 2)
 
 
-@pytest.mark.parametrize(
-    "place", ['{{"responses": ["{}"]}}', '{{"references": ["", "a{}b"]}}', '{{"x{}": 1}}', '{{"config": "{}"}}']
-)
+@pytest.mark.parametrize("place", ['{{"responses": ["{}"]}}', '{{"references": ["a{}b"]}}', '{{"x{}": 1}}'])
 def test_every_byte_inside_a_string(place):
     """Also bytes that are not UTF-8, alone and in pairs."""
     before, after = (part.encode() for part in place.replace("{{", "{").replace("}}", "}").split("{}", 1))
     for byte in range(256):
-        check(before + bytes([byte]) + after)
         check(before + b"\\" + bytes([byte]) + after)
-        for second in (0x22, 0x7F, 0x80, 0x9F, 0xA0, 0xBF, 0xC0):
-            check(before + bytes([byte, second]) + after)
+        for second in (b"", b"\x22", b"\x7f", b"\x80", b"\x9f", b"\xa0", b"\xbf", b"\xc0"):
+            check(before + bytes([byte]) + second + after)
 
 
 UTF8_EDGES = """
@@ -141,32 +138,24 @@ def test_every_escaped_unit():
 
 @pytest.mark.parametrize("depth", [1, 2, 1020, 1021, 1022, 1023, 1024, 1025, 20_000])
 def test_depth(depth):
-    for around in (
-        b"%b",
-        b'{"responses": %b}',
-        b'{"references": [%b]}',
-        b'{"x": %b}',
-        b'{"references": [{"steps": [%b]}]}',
-    ):
+    for around in (b"%b", b'{"responses": %b}', b'{"references": [%b]}', b'{"references": [{"steps": [%b]}]}'):
         body = around % (b"[" * depth + b"]" * depth)
-        try:
-            accepted = by_orjson(body) is not NOT_JSON
-        except RecursionError:  # from turning so deep a value into something else
-            continue
-        depth_of_body = depth + around.count(b"[") + around.count(b"{")
-        assert (by_kernel(body) is not NOT_JSON) == (accepted and depth_of_body <= BODY_DEPTH)
+        deepest = depth + around.count(b"[") + around.count(b"{")
+        assert (by_kernel(body) is not NOT_JSON) == (deepest <= BODY_DEPTH == 1024)
 
 
-def test_names_and_columns():
-    assert check(b'{"responses": ["a", "b"], "responses": ["c"]}')["responses"] == [b"c"]
-    assert check(b'{"responses": ["a"], "responses": null}')["responses"] == "no array"
-    assert check(b'{"responses": 5, "responses": []}')["responses"] == []
-    assert check(b'{"\\u0072esponses": ["x"], "Responses": 1, "": 2}')["responses"] == [b"x"]
-    assert check(b' \t\r\n{ "task" : "score" , "config" : {} } \n')["task"] == "score"
-    assert check(b'{"responses": ["a", 1, null, {}, [], true, "b"]}')["responses"][::6] == [b"a", b"b"]
-    for body in (b"", b" ", b"[]", b"null", b"5", b'"x"', b"{", b"{}x", b'{"a":1}{', b"{}\x00", b"nul", b"NaN"):
-        check(body)
-    check(b"\xef\xbb\xbf{}")
+@pytest.mark.parametrize(
+    ("body", "name", "expected"),
+    [
+        (b'{"responses": ["a", "b"], "responses": ["c"]}', "responses", [b"c"]),
+        (b'{"responses": ["a"], "responses": null}', "responses", "no array"),
+        (b'{"responses": 5, "responses": []}', "responses", []),
+        (b'{"\\u0072esponses": ["x"], "Responses": 1, "": 2}', "responses", [b"x"]),
+        (b' \t\r\n{ "task" : "score" , "config" : {} } \n', "task", "score"),
+    ],
+)
+def test_names_and_columns(body, name, expected):
+    assert check(body)[name] == expected
 
 
 WHOLE = (
@@ -176,7 +165,7 @@ WHOLE = (
 
 
 def test_every_truncation():
-    """Also every byte left out, doubled or replaced by a special one."""
+    """Also every byte left out, or replaced by a special one."""
     assert check(WHOLE) is not NOT_JSON
     for pos in range(len(WHOLE)):
         check(WHOLE[:pos])
@@ -237,13 +226,7 @@ def test_documents_whole_and_damaged(document, data):
         else:
             body[pos : pos + (kind == "replace")] = put
     check(bytes(body))
-
-
-@given(st.binary(max_size=60))
-@examples(60)
-def test_any_bytes(body):
-    check(body)
-    check(b'{"responses": ["' + body + b'"]}')
+    check(b'{"responses": ["' + data.draw(st.binary(max_size=60)) + b'"]}')
 
 
 # References given as steps
@@ -253,7 +236,6 @@ def test_any_bytes(body):
     ("reference", "reason"),
     [
         ('{"steps": []}', "no_steps"),
-        ('{"steps": [1]}', "bad_step_schema"),
         ('{"steps": [{}, []]}', "bad_step_schema"),
         ('{"steps": {}}', "bad_step_schema"),
         ('{"steps": [{}], "steps": "x"}', "bad_step_schema"),
@@ -272,26 +254,13 @@ def test_elements_that_are_no_reference(reference, reason):
     assert texts_of(envelope.references)[::2] == [b"a", b"b"]
 
 
-def text_of_steps(steps: str) -> str:
-    """Return the text that a reference becomes which is given as these steps."""
-    body = f'{{"references": [{{"steps": [{steps}]}}]}}'.encode()
-    (text,) = texts_of(open_envelope(body, MAX_ELEMENTS, MAX_BYTES).references)
-    return text.decode()
-
-
-def test_a_thousand_steps():
-    """Their numbers have one digit, two, three and four."""
-    numbered = [part for k in range(1, 1002) for part in ("Step", f"{k}:{{}}")]
-    assert text_of_steps(", ".join(["{}"] * 1001)).split() == numbered
-
-
-@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n"])
-def test_line_breaks_within_a_step(line_break):
-    """A step is one line of `<key>` however its JSON is laid out."""
-    step = json.dumps({"action": "add", "objects": ["pbs"], "parameters": []}, indent=2).replace("\n", line_break)
-    lines = text_of_steps(f"{step},{line_break}{step}").splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["Step 1", "Step 2"]
-    assert [json.loads(line.partition(":")[2]) for line in lines] == [json.loads(step)] * 2
+@pytest.mark.parametrize("space", ["", "\n", "\r", "\r\n"])
+def test_a_thousand_steps(space):
+    """A step is one line of `<key>` however its JSON is laid out; numbers have one digit, two, three and four."""
+    steps = ",".join([space + "{" + space + "}"] * 1001)
+    (text,) = texts_of(open_envelope(f'{{"references": [{{"steps": [{steps}]}}]}}'.encode(), 1, MAX_BYTES).references)
+    lines = ["".join(line.split()) for line in text.decode().splitlines()]
+    assert lines == [f"Step{k}:{{}}" for k in range(1, 1002)]
 
 
 def outcome(score: Any) -> Any:
