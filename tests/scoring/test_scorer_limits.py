@@ -16,7 +16,6 @@ from tests.cases.writing import KEY, ONE_STEP
 from tests.scoring.agreement import assert_agree
 
 GOOD = {"steps": ONE_STEP}
-MIB = 1 << 20
 
 
 def reason(response: str, **settings) -> str:
@@ -24,18 +23,17 @@ def reason(response: str, **settings) -> str:
     return str(code)
 
 
-@pytest.mark.parametrize("text", [answer(), answer(think="µ" * 40), "é" * 7, "x", "\ud800" * 5])
+@pytest.mark.parametrize("text", [answer(), answer(think="µ" * 40), "é" * 7, "\ud800" * 5])
 def test_bytes_of_a_response(text):
     size = len(text.encode(errors="replace")) + 2 * text.count("\ud800")  # U+FFFD takes three bytes
     assert reason(text, max_response_bytes=size) != "too_long"
-    if size > 1:
-        assert reason(text, max_response_bytes=size - 1) == "too_long"
+    assert reason(text, max_response_bytes=size - 1) == "too_long"
 
 
 def test_a_higher_limit():
-    long = answer(think="x" * MIB, orc="Step 1: Add the PBS for 5 minutes " + "and so on " * (60_000 if JIT else 600))
+    long = answer(orc="Step 1: Add the PBS for 5 minutes " + "and so on " * (60_000 if JIT else 30_000))
     assert reason(long) == "too_long"
-    assert reason(long, max_response_bytes=2 * MIB) == "ok"
+    assert reason(long, max_response_bytes=1 << 20) == "ok"
 
 
 def test_memory_for_a_text_at_the_limit():
@@ -50,11 +48,11 @@ def numbered(count: int, line: str) -> str:
     return "\n".join(line.replace("1", str(i), 1) for i in range(1, count + 1))
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 63, 64, 65, 1024])
+@pytest.mark.parametrize("limit", [1, 2, 63, 64, 65, 1024])
 def test_steps_of_a_response(limit):
     orc = "Step 1: add PBS 5 min"
-    for lines, expected in ((limit, "ok"), (limit + 1, "too_long")):
-        assert reason(answer(numbered(lines, KEY), numbered(lines, orc)), max_steps=limit) == expected
+    assert reason(answer(numbered(limit, KEY), numbered(limit, orc)), max_steps=limit) == "ok"
+    assert reason(answer(numbered(limit + 1, KEY), orc), max_steps=limit) == "too_long"
     assert reason(answer(KEY, numbered(limit + 1, "Step 1:")), max_steps=limit) == "too_long"
     assert reason(answer("x\n" * (limit + 1)), max_steps=limit) == "too_long"
     assert reason(answer("x\n\n \r" * limit), max_steps=limit) == "bad_step_line"

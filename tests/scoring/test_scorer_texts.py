@@ -17,26 +17,20 @@ from tests.scoring.agreement import assert_agree, bits
 from tests.strategies import elements, examples, surrogate_texts
 
 GOOD = {"steps": ONE_STEP}
-LONE = ["\ud800", "\udbff", "\udc00", "\udfff", "\ude00\ud83d", "\ud83d\ud83d\ude00"[:2]]
 
 
-@pytest.mark.parametrize("lone", LONE, ids=ascii)
+@pytest.mark.parametrize("lone", ["\ud800", "\ude00\ud83d"], ids=ascii)
 def test_lone_surrogates_become_replacement_characters(lone):
+    places = ["{}", answer(think="{}"), answer(key=KEY + "{}"), answer(orc=f"{ORC} {{}}")]
     replaced = "\ufffd" * len(lone)
-    for place in (
-        lambda c: answer(orc=f"{ORC} {c}"),
-        lambda c: answer(key=KEY.replace("pbs", f"pbs{c}"), orc=f"Step 1: add pbs{c} 5 min"),
-        lambda c: answer(think=c),
-        lambda c: c + answer(),
-        lambda c: answer(key=f"{KEY}{c}"),
-        lambda c: c,
-    ):
-        scores = assert_agree([place(lone), place(replaced)], [GOOD], [0, 0], {})
-        assert bits(scores)[0] == bits(scores)[1]
+    for place in places:
+        pair = [place.replace("{}", text) for text in (lone, replaced)]
+        first, second = bits(assert_agree(pair, [GOOD], [0, 0], {}))
+        assert first == second
     response = answer(key=KEY.replace("pbs", f"pbs {replaced} a"), orc="Step 1: add pbs a 5 min")
-    steps = [ONE_STEP[0] | {"objects": [f"pbs {lone} a"], "action": f"add{lone}", "parameters": ["5 min", lone]}]
-    for reference in ({"steps": steps}, "Step 1: " + json.dumps(steps[0], ensure_ascii=False)):
-        assert assert_agree([response], [reference], [0], {}).components["content"].tolist() == [1.5]
+    step = {"action": f"add{lone}", "objects": [np.str_(f"pbs {lone} a")], "parameters": ["5 min", lone]}
+    for reference in ({"steps": [step]}, "Step 1: " + json.dumps(step, ensure_ascii=False)):
+        assert assert_agree([np.str_(response)], [reference], [0], {}).components["content"].tolist() == [1.5]
 
 
 @given(surrogate_texts, surrogate_texts, st.lists(surrogate_texts, max_size=3))
@@ -45,12 +39,6 @@ def test_surrogates_anywhere(action, prose, objects):
     step = {"action": f"add {action}", "objects": objects, "parameters": [prose]}
     response = answer("Step 1: " + json.dumps(step, ensure_ascii=False).replace("\\u", "u"), f"Step 1: {prose}")
     assert_agree([response, told([step]), prose], [{"steps": [step]}], [0, 0, 0], {"min_coverage": 0.0})
-
-
-def test_subclasses_of_str():
-    step = {"action": np.str_("add"), "objects": [np.str_("pbs")], "parameters": [np.str_("5 min\ud800")]}
-    scores = Scorer().score([np.str_(answer()), np.str_("\ud800")], [{"steps": [step]}, np.str_(KEY)], [0, 1])
-    assert scores.rewards.tolist() == [1.0, 0.0]
 
 
 def units(code: int) -> str:
