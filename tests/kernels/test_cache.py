@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,8 +37,8 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     return assay.kernels.compiler
 
 
-def test_every_source_and_table_is_in_the_digest(cache, monkeypatch, tmp_path):
-    """Its content and its name, but not its date."""
+def test_every_source_the_toolchain_and_the_cpu_are_in_the_digest(cache, monkeypatch, tmp_path):
+    """Contents and names, but not dates."""
     package = shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(cache, "_KERNELS", package)
     digest = cache.kernels_digest(CPU)
@@ -54,18 +51,11 @@ def test_every_source_and_table_is_in_the_digest(cache, monkeypatch, tmp_path):
         path.write_bytes(content)
         os.utime(path, (0, 0))
         assert cache.kernels_digest(CPU) == digest
-    digests = {digest}
     (package / "extra.py").write_text("")
-    digests.add(cache.kernels_digest(CPU))
-    (package / "extra.py").rename(package / "other.py")
-    digests.add(cache.kernels_digest(CPU))
-    (package / "other.py").rename(package / "text" / "other.py")
-    digests.add(cache.kernels_digest(CPU))
-    assert len(digests) == 4
-
-
-def test_toolchain_and_cpu_are_in_the_digest(cache, monkeypatch):
-    digests = [cache.kernels_digest(CPU), cache.kernels_digest("generic")]
+    digests = [digest, cache.kernels_digest(CPU), cache.kernels_digest("generic")]
+    for before, after in (("extra.py", "other.py"), ("other.py", "text/other.py")):
+        (package / before).rename(package / after)
+        digests.append(cache.kernels_digest(CPU))
     genuine = cache.version
     for tool in ("numba", "llvmlite", "numpy"):
         with monkeypatch.context() as patch:
@@ -73,7 +63,7 @@ def test_toolchain_and_cpu_are_in_the_digest(cache, monkeypatch):
             digests.append(cache.kernels_digest(CPU))
     monkeypatch.setattr(cache.platform, "python_version", lambda: "3.99.0")
     digests.append(cache.kernels_digest(CPU))
-    assert len(set(digests)) == len(digests) == 6
+    assert len(set(digests)) == len(digests) == 9
 
 
 def test_folders_in_turn(cache, monkeypatch, tmp_path):
@@ -93,10 +83,15 @@ def private(tmp_path: Path) -> Path:
 def test_without_a_home(cache, monkeypatch, tmp_path, home):
     """A home that is not a folder, empty or unknown is replaced by a private temporary folder."""
     monkeypatch.setenv("HOME", str(tmp_path / home) if home == "file/below" else home)
+    before = os.umask(0)
     if home == "":
         monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user without an entry in passwd
-    assert cache.cache_folder(CPU) == private(tmp_path) / f"kernels-{cache.kernels_digest(CPU)}"
-    assert private(tmp_path).stat().st_mode & 0o777 == 0o700
+    try:
+        folder = cache.cache_folder(CPU)
+    finally:
+        os.umask(before)
+    assert folder == private(tmp_path) / f"kernels-{cache.kernels_digest(CPU)}"
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent)] == [0o700] * 2, "whatever the umask"
 
 
 def make_read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, root: Path) -> None:
@@ -111,7 +106,7 @@ def make_read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, root: Pat
     monkeypatch.setattr(cache.tempfile, "TemporaryFile", refusing)
 
 
-def test_kernels_of_a_read_only_image_are_used(cache, monkeypatch, tmp_path):
+def test_kernels_of_a_read_only_image_are_used(cache, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "image"))
     baked = cache.cache_folder(CPU)
     (baked / "score.kernel").write_bytes(b"code")
@@ -119,11 +114,8 @@ def test_kernels_of_a_read_only_image_are_used(cache, monkeypatch, tmp_path):
     assert cache.cache_folder(CPU) == baked
     other = f"kernels-{cache.kernels_digest('generic')}"
     assert cache.cache_folder("generic") == private(tmp_path) / other, "there are no kernels of that target"
-
-
-def test_nothing_can_be_written(cache, monkeypatch, tmp_path, caplog):
     make_read_only(monkeypatch, cache, tmp_path)
-    assert cache.cache_folder(CPU) is None
+    assert cache.cache_folder("generic") is None
     assert "compiled at every start" in caplog.text
 
 
@@ -147,24 +139,24 @@ def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @owners
-@pytest.mark.parametrize("kind", ["link", "file", "of somebody else"])
-def test_a_temporary_folder_that_is_not_private_is_not_used(cache, monkeypatch, tmp_path, kind):
+def test_a_temporary_folder_that_is_not_private_is_not_used(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     folder = private(tmp_path)
-    if kind == "link":
-        (tmp_path / "elsewhere").mkdir(mode=0o700)
-        folder.symlink_to(tmp_path / "elsewhere")
-    elif kind == "file":
-        folder.write_text("")
-    else:
-        folder.mkdir(mode=0o700)
-        as_another_user(monkeypatch)
-        folder.rename(private(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert cache.cache_folder(CPU) is None
+    folder.unlink()
+    folder.write_text("")
+    assert cache.cache_folder(CPU) is None
+    folder.unlink()
+    folder.mkdir(mode=0o700)
+    as_another_user(monkeypatch)
+    folder.rename(private(tmp_path))
     assert cache.cache_folder(CPU) is None
 
 
 @owners
-@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o702])
+@pytest.mark.parametrize("mode", [0o1777, 0o770, 0o702])
 @pytest.mark.parametrize("below", [False, True], ids=["root", "folder"])
 @pytest.mark.parametrize("where", ["ASSAY_CACHE_DIR", "HOME", "temporary"])
 def test_a_folder_that_others_can_write_to_is_not_used(cache, monkeypatch, tmp_path, caplog, where, below, mode):
@@ -199,19 +191,6 @@ def test_a_folder_of_another_user_is_not_used(cache, monkeypatch, tmp_path, capl
     assert f"{folder}: it belongs to user " in caplog.text
 
 
-@owners
-def test_folders_are_private_whatever_the_umask(cache, monkeypatch, tmp_path):
-    monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
-    before = os.umask(0)
-    try:
-        folder = cache.cache_folder(CPU)
-    finally:
-        os.umask(before)
-    while folder != tmp_path:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        folder = folder.parent
-
-
 def test_every_target_has_its_own_folder(compiled, tmp_path):
     """Another CPU, and code with bounds checks, never meet the same machine code."""
     code = "import json, assay.kernels.compiler; print(json.dumps(assay.kernels.compiler.CACHE))"
@@ -239,36 +218,27 @@ def folder(tmp_path) -> CodeFolder:
     return folder
 
 
-def test_what_was_written_is_read(folder, tmp_path):
+def test_what_was_written_is_read_and_no_damage_is(folder, tmp_path, caplog):
+    """Every byte, every length, a pickle without a seal, another purpose, and a file that others could write."""
     assert CodeFolder(tmp_path).read("a.kernel", b"purpose") == CONTENT
     assert folder.read("b.kernel", b"purpose") is None
-    folder.write("a.kernel", b"purpose", b"other")
-    assert folder.read("a.kernel", b"purpose") == b"other"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.kernel"]
-    assert folder.read("a.kernel", b"another") is None
-
-
-def test_no_damage_is_read(folder, tmp_path, caplog):
-    """Every byte, every length, and a pickle without a seal."""
+    assert not caplog.records
     path = tmp_path / "a.kernel"
     whole = path.read_bytes()
-    for index in range(len(whole)):
-        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1 << index % 8]) + whole[index + 1 :])
+    damaged = [whole[:size] for size in range(len(whole))] + [whole + b"\0", pickle.dumps(CONTENT)]
+    damaged += [whole[:k] + bytes([whole[k] ^ 1 << k % 8]) + whole[k + 1 :] for k in range(len(whole))]
+    for content in damaged:
+        path.write_bytes(content)
         assert folder.read("a.kernel", b"purpose") is None
-        path.write_bytes(whole[:index])
-        assert folder.read("a.kernel", b"purpose") is None
-    for damaged in (whole + b"\0", pickle.dumps(CONTENT)):
-        path.write_bytes(damaged)
-        assert folder.read("a.kernel", b"purpose") is None
-    assert len(caplog.records) == 2 * len(whole) + 2
+    assert len(caplog.records) == len(damaged)
     assert "a.kernel cannot be used: it is damaged" in caplog.text
-
-
-@owners
-def test_a_file_that_others_could_write_is_not_read(folder, tmp_path, caplog):
-    (tmp_path / "a.kernel").chmod(0o666)
+    folder.write("a.kernel", b"purpose", b"other")
+    assert folder.read("a.kernel", b"purpose") == b"other"
+    assert folder.read("a.kernel", b"another") is None
+    path.chmod(0o666)
     assert folder.read("a.kernel", b"purpose") is None
     assert "mode 0666" in caplog.text
+    assert [file.name for file in tmp_path.iterdir()] == ["a.kernel"]
 
 
 def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
@@ -280,24 +250,16 @@ def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
 
 
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow beyond 100 bytes: pytest's own output neither, so only for a moment."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path, caplog):
+def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path, caplog, monkeypatch):
+    """A whole process with a full disk is in test_start.py."""
     folder = CodeFolder(tmp_path)
-    with full_disk():
-        for name in ("a.kernel", "b.kernel"):
-            folder.write(name, b"purpose", CONTENT)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    for name in ("a.kernel", "b.kernel"):
+        folder.write(name, b"purpose", CONTENT)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"the kernels are not cached in {tmp_path}: File too large" in caplog.text
+    assert f"the kernels are not cached in {tmp_path}: No space left" in caplog.text
     assert not list(tmp_path.iterdir())

@@ -114,13 +114,3 @@ def test_spans(response, prefilled):
         assert blocks[1:3] == [expected.key, expected.orc]
         assert_lines(text, key, expected.key)
         assert_lines(text, orc, expected.orc)
-
-
-def test_sections_are_told_as_far_as_they_are_found():
-    text = b"a<think>b</think> <key>c</key>\n<orc>d</orc><note>e</note>f"
-    tags = [[8, 9], [23, 24], [36, 37], [49, 50]]
-    for cut, count in ((58, 4), (57, 4), (56, 3), (48, 2), (35, 1), (22, 0), (7, 0), (0, 0)):
-        complete, sections, _, _ = spans(text[:cut], False)
-        assert (complete, sections[:count]) == (count, tags[:count])
-        assert all(section[1] == ABSENT for section in sections[count:])
-    assert spans(text[8:], True)[1][0] == [0, 1]

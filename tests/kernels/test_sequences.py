@@ -78,21 +78,6 @@ def test_sizes(kernel, kinds):
     assert kernel.many(rows) == [kernel.twin(*row) for row in rows]
 
 
-def test_long_sequences(compiled):
-    """4,097 elements are 65 words, the last of them holding one; some symbols keep a mask, some a list."""
-    a = list(range(4097))
-    rows = [(a, a), (a[::3], a), (a, a[1:]), (a, []), (a, [*a[1:], 4097])]
-    assert LCS.many(rows) == [4097, 1366, 4096, 0, 4096]
-    assert LEVENSHTEIN.many(rows) == [0, 2731, 1, 4097, 2]
-    assert SUBSEQUENCE.many(rows) == [True, True, True, True, False]
-    assert [len(pairs) for pairs in ANCHORS.many(rows)] == [4097, 1366, 4096, 0, 4096]
-    assert IOU.many(rows) == [1.0, 1366 / 4097, 4096 / 4097, 0.0, 4096 / 4098]
-    mixed = random_symbols(300, 3, 1) + list(range(100, 180)) + random_symbols(120, 3, 2) + [500] * 3
-    other = list(range(100, 180, 3)) + random_symbols(250, 3, 3) + list(range(150, 190)) + [600] * 9
-    for kernel in (LCS, LEVENSHTEIN):
-        assert kernel.many([(mixed, other), (other, mixed)]) == [kernel.twin(mixed, other)] * 2
-
-
 @by_kernel
 @given(st.sampled_from([2, 3, 4, 12, 40]).flatmap(lambda kinds: st.tuples(*[sequences(kinds=kinds)] * 2)), st.data())
 @examples(60)
@@ -147,26 +132,19 @@ def test_any_overlaps(prompt, query, text, cut):
     OVERLAP(prompt[:6] * 5 + query, (prompt[:6] * 5)[cut:] + query + prompt)
 
 
-def seconds(prompt: str, query: str) -> float:
-    prompts, queries = text_column([prompt]), text_column([query])
-    lengths, failures = np.zeros(1, np.int64), np.zeros(len(prompt) + len(query), np.int32)
-    best = float("inf")
-    for _ in range(5):
-        started = time.thread_time()
-        overlaps(lengths, failures, *prompts, *queries)
-        best = min(best, time.thread_time() - started)
-    return best
-
-
-@pytest.mark.parametrize(
-    "adversary",
-    [
-        lambda n: ("a" * n, "a" * (n - 1) + "b"),
-        lambda n: (("a" * 99 + "b") * (n // 100) + "c", ("a" * 99 + "b") * (n // 100) + "a"),
-    ],
-    ids=["one letter, then another", "a long period"],
-)
-def test_ten_times_the_text_takes_about_ten_times_as_long(compiled, adversary):
-    """The quadratic way would take a hundred times as long."""
+def test_overlaps_take_linear_time(compiled):
+    """The quadratic way would take a hundred times as long for ten times the text."""
     OVERLAP("a", "a")
-    assert seconds(*adversary(1_000_000)) < 40 * seconds(*adversary(100_000))
+
+    def seconds(periods: int) -> float:
+        text = ("a" * 99 + "b") * periods
+        columns = *text_column([text + "c"]), *text_column([text + "a"])
+        lengths, failures = np.zeros(1, np.int64), np.zeros(len(text) + 1, np.int32)
+        times = []
+        for _ in range(5):
+            started = time.thread_time()
+            overlaps(lengths, failures, *columns)
+            times.append(time.thread_time() - started)
+        return min(times)
+
+    assert seconds(10_000) < 40 * seconds(1_000)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
@@ -20,7 +18,6 @@ from assay.service.rewards.scorer import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
 from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits
-from tests.strategies import batches, examples, settings
 
 PROMPTS, SAMPLES = (80 if JIT else 8), 5
 ROWS = PROMPTS * SAMPLES
@@ -74,29 +71,6 @@ def test_callers_at_the_same_time(request_body, whole):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(all(outcome) for outcome in pool.map(call, range(8)))
-
-
-def test_long_and_short_texts_in_turn(request_body, whole):
-    """What a long text leaves in a thread's workspace does not affect the next one."""
-    scorer = Scorer(threads=1)
-    reference = request_body["references"][0]
-    long = request_body["responses"][0] + "é\u0301" * (40_000 if JIT else 400)
-    for row in range(SAMPLES):
-        scorer.score([long, "<think>" * (9_000 if JIT else 90), "x" * 300_000], [reference])
-        assert bits(scorer.score([request_body["responses"][row]], [reference])) == [whole[row]]
-
-
-@given(batches(), settings.filter(lambda overrides: overrides.get("max_steps", 1024) == 1024), st.randoms())
-@examples(60)
-def test_order_of_rows(batch, overrides, dice):
-    responses, references, index = batch
-    scorer = Scorer(**overrides)
-    outcome = bits(scorer.score(responses, references, index))
-    rows = dice.sample(range(len(responses)), len(responses))
-    shuffled = scorer.score([responses[row] for row in rows], references, [index[row] for row in rows])
-    assert bits(shuffled) == [outcome[row] for row in rows]
-    doubled = scorer.score(responses * 2, references * 2, index + [k + len(references) for k in index])
-    assert bits(doubled) == outcome * 2
 
 
 def test_results_and_their_names(request_body):

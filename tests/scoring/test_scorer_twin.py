@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from json import dumps
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer
 from tests.cases import ALL, Case, answer, told
-from tests.cases.writing import step
+from tests.cases.writing import KEY, ORC, step
 from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one
 from tests.scoring.agreement import assert_agree, assert_sound, bits, differences, record
 from tests.strategies import (
     batches,
-    doubtful_references,
     elements,
     examples,
     protocols,
@@ -94,17 +94,35 @@ def test_any_text(response, overrides):
     assert_agree([response, response + "</note>", "<think>" + response], [ONE_STEP], [0, 0, 0], overrides)
 
 
-@given(st.lists(doubtful_references, min_size=1, max_size=3))
-@examples(150)
-def test_any_reference(references):
-    reasons = [verdict(reference, {}) for reference in references]
-    expected = [(f"references[{row}]", reason) for row, reason in enumerate(reasons) if reason != "ok"]
-    outcome: list[tuple[str, str]] = []
-    try:
-        Scorer().score([], references, [])
-    except InvalidReference as error:
-        outcome = [(issue.path, issue.reason) for issue in error.issues]
-    assert outcome == expected
+@pytest.mark.parametrize("lone", ["\ud800", "\ude00\ud83d"], ids=ascii)
+def test_lone_surrogates_become_replacement_characters(lone):
+    replaced = "\ufffd" * len(lone)
+    for place in ("{}", answer(think="{}"), answer(key=KEY + "{}"), answer(orc=f"{ORC} {{}}")):
+        pair = [place.replace("{}", text) for text in (lone, replaced)]
+        first, second = bits(assert_agree(pair, [ONE_STEP], [0, 0], {}))
+        assert first == second
+    response = answer(key=KEY.replace("pbs", f"pbs {replaced} a"), orc="Step 1: add pbs a 5 min")
+    step = {"action": f"add{lone}", "objects": [np.str_(f"pbs {lone} a")], "parameters": ["5 min", lone]}
+    for reference in ({"steps": [step]}, "Step 1: " + dumps(step, ensure_ascii=False)):
+        assert assert_agree([np.str_(response)], [reference], [0], {}).components["content"].tolist() == [1.5]
+
+
+@given(surrogate_texts, surrogate_texts, st.lists(surrogate_texts, max_size=3))
+@examples(100)
+def test_surrogates_anywhere(action, prose, objects):
+    step = {"action": f"add {action}", "objects": objects, "parameters": [prose]}
+    response = answer("Step 1: " + dumps(step, ensure_ascii=False).replace("\\u", "u"), f"Step 1: {prose}")
+    assert_agree([response, told([step]), prose], [{"steps": [step]}], [0, 0, 0], {"min_coverage": 0.0})
+
+
+@given(st.lists(elements, min_size=1, max_size=4), st.lists(elements, min_size=1, max_size=4))
+@examples(100)
+def test_steps_and_lines_are_the_same_reference(objects, parameters):
+    step = {"action": "add", "objects": objects, "parameters": parameters}
+    response = told([step])
+    lines = ["Step 1: " + dumps(step), "step\t07 :" + dumps(step, ensure_ascii=False)]
+    scores = assert_agree([response] * 4, [{"steps": [step]}, *lines, response], [0, 1, 2, 3], {})
+    assert len(set(bits(scores))) == 1
 
 
 @given(protocols, protocols, st.permutations(range(5)))
