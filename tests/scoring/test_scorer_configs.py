@@ -92,39 +92,36 @@ def test_any_configurations(columns, configs):
         assert_same(scores, expected)
 
 
-def issues(error: type[ScoringError], *arguments: Any) -> list[tuple[str, str]]:
-    """Return (path, reason) of every issue."""
+def issues(error: type[ScoringError], *arguments: Any) -> list[tuple[str, str, str]]:
+    """Return (path, reason, configurations named in the detail) of every issue."""
     with pytest.raises(error) as caught:
         Scorer(max_steps=100).score_configs(*arguments)
-    return [(issue.path, issue.reason) for issue in caught.value.issues]
+    return [(issue.path, issue.reason, issue.detail.partition(" (configs")[2]) for issue in caught.value.issues]
 
 
 def test_every_invalid_setting_is_named():
     configs = [{"order": "lsc"}, {}, {"ordr": "lcs", "min_coverage": 2}, ["order"], None, {"max_steps": 101}]
     assert issues(InvalidSetting, configs, ["x"], [SHORT]) == [
-        ("configs[0].order", "invalid_setting"),
-        ("configs[2].min_coverage", "invalid_setting"),
-        ("configs[2].ordr", "unknown_setting"),
-        ("configs[3]", "wrong_type"),
-        ("configs[4]", "wrong_type"),
-        ("configs[5].max_steps", "over_limit"),
+        ("configs[0].order", "invalid_setting", ""),
+        ("configs[2].min_coverage", "invalid_setting", ""),
+        ("configs[2].ordr", "unknown_setting", ""),
+        ("configs[3]", "wrong_type", ""),
+        ("configs[4]", "wrong_type", ""),
+        ("configs[5].max_steps", "over_limit", ""),
     ]
-    for no_list in ([], {}, {"order": "lcs"}, "lcs", None, iter([{}])):
-        assert [path for path, _ in issues(InvalidSetting, no_list, ["x"], [SHORT])] == ["configs"]
+    for no_list in ([], {"order": "lcs"}, "lcs", None, iter([{}])):
+        assert [path for path, *_ in issues(InvalidSetting, no_list, ["x"], [SHORT])] == ["configs"]
 
 
 def test_what_is_wrong_with_texts_is_named_once():
     """With the configurations that refuse a reference, if others do not."""
     references = [LONG, "Step 1: add", SHORT, {"steps": []}]
     configs = [{}, {"max_steps": 2}, {"order": "lcs", "max_steps": 2}, {"max_steps": 3}]
-    with pytest.raises(InvalidReference) as caught:
-        Scorer().score_configs(configs, ["x"] * 4, references, [0, 1, 2, 3])
-    assert [(issue.path, issue.reason) for issue in caught.value.issues] == [
-        ("references[0]", "too_long"),
-        ("references[1]", "bad_step_line"),
-        ("references[3]", "no_steps"),
+    assert issues(InvalidReference, configs, ["x"] * 4, references, [0, 1, 2, 3]) == [
+        ("references[0]", "too_long", "[1], configs[2])"),
+        ("references[1]", "bad_step_line", ""),
+        ("references[3]", "no_steps", ""),
     ]
-    details = [issue.detail for issue in caught.value.issues]
-    assert [detail.partition("(")[2] for detail in details] == ["configs[1], configs[2])", "", ""]
-    assert issues(InvalidRequest, [{}], ["x", 5], [SHORT]) == [("responses[1]", "wrong_type")]
-    assert issues(InvalidRequest, [{}], ["x"], [SHORT], [1]) == [("reference_index[0]", "index_out_of_range")]
+    assert issues(InvalidReference, configs[1:2], ["x"], [LONG]) == [("references[0]", "too_long", "")]
+    assert issues(InvalidRequest, [{}], ["x", 5], [SHORT]) == [("responses[1]", "wrong_type", "")]
+    assert issues(InvalidRequest, [{}], ["x"], [SHORT], [1]) == [("reference_index[0]", "index_out_of_range", "")]
