@@ -1,4 +1,4 @@
-"""Starts of processes: the first compiles and caches, the second loads, an edited source is recompiled."""
+"""Starts of processes: the first compiles and caches, the second loads. Edited sources are in test_cache.py."""
 
 from __future__ import annotations
 
@@ -129,24 +129,6 @@ def test_without_a_usable_cache_folder(tmp_path):
     none_found = "import tempfile\ntempfile._get_default_tempdir = lambda: open('/no/such/file')\n"
     process = Installation(tmp_path).start(none_found + CANON, ASSAY_CACHE_DIR=nowhere, HOME=nowhere, **QUICKLY)
     assert outcome(process, said="compiled at every start") == "5 min"
-
-
-def test_an_edited_helper_gives_new_words(tmp_path):
-    """A function that a kernel of another file calls: Numba's own cache does not notice that it has changed."""
-    installation = Installation(tmp_path)
-    helper = installation.package / "kernels" / "text" / "words.py"
-    content = helper.read_text(encoding="utf-8")
-    edited = content.replace("return pos + SHORT_LENGTHS[unit]\n", "return pos + SHORT_LENGTHS[unit] - 1\n")
-    assert edited != content
-    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
-    files = installation.files()
-    helper.write_text(edited, encoding="utf-8")
-    assert outcome(installation.start(CANON, **QUICKLY)) == "5 mi"
-    both = installation.files()
-    assert both.items() > files.items(), "the new kernel is in another folder"
-    helper.write_text(content, encoding="utf-8")
-    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
-    assert installation.files() == both
 
 
 @pytest.mark.attack

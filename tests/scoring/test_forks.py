@@ -16,10 +16,10 @@ from tests.scoring.agreement import bits
 
 threads, prompts = int(sys.argv[1]), int(sys.argv[2])
 batch = rollouts.as_request(list(rollouts.generate(prompts, 4, seed=11)))
-expected = bits(Scorer(threads=threads).score(**batch))
+scorer = Scorer(threads=threads)
+expected = bits(scorer.score(**batch))
 
 def is_wrong(rounds=1):
-    scorer = Scorer(threads=threads)
     return sum(bits(scorer.score(**batch)) != expected for _ in range(rounds))
 
 def forked(rounds):
@@ -69,6 +69,7 @@ HELD_LOCKS = """
 from assay.kernels import warmup
 names = {thread.name.rpartition("_")[0] for thread in threading.enumerate()}
 warmup._lock.acquire()
+is_wrong = lambda rounds: bits(Scorer(threads=threads).score(**batch)) != expected
 print(names - {""}, code_of(forked(1)))
 """
 
