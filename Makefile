@@ -59,7 +59,7 @@ hooks: $(VENV)/.installed-dev ## Install Git hooks that check style before every
 
 test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyproject.toml allows
 	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
-		tests/scoring/test_scorer_cases.py tests/files/test_columns.py tests/cli/test_cli_commands.py
+		tests/scoring/test_scorer_twin.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Install WordNet and NLTK's word lists for tests of BLEU and METEOR
 	@$(RUN) -m tests.evaluate.word_lists

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from assay.research.conformance import MAX_PROBLEMS, Vector, run_engine
-from tests.conformance.broken_engines import BROKEN
 from tests.conftest import ROOT
 
 READ = "import json, os, signal, sys, time\nrows = [json.loads(line) for line in sys.stdin]\n"
@@ -27,7 +26,6 @@ CASES = [
 STOPPED = ["it was stopped after 3 s with 5 answers"]
 FAULTY = {
     "exits at once": ("import sys; sys.exit(3)", 0, ["it exited with code 3 after 0 answers"]),
-    "reads nothing": ("print('')", 0, []),
     "crashes in between": (
         f"{READ}for row in rows[:2]:\n    {RIGHT}os.kill(os.getpid(), signal.SIGSEGV)",
         2,
@@ -42,19 +40,21 @@ FAULTY = {
     "hangs with its output closed": (f"{READ}{EACH}os.close(1)\ntime.sleep(600)", 5, STOPPED),
     "leaves a process": (f"import subprocess\n{READ}{EACH}subprocess.Popen(['sleep', '600'])", 5, STOPPED),
     "nonsense": (
-        f"{READ}print('ready')\nprint('[1]')\nprint('{{}}')\nprint('[' * 100_000)\n{EACH}",
+        f"{READ}print()\nprint('[1]')\nprint('{{}}')\nprint('[' * 100_000, flush=True)\n"
+        f"sys.stdout.buffer.write(b'\\xff\\n')\n{EACH}",
         5,
         [
-            "line 1 of its output is not JSON",
             "line 2 of its output is not an object with the id of a row",
             "line 3 of its output is not an object with the id of a row",
             "line 4 of its output is not JSON",
+            "line 5 of its output is not JSON",
         ],
     ),
-    "not UTF-8": (f"{READ}sys.stdout.buffer.write(b'\\xff\\n')\n{EACH}", 5, ["line 1 of its output is not JSON"]),
-    "an unknown id": (f"{READ}rows[0]['id'] = 'mine'\n{EACH}", 4, ["line 1 of its output has an unknown id: 'mine'"]),
-    "an id twice": (f"{READ}rows.append(rows[1])\n{EACH}", 5, ["line 6 of its output answers words/t/1 a second time"]),
-    "a misser": (f"{READ}del rows[2]\n{EACH}", 4, []),
+    "wrong ids": (
+        f"{READ}rows[0]['id'] = 'mine'\nrows.append(rows[1])\n{EACH}",
+        4,
+        ["line 1 of its output has an unknown id: 'mine'", "line 6 of its output answers words/t/1 a second time"],
+    ),
     "an endless line": (
         "while True:\n    print('x' * 4096, end='')",
         0,
@@ -71,21 +71,19 @@ def python(code: str) -> list[str]:
 @pytest.mark.parametrize(("code", "answers", "problems"), FAULTY.values(), ids=FAULTY)
 def test_a_faulty_engine(code: str, answers: int, problems: list[str]) -> None:
     began = time.monotonic()
-    timeout = 3 if "stopped after 3 s" in str(problems) else 60
+    timeout = 3 if problems == STOPPED else 60
     read, faults = run_engine(python(code), CASES, timeout)
     assert (len(read), faults) == (answers, problems)
     assert time.monotonic() - began < 30
 
 
 def test_answers_in_any_order_and_while_rows_are_read() -> None:
-    reversed_rows = f"{READ}rows.reverse()\n{EACH}"
-    answers, _ = run_engine(python(reversed_rows), CASES, 60)
+    answers, _ = run_engine(python(f"{READ}rows.reverse()\n{EACH}"), CASES, 60)
     assert list(answers) == [case.id for case in CASES[::-1]]
     many = [Vector(str(k), {"id": str(k), "kind": "words", "text": "x" * 1_000}, {}) for k in range(2_000)]
     at_once = f"import json, sys\nfor line in sys.stdin:\n    row = json.loads(line)\n    {RIGHT}"
     answers, problems = run_engine(python(at_once), many, 60)
-    assert len(answers) == 2_000
-    assert problems == []
+    assert (len(answers), problems) == (2_000, [])
 
 
 def test_assay_itself(call: Any) -> None:
@@ -95,9 +93,6 @@ def test_assay_itself(call: Any) -> None:
     assert found["passed"] == found["cases"] == sum(group["cases"] for group in found["groups"].values()) > 600
     assert (found["problems"], found["differences"], found["tolerance"]) == ([], [], 1e-9)
     assert found["engine"].startswith("assay ")
-    table = call("conformance", "--vectors", "words").stdout
-    assert "words/units" in table
-    assert "within 1e-9" in table
 
 
 def test_the_twin_as_an_engine(run: Any) -> None:
@@ -110,21 +105,11 @@ def test_the_twin_as_an_engine(run: Any) -> None:
     assert found["left_out"] == {}
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_an_engine_that_breaks_one_rule(call: Any, name: str) -> None:
-    """Nothing else about it is wrong, so that few vectors differ."""
-    engine = shlex.join([sys.executable, "-m", "tests.conformance.broken_engines", name])
-    result = call("conformance", "--engine", engine, "--vectors", BROKEN[name], "--json")
-    assert result.exit_code == 1
-    found = json.loads(result.stdout)
-    assert found["problems"] == []
-    assert 0.9 * found["cases"] < found["passed"] < found["cases"]
-
-
 def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
+    """Its rewards are right, but it has no components and tells no errors."""
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "conformance.md").read_text(), re.DOTALL)
-    script = tmp_path / "engine.py"
-    script.write_text(snippet)
+    script = tmp_path / "an engine.py"
+    script.write_text(snippet + "sys.exit(1)\n")
     (tmp_path / "my_package.py").write_text(
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one\n"
@@ -136,35 +121,18 @@ def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> 
         "    return found['reward'], found['reason']\n"
     )
     command = shlex.join([sys.executable, str(script)])
-    found = json.loads(call("conformance", "--vectors", "score", "--engine", command, "--json").stdout)
-    assert found["problems"] == []
-    assert {difference["field"] for difference in found["differences"]} == {"error"}
-    assert found["passed"] > 700
-    assert found["left_out"]["components.coverage"] > 700
-
-
-def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
-    script = tmp_path / "my engine.py"
-    script.write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    row = json.loads(line)\n"
-        "    print(json.dumps({'id': row['id'], 'reward': 1, 'reason': 'ok'}))\n"
-        "sys.exit(1)\n"
-    )
-    engine = shlex.join([sys.executable, str(script)])
-    result = call("conformance", "--engine", engine, "--vectors", "score")
+    result = call("conformance", "--vectors", "score", "--engine", command, "--json")
     assert result.exit_code == 1
-    lines = result.stdout.splitlines()
-    assert "the engine: it exited with code 1 after" in result.stdout
-    assert "because some answers lack them: components.anchors, components.consistency" in result.stdout
-    assert "score/sections/nothing: reward: expected 0.0, got 1" in lines
-    assert "score/sections/nothing: reason: expected 'missing_sections', got 'ok'" in lines
-    assert lines[-1].endswith("more differences (--json lists all)")
-    found = json.loads(call("conformance", "--engine", engine, "--vectors", "score", "--json").stdout)
-    assert 0 < found["passed"] < found["cases"]
+    found = json.loads(result.stdout)
+    assert [problem.partition(" after ")[0] for problem in found["problems"]] == ["it exited with code 1"]
     error = {"id": "score/reference/nothing", "field": "error", "expected": "no_steps", "got": "nothing"}
     assert error in found["differences"]
+    assert {difference["field"] for difference in found["differences"]} == {"error"}
+    assert 700 < found["passed"] < found["cases"]
+    assert found["left_out"]["components.coverage"] > 700
+    text = call("conformance", "--vectors", "score", "--engine", command).stdout
+    assert "score/reference/nothing: error: expected 'no_steps', got 'nothing'" in text.splitlines()
+    assert "components.anchors, components.consistency" in text
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
@@ -180,16 +148,12 @@ def test_values_that_json_cannot_hold(call: Any, flags: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--engine", "no-such-program --fast"], "--engine: No such file or directory: no-such-program"),
+        (["--engine", "no-such-program --fast"], "no-such-program"),
         (["--engine", "'open"], "--engine: No closing quotation"),
         (["--engine", " "], "--engine: it is empty"),
-        (
-            ["--vectors", "scores"],
-            "unknown: scores; must be one of: score, words, advantages, evaluate; did you mean score?",
-        ),
+        (["--vectors", "scores"], "did you mean score?"),
         (["--timeout", "0"], "--timeout"),
     ],
-    ids=["no program", "a quote", "nothing", "unknown vectors", "no time"],
 )
 def test_usage_errors(call: Any, arguments: list[str], message: str) -> None:
     result = call("conformance", *arguments)

@@ -1,7 +1,7 @@
 """Adversarial texts: the worst case of each stage of scoring, at any size.
 
 Each is a function of a size in bytes that returns a rollout of about that size: a response and its reference. Together
-they cover every loop with a separate length. `cost.py` measures them, `test_cost.py` checks the bounds.
+they cover every loop with a separate length. `test_cost.py` measures them.
 """
 
 from __future__ import annotations

@@ -1,19 +1,26 @@
 """No text costs much more for each byte than a typical rollout, and twice the bytes take about twice the time.
 
-The goal is five times (`cost.py` prints the table); the bounds here leave room for a busy machine.
+The goal is five times; the bounds here leave room for a busy machine. `pytest -rA` shows what was measured.
 """
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
+from statistics import median
 from time import sleep, thread_time
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
+from assay import Scorer
+from assay.service.scoring.text_columns import reference_column, text_column
+from examples import rollouts
 from tests.cases import answer
 from tests.kernels.adversaries import CATALOGUE, REFERENCE, Rollout, key
-from tests.kernels.cost import Load, measure, measure_small, typical
 from tests.strategies import examples
 
 MAX_RATIO = 12.0
@@ -29,43 +36,85 @@ PAUSE_SECONDS = 1.0
 pytestmark = [pytest.mark.attack, pytest.mark.usefixtures("compiled")]
 
 
+def normalised_bytes(text: str) -> int:
+    """Return the UTF-8 bytes of a text; a character that NFKC expands counts as its expansion, which has to be read."""
+    return sum(
+        count * max(len(char.encode()), len(unicodedata.normalize("NFKC", char).encode()))
+        for char, count in Counter(text).items()
+    )
+
+
+class Load:
+    """A request that can be scored again and again, on one thread, references included."""
+
+    def __init__(self, responses: list[str], references: list[str], index: list[int], **settings: Any) -> None:
+        self.responses, self.references = text_column(responses), reference_column(references)
+        self.index = np.array(index, np.int64)
+        self.scorer = Scorer(threads=1, **settings)
+        self.bytes = sum(map(normalised_bytes, [*responses, *references]))
+
+    def seconds(self, parsed: Any = None) -> float:
+        """Return the CPU time of this thread, which other load of the machine hardly affects."""
+        started = thread_time()
+        if parsed is None:
+            self.scorer.score_columns(self.responses, self.references, self.index)
+        else:
+            self.scorer.score_parsed(self.responses, parsed, self.index)
+        return thread_time() - started
+
+
 @pytest.fixture(scope="module")
 def usual() -> Load:
-    return typical()
+    """Return typical rollouts of policies, about 400 KB."""
+    request = rollouts.as_request(list(rollouts.generate(40, 5, seed=3)))
+    return Load(request["responses"], request["references"], request["reference_index"])
+
+
+def ratio_and_growth(usual: Load, single: Load, double: Load, rounds: int) -> tuple[float, float]:
+    """Time the text, its double and typical rollouts in turn, so that all see the same machine."""
+    loads = (usual, single, double)
+    for load in loads:
+        load.seconds()
+    times = [[load.seconds() / load.bytes for load in loads] for _ in range(rounds)]
+    return median(max(one, two) / common for common, one, two in times), 2 * median(b / a for _, a, b in times)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_catalogue(name, usual):
     """The bounds hold in one of some measurements: noise only ever adds."""
+    rollouts_ = [CATALOGUE[name](size) for size in (SIZE, 2 * SIZE)]
+    single, double = (Load([response], [reference], [0], order="lcs") for response, reference in rollouts_)
     measured = []
     for attempt in range(TRIES):
         sleep(PAUSE_SECONDS if attempt else 0.0)
-        cost = measure(name, CATALOGUE[name], SIZE, 5 + 4 * attempt, usual)
-        measured.append(f"{cost.ratio:.1f} x typical, {cost.growth:.2f} x for double")
-        if cost.ratio <= MAX_RATIO and cost.growth <= LINEAR:
+        ratio, growth = ratio_and_growth(usual, single, double, 5 + 4 * attempt)
+        measured.append(f"{ratio:.1f} x typical, {growth:.2f} x for double")
+        if ratio <= MAX_RATIO and growth <= LINEAR:
+            print(measured[-1])
             return
     pytest.fail("; ".join(measured))
 
 
+STEP = 'Step 1:{"action":"a","objects":[],"parameters":[]}'
+SMALLEST = f"<think></think><key>{STEP}</key><orc>Step 1:a</orc><note></note>"
+
+
 def test_smallest_responses(usual):
-    assert min(measure_small(5, usual).ratio for _ in range(TRIES)) <= MAX_RATIO
+    """A thousand of the smallest that pass both gates: the cost of a row besides its bytes."""
+    small = Load([SMALLEST] * 1000, [STEP], [0] * 1000)
+    assert min(ratio_and_growth(usual, small, small, 5)[0] for _ in range(TRIES)) <= MAX_RATIO
 
 
 def test_one_large_reference_for_many_small_responses():
     """The cost of a response does not depend on the length of its reference."""
-    step = 'Step 1:{"action":"a","objects":[],"parameters":[]}'
-    response = f"<think></think><key>{step}</key><orc>Step 1:a</orc><note></note>"
     words = " ".join(f"w{k}" for k in range(30_000))
-    large = f'{step}\nStep 2:{{"action":"b","objects":["{words}"],"parameters":[]}}'
-    loads = [Load([response] * 2000, [reference], [0] * 2000) for reference in (step, large)]
-    parsed = [load.scorer.parse(load.references) for load in loads]
-
-    def seconds(k: int) -> float:
-        started = thread_time()
-        loads[k].scorer.score_parsed(loads[k].responses, parsed[k], loads[k].index)
-        return thread_time() - started
-
-    assert min(seconds(1) for _ in range(5)) <= 3 * max(seconds(0) for _ in range(5))
+    large = f'{STEP}\nStep 2:{{"action":"b","objects":["{words}"],"parameters":[]}}'
+    times = []
+    for reference in (STEP, large):
+        load = Load([SMALLEST] * 2000, [reference], [0] * 2000)
+        parsed = load.scorer.parse(load.references)
+        times.append([load.seconds(parsed) for _ in range(5)])
+    assert min(times[1]) <= 3 * max(times[0])
 
 
 # A search for slow texts: sections filled with repeated pieces, driven towards what costs most.
@@ -74,9 +123,8 @@ IN_WORDS = "a|b |1|1,000|-|.|%|5 min |x g |é|e\u0301|\u0345|\ufdfa|ﬃ|𝟘|각
 BETWEEN = '\n|\r\n| |\t|<|</key>|</think>|Step 1:|step 2: x\n|"|\\|\\u0061|{|[|[]|,|",""'
 PIECES = [*IN_WORDS.split("|"), *BETWEEN.split("|")]
 pieces = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
-words = st.lists(
-    st.sampled_from(["a", "b", "ab", "1", "é", "㌀", "㌖", "\ufdfa", "\u0301", "-", "q"]), min_size=1, max_size=4
-).map("".join)
+letters = st.sampled_from(["a", "b", "ab", "1", "é", "㌀", "㌖", "\ufdfa", "\u0301", "-", "q"])
+words = st.lists(letters, min_size=1, max_size=4).map("".join)
 
 
 def repeated(unit: str, size: int) -> str:

@@ -46,7 +46,7 @@ def test_any_words(few_letters, many, prose, other_prose):
     coverage(many, other_prose)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 64, 65, 129] + [4097] * JIT)
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 63, 64, 65, 129] + [4097] * JIT)
 def test_sizes(size):
     """Words that occur, at either end, across, and almost; enough of them to exceed naive search."""
     text = "ab" * size + "c" + "ba" * size
@@ -72,6 +72,5 @@ def test_words_inside_words():
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_slow_texts_have_right_scores(name):
     """Adversarial texts take the rare paths, whose rewards are the twin's, too."""
-    for size in (1500, 5000) if JIT else (700,):
-        response, reference = CATALOGUE[name](size)
-        assert_agree([response], [reference], [0], SETTINGS)
+    response, reference = CATALOGUE[name](5000 if JIT else 700)
+    assert_agree([response], [reference], [0], SETTINGS)

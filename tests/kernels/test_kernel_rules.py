@@ -1,7 +1,9 @@
-"""The rules that kernels are compiled by, and other functions of the process are not."""
+"""Kernels are compiled once, before the first request, by their own rules; other functions of the process are not."""
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numba
@@ -12,18 +14,14 @@ from numba.core.types.functions import BaseFunction, Dispatcher
 from numba.np import arrayobj
 
 from assay.kernels.compiler import FUNCTIONS, HELPER_OPTIONS, KERNELS, KernelLibrary, kernel_rules
-from assay.kernels.warmup import progress, warmup
+from assay.kernels.sequences import lcs_lengths
+from assay.kernels.warmup import compiled_signatures, progress, warmup
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def element(array, pos):
     return array[pos]
-
-
-def code_of(function) -> str:
-    (code,) = function.inspect_llvm().values()
-    return code
 
 
 def library_of(function) -> JITCodeLibrary:
@@ -45,12 +43,10 @@ def test_a_kernel_asks_no_index_whether_it_is_negative():
     signature = numba.types.int64(numba.types.int64[::1], numba.types.int64)
     with kernel_rules():
         plain = numba.njit(signature, error_model="numpy")(element)
-    usual = numba.njit(signature, error_model="numpy")(element)
-    assert "icmp slt" not in code_of(plain)
-    assert "lshr" not in code_of(plain)
-    assert len(code_of(plain).splitlines()) < len(code_of(usual).splitlines())
-    array = np.arange(3)
-    assert [plain(array, k) for k in range(3)] == [usual(array, k) for k in range(3)] == [0, 1, 2]
+    (code,) = plain.inspect_llvm().values()
+    assert "icmp slt" not in code
+    assert "lshr" not in code
+    assert [plain(np.arange(3), k) for k in range(3)] == [0, 1, 2]
 
 
 def test_a_helper_has_no_machine_code_and_works_in_kernels_and_elsewhere():
@@ -58,21 +54,14 @@ def test_a_helper_has_no_machine_code_and_works_in_kernels_and_elsewhere():
     middle = numba.njit(**HELPER_OPTIONS)(lambda x: inner(x) + np.int64(1))
     signature = numba.types.int64(numba.types.int64)
     with kernel_rules():
-        kernel = numba.njit(signature)(lambda x: middle(inner(x)))
+        kernel = numba.njit(signature)(lambda x: middle(inner(x)) + inner(0))
+    assert inner.signatures == [(numba.types.int64,)], "a literal argument is compiled as its type"
     assert [library_of(f).is_helper for f in (inner, middle, kernel)] == [True, True, False]
     assert isinstance(library_of(kernel), KernelLibrary)
     assert library_of(inner).get_pointer_to_function("any") == 0
     usual = numba.njit(signature)(lambda x: middle(x) - inner(x))
     assert type(library_of(usual)) is JITCodeLibrary
     assert (kernel(5), usual(5)) == (46, 1)
-
-
-def test_a_literal_argument_is_compiled_as_its_type():
-    inner = numba.njit(**HELPER_OPTIONS)(lambda x: x + np.int64(1))
-    with kernel_rules():
-        kernel = numba.njit(numba.types.int64(numba.types.int64))(lambda x: inner(x) + inner(0))
-    assert inner.signatures == [(numba.types.int64,)]
-    assert kernel(5) == 7
 
 
 def test_other_code_is_compiled_by_the_rules_of_numba():
@@ -88,5 +77,23 @@ def test_other_code_is_compiled_by_the_rules_of_numba():
         assert not any(now is then for now, then in zip(replaced(), before, strict=True))
         raise ZeroDivisionError
     assert replaced() == before
-    last = numba.njit(element)
-    assert last(np.arange(3), -1) == 2
+    assert numba.njit(element)(np.arange(3), -1) == 2
+
+
+def test_warmup_is_done_once_and_compiles_all_that_ever_is():
+    """However many threads ask for it at the same moment. No request compiles: tests/http/limits."""
+    report = warmup()
+    assert report.seconds >= 0
+    assert report.signatures == compiled_signatures() >= len(KERNELS)
+    start = threading.Barrier(8)
+
+    def call(_: int) -> bool:
+        start.wait()
+        return warmup() is report
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, range(8)))
+    a, offsets = np.zeros(1, np.int32), np.array([0, 1])
+    with pytest.raises(TypeError, match="No matching definition"):
+        lcs_lengths(np.zeros(1, np.int64), a, offsets, a, offsets, 1)
+    assert report.signatures == compiled_signatures()

@@ -38,58 +38,43 @@ def compiled(function: Any) -> Any:
     return numba.njit(error_model="numpy")(function) if JIT else function
 
 
-def indices(bits: int) -> set[int]:
-    return {k for k in range(64) if int(bits) >> k & 1}
+count_bits = memory.bits_set
 
 
-def asking(classifier: Any) -> Any:
-    """Compile a classifier together with the number of its bits."""
-    count = memory.bits_set
-
-    def ask(text, pos):
-        bits = classifier(text, pos)
-        return bits, count(bits)
-
-    return compiled(ask)
-
-
-def test_classes():
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes(name):
     """Every byte, and random blocks at every offset of a word."""
-    every = {name: asking(getattr(memory, name)) for name in CLASSES}
+    classifier = getattr(memory, name)
+    find = compiled(lambda text, pos: (classifier(text, pos), count_bits(classifier(text, pos))))
     blocks = [np.arange(first, first + 64).astype(np.uint8) for first in range(0, 256, 64)]
     blocks += [np.random.default_rng(seed).integers(0, 256, 64, np.uint8) for seed in range(40 if JIT else 8)]
     for pos, block in enumerate(blocks):
         text = np.full(104, 0x20, np.uint8)
         text[pos % 41 : pos % 41 + 64] = block
-        for name, members in CLASSES.items():
-            bits, count = every[name](text, pos % 41)
-            assert indices(bits) == {k for k, byte in enumerate(block.tolist()) if byte in members}, name
-            assert count == len(indices(bits))
+        bits, count = find(text, pos % 41)
+        places = {k for k, byte in enumerate(block.tolist()) if byte in CLASSES[name]}
+        assert ({k for k in range(64) if int(bits) >> k & 1}, count) == (places, len(places))
 
 
-@pytest.fixture(scope="module")
-def counted():
-    """Return `count_tokens`, callable from Python."""
-    return compiled(lambda text, start, stop: count_tokens(text, start, stop))
-
-
+counted = compiled(lambda text, start, stop: count_tokens(text, start, stop))
 SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 spaced = st.text(st.one_of(st.sampled_from(SPACES), st.sampled_from("aé中😀\u200b\u00ad")), max_size=200)
 
 
 @given(spaced, st.text("x ", max_size=3), st.integers(0, 80))
 @examples(200)
-def test_tokens(counted, text, before, after):
+def test_tokens(text, before, after):
     """Counts are those of `str.split()`, wherever the text is in its array and however soon the array ends."""
     encoded = text.encode()
     array = np.frombuffer(before.encode() + encoded + b"w" * after, np.uint8)
     assert counted(array, len(before), len(before) + len(encoded)) == len(text.split())
 
 
-@pytest.mark.parametrize("after", [0, 200], ids=["byte by byte", "in blocks"])
-def test_tokens_around_every_character_and_block(counted, after):
+def test_tokens_around_every_character_and_block():
+    """Byte by byte where little follows, else in blocks."""
     texts = [f"w{chr(code)}w" for code in range(128)]
     texts += ["w" * size + wide + "w" for size in (0, 15, 16, 61, 62, 63, 64, 65, 128) for wide in "\u3000\u00a0\u0085"]
     for text in texts:
-        array = np.frombuffer(text.encode() + b"w" * after, np.uint8)
-        assert counted(array, 0, len(text.encode())) == len(text.split()), text
+        for after in (b"", b"w" * 200):
+            array = np.frombuffer(text.encode() + after, np.uint8)
+            assert counted(array, 0, len(text.encode())) == len(text.split()), text

@@ -55,6 +55,7 @@ def test_any_references(texts):
         assert verdict == verdicts[row]
         assert part(together, row) == part(alone, 0)
         assert (together.step_counts[row] == 0) == (verdict.reason != "ok")
+    assert all(not column.flags.writeable for column in together)
 
 
 def test_bad_line_is_counted_among_lines_that_are_not_blank():
@@ -65,21 +66,9 @@ def test_bad_line_is_counted_among_lines_that_are_not_blank():
         f"<think></think><key>{STEP}</key><orc></orc>{BAD}": Verdict("bad_step_line", 0),
     }
     assert verdicts_of(list(texts)) == [*map(twin_verdict, texts)] == [*texts.values()]
-
-
-def test_limit_of_steps():
-    texts = ["\n".join([STEP] * k) + end for k in range(5) for end in ("", "\n\n \r", "\n\nbad", "\r\n" + BAD)]
+    many = ["\n".join([STEP] * k) + end for k in range(5) for end in ("", "\n\n \r", "\n\nbad", "\r\n" + BAD)]
     for limit in (1, 2, 3, 1024):
-        assert verdicts_of(texts, max_steps=limit) == [twin_verdict(text, limit) for text in texts]
-
-
-def test_columns_are_read_only_and_trimmed():
-    _, parsed = read_columns([GOOD, "", GOOD])
-    assert all(not column.flags.writeable for column in parsed)
-    assert parsed.ranges[:, STEP_AT].tolist() == [0, 1, 1, 2]
-    assert parsed.step_counts.tolist() == [1, 0, 1]
-    assert parsed.nbytes < 4096
-    assert np.all(np.diff(parsed.ranges, axis=0) >= 0)
+        assert verdicts_of(many, max_steps=limit) == [twin_verdict(text, limit) for text in many]
 
 
 # Spans of sections, lines and steps
@@ -125,13 +114,3 @@ def test_spans(response, prefilled):
         assert blocks[1:3] == [expected.key, expected.orc]
         assert_lines(text, key, expected.key)
         assert_lines(text, orc, expected.orc)
-
-
-def test_sections_are_told_as_far_as_they_are_found():
-    text = b"a<think>b</think> <key>c</key>\n<orc>d</orc><note>e</note>f"
-    tags = [[8, 9], [23, 24], [36, 37], [49, 50]]
-    for cut, count in ((58, 4), (57, 4), (56, 3), (48, 2), (35, 1), (22, 0), (7, 0), (0, 0)):
-        complete, sections, _, _ = spans(text[:cut], False)
-        assert (complete, sections[:count]) == (count, tags[:count])
-        assert all(section[1] == ABSENT for section in sections[count:])
-    assert spans(text[8:], True)[1][0] == [0, 1]

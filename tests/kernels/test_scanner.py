@@ -42,16 +42,8 @@ def test_every_short_structure():
 def test_every_short_step():
     """Names, values and punctuation of the step itself in every order."""
     tokens = ['"action"', '"a"', '"objects"', '"parameters"', "[]", ":", ","]
-    pairs = [
-        '"action":"a"',
-        '"objects":[]',
-        '"parameters":[]',
-        '"parameters":["p"]',
-        '"x":1',
-        '"action":1',
-        '"objects":{}',
-    ]
     assert_agree(f"Step 1: {{{inside}}}" for inside in all_strings(tokens, 4 if JIT else 2))
+    pairs = ['"action":"a"', '"objects":[]', '"parameters":[]', '"parameters":["p"]', '"x":1', '"action":1']
     fields = (",".join(chosen) for size in range(5 if JIT else 4) for chosen in product(pairs, repeat=size))
     assert assert_agree(f"Step 1: {{{inside}}}" for inside in fields) == {"ok", "bad_step_schema"}
 
@@ -72,22 +64,17 @@ def test_every_escaped_unit():
 
 
 def test_every_truncation():
-    assert_agree(STEP[:stop] for stop in range(len(STEP)))
-    assert_agree(STEP[:stop] + "}" for stop in range(len(STEP)))
-    assert_agree(STEP[:pos] + STEP[pos + 1 :] for pos in range(len(STEP)))
+    """Also every character left out, and others put in."""
+    assert_agree(STEP[:stop] + end for stop in range(len(STEP)) for end in ("", "}", STEP[stop + 1 :]))
     assert_agree(STEP[:pos] + c + STEP[pos:] for pos in range(len(STEP)) for c in ' "\\,:{}[]0\x00\x0b\xa0')
 
 
 @pytest.mark.parametrize("depth", [1, 97, 98, 99, 100, 101, 102, 5000])
 def test_depth(depth):
-    values = [
-        "[" * depth + "]" * depth,
-        '{"a":' * depth + "1" + "}" * depth,
-        "[" * depth,
-        '{"a":[' * depth + "]}" * depth,
-    ]
-    values += ["[" * depth + "]" * (depth - 1) + "}", "[" * depth + "1,2" + "]" * depth, '"' + "[" * depth + '"']
-    values += ["[" + "[" * (depth - 1) + "]" * (depth - 1) + ",[]" * 200 + "]"]
+    opened, closed = "[" * depth, "]" * depth
+    values = [opened + closed, '{"a":' * depth + "1" + "}" * depth, '{"a":[' * depth + "]}" * depth]
+    values += [opened, opened + closed[1:] + "}", opened + "1,2" + closed, f'"{opened}"']
+    values.append(opened + closed[1:] + ",[]" * 200 + "]")
     assert_agree(map(step_with, values))
     assert_agree(step_with("[]").replace('"parameters": []', f'"parameters": [{value}]') for value in values)
 

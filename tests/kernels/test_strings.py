@@ -54,19 +54,14 @@ def test_texts(texts):
 
 
 @pytest.mark.parametrize("odd", ["", "é", "–", "😀", "\ud800", "\x7f", "\x80"])
-@pytest.mark.parametrize("widest", ["", "é", "–", "😀"])
-def test_one_odd_character_anywhere(odd, widest):
+def test_one_odd_character_anywhere(odd):
     """Around every boundary of the vectors for ASCII, in strings of every width and of other classes."""
-    texts = ["a" * before + odd + "b" * after + widest for before in range(66) for after in (0, 1, 14, 15, 31, 63, 64)]
+    sizes = [(before, after) for before in range(66) for after in (0, 1, 14, 15, 31, 63, 64)]
+    texts = ["a" * before + odd + "b" * after + widest for before, after in sizes for widest in ("", "é", "–", "😀")]
     texts += [kind(texts[-1]) for kind in (Text, np.str_)]
-    assert written(texts) == list(map(expected, texts))
-
-
-def test_a_string_that_knows_its_utf8_already():
-    """Some libraries request it, and the string stores it beside its characters."""
     text = "crème – " * 20
-    assert orjson.loads(orjson.dumps(text)) == text
-    assert written([text, text]) == [text.encode()] * 2
+    assert orjson.loads(orjson.dumps(text)) == text  # after which the string stores its UTF-8 beside its characters
+    assert written([*texts, text]) == list(map(expected, [*texts, text]))
 
 
 @pytest.mark.parametrize("reason", ["free-threaded", "another implementation", "another layout"])
@@ -88,11 +83,6 @@ def test_strings_that_cannot_be_read_in_place_are_encoded_by_python(monkeypatch,
             assert texts_of(column_of(texts)) == list(map(expected, texts))
     finally:
         python_strings.can_read_strings.cache_clear()
-
-
-def test_this_python_passes_the_check():
-    python_strings.can_read_strings.cache_clear()
-    assert python_strings.can_read_strings() == python_strings.is_safe_build()
 
 
 # Validation
@@ -137,13 +127,8 @@ def test_rows_and_one_spoiled_byte(rows, row, data):
     spoiled = bytearray(row)
     spoiled[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.sampled_from(EDGES))
     assert_agree(bytes(spoiled))
-
-
-def test_a_character_of_two_rows_belongs_to_neither():
-    for row in ("é", "€", "😀", "a" * 63 + "😀" + "b" * 70):
-        encoded = row.encode()
-        for cut in range(1, len(encoded)):
-            assert_agree(encoded[:cut], encoded[cut:])
+    cut = data.draw(st.integers(0, len(row)))  # a character of two rows belongs to neither
+    assert_agree(row[:cut], row[cut:])
 
 
 @pytest.mark.parametrize(
@@ -151,12 +136,10 @@ def test_a_character_of_two_rows_belongs_to_neither():
     [
         ([0, 3, 6], True),
         ([6, 6, 6], True),
-        ([2, 2, 2], True),
         ([0, 3, 7], False),
         ([0, 2**62, 6], False),
         ([0, 5, 1], False),
         ([-1, 3, 6], False),
-        ([-3, -2, -1], False),
         ([7, 7, 7], False),
         ([-(2**63), 2**63 - 1, 6], False),
     ],

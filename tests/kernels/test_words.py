@@ -25,9 +25,7 @@ CODES = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xD
 ASSIGNED = [c for c in map(chr, CODES) if as_unicode14(c) == c and unicodedata.category(c) not in ("Cn", "Co")]
 MARKS = [c for c in ASSIGNED if unicodedata.combining(c)]
 CLASSES = {unicodedata.combining(c): c for c in MARKS}
-LEADS, VOWELS, TAILS = (
-    [chr(first + k) for k in range(count)] for first, count in ((0x1100, 19), (0x1161, 21), (0x11A7, 28))
-)
+TAILS = range(0x11A7, 0x11C3)
 PARTS = [unicodedata.decomposition(c).split() for c in ASSIGNED]
 PAIRS = ["".join(chr(int(p, 16)) for p in pair) for pair in PARTS if len(pair) == 2 and pair[0][0] != "<"]
 STARTERS = sorted({pair[0] for pair in PAIRS if not unicodedata.combining(pair[0])})
@@ -44,8 +42,11 @@ def assert_agree(rows: Iterable[str], step: int = 1) -> None:
         pytest.fail(f"{len(off)} texts differ, the first: {off[:5]}")
 
 
-@given(st.one_of(texts, quantities, elements, ascii_texts), st.one_of(texts, quantities))
-@examples(400)
+clusters = st.text(st.sampled_from([*MARKS[::3], *SECONDS, *STARTERS[::5], *ASSIGNED[::7]]), max_size=40)
+
+
+@given(st.one_of(texts, quantities, elements, ascii_texts, clusters), st.one_of(texts, quantities))
+@examples(500)
 def test_any_texts(first, second):
     """Texts side by side may compose, become a number, or find their unit."""
     CANON(first)
@@ -71,8 +72,9 @@ def test_unit_table_is_complete():
     assert_agree(f"{before}{variant}" for variant in variants for before in ("7 ", "7", "x7"))
 
 
-@pytest.mark.parametrize("size", [15, 16, 17, 63, 64, 65, 127, 128, 129, 4097])
+@pytest.mark.parametrize("size", [7, 8, 9, 15, 16, 17, 63, 64, 65, 129, 4097])
 def test_long_runs(size):
+    """Letters are read eight at a time, runs in blocks of 64."""
     units = "a|1|-|.|_|%|1,|1,000,|1-|1.|a-| |é|µ|中|𝟘|5min|x g |5 x g "
     for unit in units.split("|"):
         text = (unit * size)[:size]
@@ -102,10 +104,10 @@ def test_every_mark_after_a_letter_and_another_mark():
 
 
 def test_hangul():
-    assert_agree((lead + vowel for lead in LEADS for vowel in VOWELS), 41)
-    assert_agree((lead + vowel + tail for lead in LEADS[::6] for vowel in VOWELS[::5] for tail in TAILS), 41)
-    assert_agree((chr(code) + tail for code in range(0xAC00, 0xD7A4, 97) for tail in TAILS[::3]), 41)
-    assert_agree(chr(code) + tail for code in (0xAC00, 0xAC01, 0xAC1C, 0xD7A3) for tail in TAILS)
+    leads, vowels, tails = ([chr(k) for k in codes] for codes in (range(0x1100, 0x1113), range(0x1161, 0x1176), TAILS))
+    assert_agree((lead + vowel for lead in leads for vowel in vowels), 41)
+    assert_agree((lead + vowel + tail for lead in leads[::6] for vowel in vowels[::5] for tail in tails), 41)
+    assert_agree(chr(code) + tail for code in (0xAC00, 0xAC01, 0xAC1C, 0xD7A3) for tail in tails)
     odd = "\u115f\u1161|\u1100\u1160|\u1112\u1175\u11c2\u11c2|\u1113\u1161|\u1100\u1176|\u1100\u1161\u11c3"
     assert_agree(odd.split("|"))
 
@@ -123,17 +125,6 @@ def test_long_runs_of_marks(count):
     assert_agree(rows)
 
 
-@given(
-    st.one_of(
-        st.text(st.sampled_from([*MARKS[::3], *SECONDS, *STARTERS[::5], *LEADS, *VOWELS, *TAILS]), max_size=40),
-        st.text(st.sampled_from(ASSIGNED), max_size=20),
-    )
-)
-@examples(300)
-def test_clusters_and_assigned_characters(text):
-    CANON(text)
-
-
 @pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0",
     reason=f"this Python has Unicode {unicodedata.unidata_version}; the tables are generated under 14.0 (Python 3.11)",
@@ -145,9 +136,3 @@ def test_shipped_tables_are_generated():
         for name, table in built.items():
             assert shipped[name].dtype == table.dtype, name
             np.testing.assert_array_equal(shipped[name], table, err_msg=name)
-
-
-def test_another_unicode_version_is_refused(monkeypatch):
-    monkeypatch.setattr(unicodedata, "unidata_version", "15.0.0")
-    with pytest.raises(RuntimeError, match=r"14\.0, this Python has 15\.0\.0"):
-        unicode14_tables.build()

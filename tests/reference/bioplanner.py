@@ -20,22 +20,6 @@ def share(part: set[str], whole: set[str]) -> float | None:
     return len(part & whole) / len(whole) if whole else None
 
 
-def argument_shares(predicted: str, true: str) -> tuple[list[float], list[float]]:
-    """Return precisions and recalls of the arguments' names for each function that both call, if defined."""
-    ours, theirs = stated(predicted), stated(true)
-    precisions, recalls = [], []
-    for name in ours.keys() & theirs.keys():
-        precisions.append(share(set(theirs[name]), set(ours[name])))
-        recalls.append(share(set(ours[name]), set(theirs[name])))
-    return [p for p in precisions if p is not None], [r for r in recalls if r is not None]
-
-
-def argument_words(arguments: dict[str, str]) -> list[str]:
-    """Return the words of `name value name value …`, as BLEU compares them."""
-    text = " ".join(f"{name} {value}" for name, value in arguments.items())
-    return [word for word in re.split(r"[\s,()\"']", text) if word]
-
-
 def penalized_distance(names: list[str], predicted: str, true: str) -> int:
     """Return the Levenshtein distance of the calls, plus 1 for each undefined name in the predicted program."""
 

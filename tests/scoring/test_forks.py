@@ -37,18 +37,13 @@ def code_of(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
 
-FORKING = (
-    BATCH
-    + """
+FORKING = """
 children = [forked(40) for _ in range(3)]
 wrong = is_wrong(40)
 print(wrong, [code_of(child) for child in children], is_wrong())
 """
-)
 
-SCORING_THREADS = (
-    BATCH
-    + """
+SCORING_THREADS = """
 halt = threading.Event()
 wrong = []
 
@@ -69,30 +64,13 @@ for worker in workers:
     worker.join()
 print(set(codes), wrong)
 """
-)
 
 HELD_LOCKS = """
-import os, signal, threading
-from assay import Scorer
 from assay.kernels import warmup
-from tests.cases import answer
-from tests.cases.writing import KEY
-
-def rewards():
-    values = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards.tolist()
-    return set(values), any(thread.name.startswith("assay-slice") for thread in threading.enumerate())
-
-expected = rewards()
+names = {thread.name.rpartition("_")[0] for thread in threading.enumerate()}
 warmup._lock.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(30)
-    code = 1
-    try:
-        code = 0 if rewards() == expected == ({1.0}, True) else 2
-    finally:
-        os._exit(code)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+is_wrong = lambda rounds: bits(Scorer(threads=threads).score(**batch)) != expected
+print(names - {""}, code_of(forked(1)))
 """
 
 pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
@@ -100,14 +78,14 @@ pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), re
 
 @pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
 def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
-    assert printed(FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
+    assert printed(BATCH + FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
 
 
 def test_forks_while_other_threads_score(compiled):
     """Three threads of the parent are anywhere in the scorer, with its helper threads, in the moment of each fork."""
-    assert printed(SCORING_THREADS, 2, 100) == "{0} []\n"
+    assert printed(BATCH + SCORING_THREADS, 2, 100) == "{0} []\n"
 
 
 def test_a_child_does_not_wait_for_threads_of_its_parent(compiled):
     """Neither for locks nor for helper threads: it starts its own."""
-    assert printed(HELD_LOCKS) == "0\n"
+    assert printed(BATCH + HELD_LOCKS, 2, 100) == "{'assay-slice'} 0\n"

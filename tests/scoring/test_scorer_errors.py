@@ -1,4 +1,4 @@
-"""Invalid input raises, and every issue is named."""
+"""Invalid input raises, and every issue is named; limits, exactly at each and one over."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, Scorer, ScoringError
-from assay.service.rewards.batch import Batch
+from assay.kernels.column import column_of
+from assay.kernels.compiler import JIT
+from assay.kernels.memory import allocate_workspace
+from assay.service.scoring.text_columns import MAX_KEPT_TEXT, borrow_workspace_for
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
+from tests.scoring.agreement import assert_agree
 
 GOOD = {"steps": ONE_STEP}
 
@@ -23,47 +27,27 @@ def issues(error: type[ScoringError], *request: Any, **settings: Any) -> list[tu
     with pytest.raises(error) as caught:
         Scorer(**settings).score(*request)
     assert isinstance(caught.value, ValueError)
-    found = caught.value.issues
-    assert str(caught.value).count(": ") >= min(10, len(found))
-    assert all(issue.detail and issue.path in str(caught.value) for issue in found[:10])
-    return [(issue.path, issue.reason) for issue in found]
+    assert all(issue.detail and issue.path in str(caught.value) for issue in caught.value.issues[:10])
+    return [(issue.path, issue.reason) for issue in caught.value.issues]
 
 
-def test_every_bad_response_is_named():
-    responses = ["fine", None, 5, b"bytes", "fine", ["list"], {}]
-    expected = [(f"responses[{k}]", "wrong_type") for k in (1, 2, 3, 5, 6)]
-    assert issues(InvalidRequest, responses, [GOOD]) == expected
-    assert issues(InvalidRequest, tuple(responses), [GOOD]) == expected
-
-
-@pytest.mark.parametrize("columns", ["text", b"text", None, 7, {"a": 1}, GOOD, iter(["a"])], ids=repr)
-def test_columns_that_are_no_list(columns):
-    assert issues(InvalidRequest, columns, [GOOD]) == [("responses", "wrong_type")]
-    assert issues(InvalidReference, ["x"], columns) == [("references", "wrong_type")]
-
-
-MISFITS = [
+STEP = ONE_STEP[0]
+BAD: list[tuple[Any, str]] = [
     (None, "wrong_type"),
-    (7, "wrong_type"),
     (b"Step 1: {}", "wrong_type"),
     ([GOOD], "wrong_type"),
     ({}, "bad_step_schema"),
-    ({"step": []}, "bad_step_schema"),
     ({"steps": ONE_STEP, "goal": "x"}, "bad_step_schema"),
     ({"steps": "Step 1"}, "bad_step_schema"),
-    ({"steps": None}, "bad_step_schema"),
     ({"steps": {"action": "add"}}, "bad_step_schema"),
     ({"steps": []}, "no_steps"),
     ({"steps": ["add"]}, "bad_step_schema"),
-    ({"steps": [*ONE_STEP, {"action": "add", "objects": []}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "note": ""}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "action": 5}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "objects": "pbs"}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "objects": ["pbs", None]}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "parameters": {"5": "min"}}]}, "bad_step_schema"),
-    ({"steps": [{**ONE_STEP[0], "action": " … "}]}, "bad_step_schema"),
-]
-TEXTS = [
+    ({"steps": [STEP, {"action": "add", "objects": []}]}, "bad_step_schema"),
+    ({"steps": [{**STEP, "note": ""}]}, "bad_step_schema"),
+    ({"steps": [{**STEP, "action": 5}]}, "bad_step_schema"),
+    ({"steps": [{**STEP, "objects": "pbs"}]}, "bad_step_schema"),
+    ({"steps": [{**STEP, "objects": ["pbs", None]}]}, "bad_step_schema"),
+    ({"steps": [{**STEP, "action": " … "}]}, "bad_step_schema"),
     ("", "no_steps"),
     ("prose", "bad_step_line"),
     ("Step 1: {]}", "bad_step_json"),
@@ -74,12 +58,76 @@ TEXTS = [
 
 
 def test_every_bad_reference_is_named():
-    """Malformed objects and invalid texts together, valid ones between them, in the request's order."""
-    bad = [pair for pairs in zip(MISFITS, TEXTS * 4, strict=False) for pair in pairs]
-    references = [other for reference, _ in bad for other in (GOOD, reference, KEY)]
-    expected = [(f"references[{3 * k + 1}]", reason) for k, (_, reason) in enumerate(bad)]
+    """Malformed objects and invalid texts, alone and together with valid ones between them."""
+    for reference, reason in BAD:
+        assert issues(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
+    references = [other for reference, _ in BAD for other in (GOOD, reference, KEY)]
+    expected = [(f"references[{3 * k + 1}]", reason) for k, (_, reason) in enumerate(BAD)]
     assert issues(InvalidReference, ["x"], references, [0]) == expected
-    assert issues(InvalidReference, [], references, []) == expected
+
+
+def at(name: str, *rows: int, reason: str = "wrong_type") -> list[tuple[str, str]]:
+    return [(f"{name}[{row}]", reason) for row in rows]
+
+
+X = ["x"]
+INDEX = "reference_index"
+SCALARS = ["text", b"text", None, 7, {"a": 1}, iter(["a"])]
+REQUESTS: list[tuple[type[ScoringError], tuple[Any, ...], list[tuple[str, str]]]] = [
+    (InvalidRequest, (["fine", None, 5, b"bytes", ["list"]], [GOOD]), at("responses", 1, 2, 3, 4)),
+    *((InvalidRequest, (scalar, [GOOD]), [("responses", "wrong_type")]) for scalar in SCALARS),
+    *((InvalidReference, (X, scalar), [("references", "wrong_type")]) for scalar in SCALARS),
+    (
+        InvalidRequest,
+        (X * 7, [GOOD, GOOD], [0, 2, 1, -1, 2**62, -(2**70), 2**70]),
+        at(INDEX, 1, 3, 4, 5, 6, reason="index_out_of_range"),
+    ),
+    (
+        InvalidRequest,
+        (X * 3, [GOOD], np.array([0, 2**63, 2**64 - 1], np.uint64)),
+        at(INDEX, 1, 2, reason="index_out_of_range"),
+    ),
+    (InvalidRequest, (X, [], [0]), at(INDEX, 0, reason="index_out_of_range")),
+    (
+        InvalidRequest,
+        (X * 8, [GOOD], [0, 0.0, "0", None, True, np.int8(0), np.float64(0), [0]]),
+        at(INDEX, 1, 2, 3, 4, 6, 7),
+    ),
+    *(
+        (InvalidRequest, (X * 2, [GOOD], index), [(INDEX, "wrong_type")])
+        for index in ("00", b"00", 0, {0: 0, 1: 0}, np.zeros(2), np.zeros(2, bool), np.zeros((2, 1), int), iter([0, 0]))
+    ),
+    (InvalidRequest, (X * 3, [GOOD] * 2), [(INDEX, "missing")]),
+    (InvalidRequest, (X * 3, []), [(INDEX, "missing")]),
+    (InvalidRequest, ([], [GOOD] * 2), [(INDEX, "missing")]),
+    *((InvalidRequest, (X * 3, [GOOD], [0] * k), [(INDEX, "wrong_length")]) for k in (0, 2, 4)),
+    (InvalidRequest, (X * 3, [GOOD], np.zeros(2, np.int64)), [(INDEX, "wrong_length")]),
+]
+
+
+@pytest.mark.parametrize(("error", "request_", "expected"), REQUESTS)
+def test_what_is_wrong_with_a_request_is_named(error, request_, expected):
+    assert issues(error, *request_) == expected
+
+
+@pytest.mark.parametrize("kind", [tuple, deque, np.array, lambda index: np.array(index, np.uint8), np.int32])
+def test_sequences_of_any_kind(kind):
+    step = MappingProxyType({**STEP, "objects": ("pbs",), "parameters": ["5 min"]})
+    references = deque([{"steps": [STEP | {"action": "spin"}]}, MappingProxyType({"steps": (step,)})])
+    scores = Scorer().score(("x", answer(), answer(), answer()), references, kind([1, 0, 1, 1]))
+    assert scores.components["anchors"].tolist() == [0, 0, 1, 1]
+    assert scores.reference_index.tolist() == [1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("responses", "references", "index"), [(3, 1, [0, 0, 0]), (3, 3, [0, 1, 2]), (0, 1, []), (0, 0, [])]
+)
+def test_default_index(responses, references, index):
+    scores = Scorer().score(["x"] * responses, [GOOD] * references)
+    assert scores.reference_index.tolist() == index
+    assert scores.reference_index.dtype == np.int64
+    shapes = {column.shape for column in (scores.rewards, scores.reasons, *scores.components.values())}
+    assert shapes == {(responses,)}
 
 
 @pytest.mark.parametrize(
@@ -105,88 +153,81 @@ def test_wrong_fields_of_a_step_are_named(changes, problem):
         assert [issue.detail for issue in raised.value.issues] == [f"{place}: {problem}"]
 
 
-def test_wrong_fields_are_named_in_a_bounded_number_of_references():
-    """The others, and lines that are too long to read twice, have a general message."""
-    long = f'Step 1: {{"action": "{"x" * 5000}"}}'
-    with pytest.raises(InvalidReference) as raised:
-        Scorer().score(["x"], [long, *['Step 1: {"action": "add"}'] * 300], [0])
-    details = [issue.detail for issue in raised.value.issues]
-    assert len(details) == 301
-    assert "nothing else" in details[0]
-    assert details[1:100] == ["line 1: missing fields objects, parameters"] * 99
-    assert len(set(details[100:])) == 1
-
-
-@pytest.mark.parametrize(("reference", "reason"), MISFITS + TEXTS, ids=lambda value: repr(value)[:50])
-def test_bad_reference_alone(reference, reason):
-    assert issues(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
-
-
 def test_messages_are_short_and_quote_no_text():
+    """Wrong fields are named in a hundred references, not in lines that are too long to read twice."""
     secret = "hunter2"
     bad = [secret, {"steps": [secret]}, {secret: 1}, f"Step 1: {{{secret}}}", f'Step 1: {{"{secret}": 1}}']
+    long = f'Step 1: {{"action": "{"x" * 5000}"}}'
     with pytest.raises(InvalidReference) as caught:
-        Scorer().score(["x"], bad * 50, [0])
-    assert len(caught.value.issues) == 250
+        Scorer().score(["x"], [*bad * 2, long, *['Step 1: {"action": "add"}'] * 300], [0])
     assert secret not in str(caught.value) + repr(caught.value)
-    assert str(caught.value).endswith("; and 240 more")
+    assert str(caught.value).endswith("; and 301 more")
+    details = [issue.detail for issue in caught.value.issues]
+    assert len(details) == 311
+    assert "nothing else" in details[10]
+    named = [detail == "line 1: missing fields objects, parameters" for detail in details[11:]]
+    assert named == [True] * 97 + [False] * 203
 
 
-def test_index_out_of_range():
-    index = [0, 2, 1, -1, 2**62, -(2**70), 2**70, 1]
-    named = [(f"reference_index[{k}]", "index_out_of_range") for k in (1, 3, 4, 5, 6)]
-    assert issues(InvalidRequest, ["x"] * 8, [GOOD, GOOD], index) == named
-    huge = np.array([0, 2**63, 2**64 - 1], np.uint64)
-    assert issues(InvalidRequest, ["x"] * 3, [GOOD], huge) == [
-        ("reference_index[1]", "index_out_of_range"),
-        ("reference_index[2]", "index_out_of_range"),
-    ]
-    assert issues(InvalidRequest, ["x"], [], [0]) == [("reference_index[0]", "index_out_of_range")]
+# Limits: exactly at each, and one over
 
 
-def test_index_of_wrong_type():
-    index = [0, 0.0, "0", None, True, np.int8(0), np.float64(0), [0]]
-    named = [(f"reference_index[{k}]", "wrong_type") for k in (1, 2, 3, 4, 6, 7)]
-    assert issues(InvalidRequest, ["x"] * 8, [GOOD], index) == named
-    for whole in ("00", b"00", 0, {0: 0, 1: 0}, np.zeros(2), np.zeros(2, bool), np.zeros((2, 1), int), iter([0, 0])):
-        assert issues(InvalidRequest, ["x"] * 2, [GOOD], whole) == [("reference_index", "wrong_type")]
+def reason(response: str, **settings) -> str:
+    (code,) = assert_agree([response], [GOOD], [0], settings).reasons
+    return str(code)
 
 
-def test_lengths_that_do_not_fit():
-    for responses, references in ((["x"] * 3, [GOOD] * 2), (["x"] * 3, []), ([], [GOOD] * 2)):
-        assert issues(InvalidRequest, responses, references) == [("reference_index", "missing")]
-    for index in ([], [0], [0] * 4, np.zeros(2, np.int64)):
-        assert issues(InvalidRequest, ["x"] * 3, [GOOD], index) == [("reference_index", "wrong_length")]
+@pytest.mark.parametrize("text", [answer(), answer(think="µ" * 40), "é" * 7, "\ud800" * 5])
+def test_bytes_of_a_response(text):
+    size = len(text.encode(errors="replace")) + 2 * text.count("\ud800")  # U+FFFD takes three bytes
+    assert reason(text, max_response_bytes=size) != "too_long"
+    assert reason(text, max_response_bytes=size - 1) == "too_long"
 
 
-@pytest.mark.parametrize("kind", [list, tuple, deque, np.array, lambda index: np.array(index, np.uint8), np.int32])
-def test_index_of_any_integers(kind):
-    references = [{"steps": [ONE_STEP[0] | {"action": "spin"}]}, GOOD]
-    scores = Scorer().score(["x", answer(), answer(), answer()], references, kind([1, 0, 1, 1]))
-    assert scores.components["anchors"].tolist() == [0, 0, 1, 1]
-    assert scores.reference_index.tolist() == [1, 0, 1, 1]
+def test_a_higher_limit():
+    long = answer(think="x" * (1 << 20), orc="Step 1: Add the PBS for 5 min " + "and so on " * (60_000 if JIT else 600))
+    assert reason(long) == "too_long"
+    assert reason(long, max_response_bytes=1 << 21) == "ok"
 
 
-@pytest.mark.parametrize(
-    ("responses", "references", "index"), [(3, 1, [0, 0, 0]), (3, 3, [0, 1, 2]), (0, 1, []), (0, 0, [])]
-)
-def test_default_index(responses, references, index):
-    batch = Batch(responses=["x"] * responses, references=[GOOD] * references)
-    batch.check()
-    assert batch.reference_index.tolist() == index
-    assert batch.reference_index.dtype == np.int64
+def test_memory_for_a_text_at_the_limit():
+    """A workspace fits the longest text that is read: here more than a thread keeps, for which it is not rounded up."""
+    limit = MAX_KEPT_TEXT + 1
+    for lengths, longest in (([limit, limit + 1, limit - 1], limit), ([limit - 1, limit + 2], limit - 1)):
+        workspace = borrow_workspace_for(column_of([b"x" * length for length in lengths]), limit, 1 << 21)
+        assert workspace.bytes.shape == allocate_workspace(longest).bytes.shape
 
 
-@pytest.mark.parametrize("references", [[], [GOOD], [KEY]])
-def test_empty_batch(references):
-    for responses, index in (([], None), ((), []), ([], np.array([], np.int64)), ([], np.array([], np.int32))):
-        scores = Scorer().score(responses, references, index)
-        assert len(scores) == 0
-        assert scores.rewards.shape == scores.reasons.shape == scores.advantages().shape == (0,)
-        assert {column.shape for column in scores.components.values()} == {(0,)}
+def numbered(count: int, line: str) -> str:
+    return "\n".join(line.replace("1", str(i), 1) for i in range(1, count + 1))
 
 
-def test_mappings_and_sequences_of_any_kind():
-    step = MappingProxyType({**ONE_STEP[0], "objects": ("pbs",), "parameters": ["5 min"]})
-    reference = MappingProxyType({"steps": (step,)})
-    assert Scorer().score((answer(),), deque([reference])).rewards.tolist() == [1.0]
+@pytest.mark.parametrize("limit", [1, 2, 63, 64, 65, 1024])
+def test_steps_of_a_response(limit):
+    orc = "Step 1: add PBS 5 min"
+    assert reason(answer(numbered(limit, KEY), numbered(limit, orc)), max_steps=limit) == "ok"
+    assert reason(answer(numbered(limit + 1, KEY), orc), max_steps=limit) == "too_long"
+    assert reason(answer(KEY, numbered(limit + 1, "Step 1:")), max_steps=limit) == "too_long"
+    assert reason(answer("x\n" * (limit + 1)), max_steps=limit) == "too_long"
+    assert reason(answer("x\n\n \r" * limit), max_steps=limit) == "bad_step_line"
+    assert reason(answer(KEY, f"{orc}\n" + "go on\n" * (limit + 1)), max_steps=limit) == "ok"
+
+
+def test_bytes_of_a_reference():
+    padded = KEY.replace("pbs", "pbs" + " " * (262_144 - len(KEY)))
+    assert Scorer().score([answer()], [padded]).rewards.tolist() == [1.0]
+    for one_over in (padded + " ", padded.replace("pbs", "pbs "), padded[:-3] + "µ" + padded[-3:]):
+        assert issues(InvalidReference, X, [KEY, one_over, KEY], [0]) == [("references[1]", "too_long")]
+    assert Scorer().score([answer()], [answer(KEY, think="µ" * 130_000)]).rewards.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 1024])
+def test_steps_of_a_reference(limit):
+    for form in (
+        lambda count: "\n".join([KEY] * count),
+        lambda count: answer("\n\n".join([KEY] * count), orc=""),
+        lambda count: {"steps": ONE_STEP * count},
+    ):
+        assert Scorer(max_steps=limit).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
+        references = [form(1), form(limit + 1)]
+        assert issues(InvalidReference, X, references, [0], max_steps=limit) == [("references[1]", "too_long")]
