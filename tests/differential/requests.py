@@ -1,4 +1,4 @@
-"""HTTP requests to `assay serve` in five configurations, with the replies as they are."""
+"""HTTP requests to `assay serve` in four configurations, with the replies as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from tests import servers
 
 from . import samples
-from .samples import KEY, PERFECT, REFERENCES, RESPONSES, SETTINGS, STEPS, SWAPPED, TASKS
+from .samples import KEY, PERFECT, REFERENCES, RESPONSES, STEPS, SWAPPED, TASKS
 
 servers.COMMAND = [sys.executable, "-m", "assay", "serve"]
 
@@ -85,21 +85,13 @@ def query(**parameters: Any) -> str:
 
 
 def golden() -> Iterator[Request]:
-    """Yield every vector of SCORE alone, explained, in batches and as Arrow; and every vector of the evaluation."""
+    """Yield every vector of SCORE, some explained too, and every vector of the evaluation."""
     for number, case in enumerate(samples.vectors("score")):
         document = {"references": [case["reference"]], "responses": [case["response"]], "config": case["config"]}
         yield Request(case["id"], "/v1/score", document | {"include": ["components"]})
         if number % 3 == 0:
             explained = {name: case[name] for name in ("reference", "response", "config")}
             yield Request(f"explain {case['id']}", "/v1/explain", explained)
-    for number, cases in enumerate(samples.vector_batches()):
-        texts = {name: [case[name] for case in cases] for name in ("response", "reference")}
-        document = {"references": texts["reference"], "responses": texts["response"]}
-        yield Request(f"batch {number}, configurations", "/v1/score", document | {"configs": SETTINGS})
-        if all(isinstance(reference, str) for reference in texts["reference"]):
-            path = "/v1/score?" + query(config=cases[0]["config"], include="components,advantages")
-            with suppress(UnicodeEncodeError):  # a lone surrogate
-                yield Request(f"batch {number}, Arrow", path, stream(**texts), ARROW_HEADERS)
     for case in samples.vectors("evaluate"):
         records = [{name: case.get(name) for name in ("response", "reference")}]
         document = {"task": "score", "records": records, "options": {"profile": case["profile"]}}
@@ -229,11 +221,6 @@ def arrow() -> Iterator[Request]:
         streams[name] = stream(**{column: values for column, values in columns.items() if values is not None})
     for kind in (pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())):
         streams[str(kind)] = stream(**{name: pa.array(column).cast(kind) for name, column in texts.items()})
-    rows = [row for row in samples.mixed_rows() if row["task"] in TASKS]
-    for valid in (True, False):
-        chosen = [row for row in rows if not valid or row["id"] % 17 != 16]
-        columns = {name: [row[name] for row in chosen] for name in ("response", "reference", "task")}
-        streams[f"mixed {valid}"] = stream(**columns, group=[row["prompt"] for row in chosen])
     options = query(config={"lexical": {"reward": "rouge_l"}, "order": "lcs"})
     for name, data in streams.items():
         for text in ("", "include=components,advantages", options, "task=score", "task=nope", "config=[]", "x=1"):
@@ -243,10 +230,9 @@ def arrow() -> Iterator[Request]:
 SMALL = ("--max-body-bytes", "3000", "--max-responses", "3", "--max-reference-bytes", "200", "--max-steps", "2")
 SERVICES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "default": ((), {}),
-    "threads": (("--inline-bytes", "0", "--threads", "1", "--no-docs", "--no-playground"), {}),
+    "threads": (("--inline-bytes", "0", "--threads", "1"), {}),
     "small": (SMALL, {"ASSAY_MAX_RESPONSE_BYTES": "400"}),
-    "sums": (("--order", "lcs", "--total", "sum", "--length-penalty", "relative", "--think-prefilled"), {}),
-    "workers": (("--workers", "2", "--object-similarity", "max", "--content-denominator", "max_len"), {}),
+    "workers": (("--workers", "2", "--order", "lcs", "--total", "sum", "--think-prefilled"), {}),
 }
 """Flags and environment of the services."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from typing import Any
 
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS
@@ -25,7 +24,6 @@ __all__ = [
     "TEXTS",
     "all_finite",
     "check_numbers",
-    "group_advantages",
     "reference_in_column",
 ]
 
@@ -56,16 +54,3 @@ def check_numbers(numbers: dict[str, Any], row: Row) -> None:
 def reference_in_column(row: Row) -> Any:
     """Return the reference as in a data set whose references of other tasks than SCORE are text."""
     return row.reference if row.task == "score" else row.reference_text
-
-
-def group_advantages(epsilon: float) -> list[float | None]:
-    """Return the advantages of ROWS within their groups, None for a row alone, with which trainers differ."""
-    advantages: list[float | None] = []
-    for row in ROWS:
-        rewards = [other.reward for other in ROWS if other.group == row.group]
-        if len(rewards) > 1:
-            spread = statistics.stdev(rewards) + epsilon
-            advantages.append((row.reward - statistics.fmean(rewards)) / spread)
-        else:
-            advantages.append(None)
-    return advantages

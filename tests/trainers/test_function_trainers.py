@@ -1,4 +1,4 @@
-"""AReaL's reward wrapper with its process pool, ms-swift's rewards and advantages, SkyRL's registry of environments."""
+"""AReaL's reward wrapper with its process pool, ms-swift's rewards, SkyRL's registry of environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import skyrl_gym
 import torch
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
-from swift.rl_core.advantage import compute_advantages_dynamic, nanstd
+from swift.rl_core.advantage import nanstd
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
 from swift.utils import import_external_file
@@ -33,7 +33,6 @@ from tests.trainers.pairs import (
     ROWS,
     TEXTS,
     all_finite,
-    group_advantages,
     reference_in_column,
 )
 
@@ -98,10 +97,6 @@ def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: py
     ]
     rewards = swift_rewards(rows, swift_reward)
     assert rewards.tolist() == torch.tensor([[row.reward] for row in ROWS]).tolist()
-    prompts, requests = [repr(row.group) for row in ROWS], list(map(str, range(len(ROWS))))
-    advantages, _ = compute_advantages_dynamic(rewards, torch.ones(1), prompts, requests)
-    for advantage, expected in zip(advantages.tolist(), group_advantages(1e-4), strict=True):
-        assert advantage == pytest.approx(expected or 0, abs=1e-5)
     rows[4]["reference"] = json.dumps(BAD_RECORD)
     with pytest.raises(InvalidReference, match=r"record 4: references\[4\]: \w+ \(bioprobench\.ord: "):
         swift_rewards(rows, swift_reward)
@@ -128,7 +123,7 @@ def steps_of(amounts: list[str]) -> str:
     return "\n".join(f"Step {k}: {step}" for k, step in enumerate(steps, 1))
 
 
-@pytest.mark.parametrize("responses", [5, 6, 7, 8, 10, 12, 16])
+@pytest.mark.parametrize("responses", [5, 16])
 def test_equal_components_have_no_advantage_in_ms_swift(at: str, swift_reward: Any, responses: int) -> None:
     """Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage."""
     amounts = ["1 ml", "2 ml", "3 ml", "4 ml", "5 ml", "6 ml"]

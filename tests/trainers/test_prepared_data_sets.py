@@ -20,7 +20,7 @@ from datasets import load_dataset
 from model import new_model, new_tokenizer
 
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
-from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
+from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
 from tests.trainers.published import Prepared, prepare, read
 
 TEXTS = ["Wash the cells. Count them.", "Thaw the enzyme on ice."]
@@ -70,16 +70,6 @@ def test_openrlhf(prepared: Prepared, train: list[dict[str, Any]], tokenizer: An
         body = {"query": [prompt + answer], "prompts": [prompt], "labels": [label]}
         reply = httpx.post(f"{at}/compat/openrlhf?task_field=task", json=body).json()
         assert reply["rewards"] == pytest.approx([1.0])
-
-
-def test_openrlhf_supervised(prepared: Prepared, tokenizer: Any) -> None:
-    from openrlhf.datasets import SFTDataset
-
-    strategy = Strategy(True, input_key="input", output_key="output")
-    rows = blended(prepared.rows_for("openrlhf", *SUPERVISED) / "train.jsonl", strategy)
-    made = SFTDataset(rows, tokenizer, 4096, strategy, num_processors=1)
-    answers = [text.removesuffix("<eos>") for text in made.responses[:]]
-    assert answers == list(prepared.answers.values())
 
 
 def test_openrlhf_texts(texts: Any, tokenizer: Any) -> None:
@@ -149,12 +139,6 @@ def test_ms_swift(prepared: Prepared, train: list[dict[str, Any]], texts: Any, a
     assert [row["messages"] for row in plain] == [[{"role": "assistant", "content": text}] for text in TEXTS]
 
 
-def test_verl_supervised(prepared: Prepared, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = verls_conversations(prepared.rows_for("verl", *SUPERVISED) / "train.parquet", tokenizer, monkeypatch)
-    for row, answer in zip(rows, prepared.answers.values(), strict=True):
-        assert answer in tokenizer.decode(row["input_ids"][row["loss_mask"].bool()])
-
-
 def test_trl_texts(texts: Any, tokenizer: Any, tmp_path: Path) -> None:
     from trl import SFTConfig, SFTTrainer
 
@@ -163,16 +147,3 @@ def test_trl_texts(texts: Any, tokenizer: Any, tmp_path: Path) -> None:
     trainer = SFTTrainer(new_model(tokenizer, 0), arguments, train_dataset=rows, processing_class=tokenizer)
     learned = [tokenizer.decode(row["input_ids"]).removesuffix("<eos>") for row in trainer.train_dataset]
     assert learned == TEXTS
-
-
-@pytest.mark.parametrize("trainer", ["trl", "prime-rl", "verl"])
-def test_types_that_only_the_test_rows_have(trainer: str, tmp_path: Path) -> None:
-    """SciRecipe has no types, unlike SciRecipe-Eval: the columns of both splits are texts."""
-    steps = [{"action": "wash", "objects": ["cells"], "parameters": []}]
-    for name, record in {"train": {"question": "How?"}, "test": {"question": "Why?", "type": "planning"}}.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps([{**record, "steps": steps}]))
-    flags = ("--hold-out", str(tmp_path / "test.json"))
-    folder = prepare([tmp_path / "train.json"], tmp_path / "rows", trainer, *flags)
-    loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    about = {split: rows[0].get("info") or rows[0].get("extra_info") or rows[0] for split, rows in loaded.items()}
-    assert {split: row["type"] for split, row in about.items()} == {"train": "", "test": "planning"}

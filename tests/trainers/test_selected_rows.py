@@ -72,8 +72,7 @@ def select(folder: Path, kind: str, trainer: str, *mode: str, suffix: str = "jso
 
 @KINDS
 def test_trl(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from transformers import AutoModelForSequenceClassification
-    from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
+    from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
     def loaded(*mode: str) -> Any:
         return load_dataset("json", data_files=select(tmp_path, kind, "trl", *mode), split="train")
@@ -102,24 +101,11 @@ def test_trl(kind: str, tmp_path: Path, tokenizer: Any) -> None:
         assert tokenizer.decode(row["prompt_ids"]) == rendered(kind, question)
         assert tokenizer.decode(row["chosen_ids"]).startswith(ANSWERS[0])
         assert tokenizer.decode(row["rejected_ids"]).startswith(ANSWERS[2])
-    config = models[0].config
-    config.num_labels = 1
-    judge = AutoModelForSequenceClassification.from_config(config)
-    judging = RewardTrainer(
-        judge, RewardConfig(**common, max_length=None), train_dataset=pairs, processing_class=tokenizer
-    )
-    assert rendered(kind, QUESTIONS[0]) + ANSWERS[0] in tokenizer.decode(judging.train_dataset[0]["chosen_ids"])
-    assert "margin" not in judging.train_dataset.column_names  # it would change the loss
+    assert "margin" not in pairs.column_names  # it would change the loss of a reward model
 
-    reward = lambda completions, **columns: [0.0] * len(completions)  # noqa: E731
-    arguments = GRPOConfig(**common, num_generations=2, per_device_train_batch_size=2)
-    trainer = GRPOTrainer(
-        new_model(tokenizer, 0), reward, args=arguments, train_dataset=curriculum, processing_class=tokenizer
-    )
-    row = next(iter(trainer.get_train_dataloader()))[0]
-    k = int(row["id"][1:])
-    assert (row["prompt"], row["reference"]) == (asked(kind, QUESTIONS[k]), f"reference {k}")
-    assert (row["pass_rate"], row["mean_reward"], row["spread"], row["rollouts"]) == (1 / 3, 0.5, 1.0, 3)
+    for k, row in enumerate(curriculum):
+        assert (row["prompt"], row["reference"]) == (asked(kind, QUESTIONS[k]), f"reference {k}")
+        assert (row["pass_rate"], row["mean_reward"], row["spread"], row["rollouts"]) == (1 / 3, 0.5, 1.0, 3)
 
 
 @KINDS

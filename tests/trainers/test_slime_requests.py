@@ -56,13 +56,6 @@ def test_remote_rm(at: str, prompt: Any) -> None:
     assert [reply for _, reply in bare] == pytest.approx(EXPECTED)
 
 
-@pytest.mark.parametrize("label", [None, "Step 1: nothing"])
-def test_a_label_that_is_no_reference(at: str, label: Any) -> None:
-    for status, reply in sent(f"{at}/compat/slime", CHAT, label):
-        assert status == 422
-        assert "reward" not in reply
-
-
 def test_the_function_for_samples_of_several_tasks(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are in the samples' metadata, or beside the reference in their labels."""
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))

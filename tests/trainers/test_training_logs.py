@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import struct
 from collections.abc import Iterator
 from itertools import count
@@ -20,7 +18,7 @@ from verl.utils.tracking import Tracking
 from wandb.proto.wandb_internal_pb2 import Record
 
 from assay_client import training_logs
-from assay_client.adapters import for_ms_swift, for_slime, for_verl
+from assay_client.adapters import for_ms_swift, for_verl
 from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
 STEPS = (1, 2, 3)
@@ -124,19 +122,3 @@ def test_ms_swift(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(row["train/global_step"], row["train/loss"]) for row in rows] == [(step, float(step)) for step in STEPS]
     assert all(row["score/passed"] == pytest.approx(1 / 3) for row in rows), "in the same rows"
     assert not (run_folder / "tensorboard").exists()
-
-
-def test_slime_in_mlflow(run_folder: Path) -> None:
-    """Two rollouts of one prompt with three samples each."""
-    mlflow.set_tracking_uri(os.environ["MLFLOW_TRACKING_URI"])
-    mlflow.set_experiment("slime")
-    arguments = SimpleNamespace(reward_key=None, rollout_batch_size=1, n_samples_per_prompt=3)
-    with mlflow.start_run(run_name="slime") as run:
-        for rollout in range(2):
-            group = [
-                SimpleNamespace(response=text, label=REFERENCE, index=k, group_index=rollout)
-                for k, text in enumerate(TEXTS)
-            ]
-            asyncio.run(for_slime.custom_rm(arguments, group))
-    found = metrics_of_mlflow(run.info.run_id, "score/passed")
-    assert found == [(1, pytest.approx(1 / 3)), (2, pytest.approx(1 / 3))]
