@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from assay_environments import read_rows
 from assay_openenv import AssayAction, AssayEnv
-from assay_openenv.server import AssayEnvironment, new_app
+from assay_openenv.server import new_app
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
 
 if TYPE_CHECKING:
@@ -96,8 +95,6 @@ def test_rows_by_seed(address: str) -> None:
     ("calls", "message"),
     [
         ([("reset", {"id": "row-77"})], "0 rows have the id 'row-77'"),
-        ([("reset", {"row": 3})], "reset has no such argument: row"),
-        ([("step", {})], "no prompt to answer"),
         ([("reset", {"id": "row-00"}), ("step", {}), ("step", {})], "no prompt to answer"),
         ([("reset", {"id": "row-99"}), ("step", {})], "record row-99"),
     ],
@@ -111,27 +108,6 @@ def test_errors_are_raised_and_are_no_rewards(
             env.reset(**given) if name == "reset" else env.step(AssayAction(answer="x"))
         with pytest.raises(RuntimeError, match=re.escape(message)):
             env.reset(**arguments) if last == "reset" else env.step(AssayAction(answer="x"))
-
-
-def test_without_a_service_a_step_raises_and_can_be_repeated(rows: Path) -> None:
-    variables = {"ASSAY_URL": "http://127.0.0.1:9", "ASSAY_CLIENT_TIMEOUT": "1"}
-    with serving(rows, **variables) as url, AssayEnv(base_url=url).sync() as env:
-        env.reset(id="row-00")
-        for _ in range(2):
-            with pytest.raises(RuntimeError, match=r"Server error: .*127\.0\.0\.1:9"):
-                env.step(AssayAction(answer=SAMPLES[0].answer))
-        assert env.state().step_count == 0
-
-
-def test_the_environment_in_this_process(at: str, rows: Path) -> None:
-    """As OpenEnv's own examples test theirs; the synchronous step is for callers without an event loop."""
-    environment = AssayEnvironment(read_rows(rows), config={"order": "lcs"})
-    environment.reset(id="row-02")
-    observation = environment.step(AssayAction(answer=SAMPLES[2].answer))
-    assert observation.done
-    assert "|order:lcs|" in observation.signature
-    with pytest.raises(ValueError, match="no row with"):
-        new_app(str(rows), type="nothing")
 
 
 def validated(*arguments: str) -> Any:

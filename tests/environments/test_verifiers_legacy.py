@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
+from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests
 from tests.environments.verifiers_runs import ROLLOUTS, UNANSWERED, evaluated
 
 if TYPE_CHECKING:
@@ -72,16 +72,6 @@ def test_an_invalid_reference_ends_the_run_and_is_named(at: str, tmp_path: Path)
     assert run.returncode != 0
     assert "record row-99" in run.stdout
     assert results_in(tmp_path) == {}
-
-
-def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
-    write_rows(tmp_path / "train.jsonl", SAMPLES[:5])
-    write_rows(tmp_path / "test.jsonl", SAMPLES[5:])
-    environment = verifiers.load_environment("assay-verifiers", path=str(tmp_path), where={"task": "score"})
-    for dataset, samples in ((environment.get_dataset(), SAMPLES[:5]), (environment.get_eval_dataset(), SAMPLES[5:])):
-        rows = [one.row for one in samples if one.row["task"] == "score"]
-        assert dataset["prompt"] == [row["prompt"] for row in rows]
-        assert dataset["answer"] == [row["reference"] for row in rows]
 
 
 def test_advantages_of_a_group_leave_out_what_has_no_response(at: str) -> None:
