@@ -67,9 +67,3 @@ def test_a_call_with_a_bearer_key_or_with_the_password_that_the_browser_asks_for
     page = contexts(http_credentials={"username": "any", "password": KEY}).new_page()
     open_docs(page, f"{guarded.url}/docs")
     try_example(page, 200)
-
-
-def test_the_type_of_a_problem_leads_to_its_explanation(contexts, server):
-    page = contexts().new_page()
-    open_docs(page, f"{server.url}/docs#problem-invalid-request")
-    expect(page.locator("#problem-invalid-request")).to_be_in_viewport()
