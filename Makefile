@@ -83,7 +83,7 @@ attacks: $(VENV)/.installed-dev ## Try every known attack; the long ones are in 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
-differential: $(VENV)/.installed-dev ## Compare HTTP replies with those of a commit, and all faces with each other (OLD=…)
+differential: $(VENV)/.installed-dev ## Compare HTTP replies to thousands of requests with those of a commit (OLD=… COUNT=5000)
 	@$(RUN) -m tests.differential $(or $(OLD),$(error name a commit: make differential OLD=…)) --count $(or $(COUNT),5000)
 
 nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples

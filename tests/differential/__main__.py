@@ -1,4 +1,4 @@
-"""Compare the replies of `assay serve` with those of another commit, and the faces of this checkout with each other.
+"""Compare the replies of `assay serve` to thousands of requests with those of another commit.
 
     python -m tests.differential COMMIT [--count 5000]
 
@@ -18,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .batches import compare_faces
 from .requests import record_requests
 from .samples import ROOT
 
@@ -26,12 +25,12 @@ SHOWN = 60
 """Characters of either side that are printed before and after the first difference."""
 
 
-def record(path: Path) -> None:
+def record(path: Path, count: int) -> None:
     """Write the reply of the imported checkout to every request, as a line of JSON each."""
     import assay
 
     with open(path, "w", encoding="utf-8") as file:
-        for name, reply in record_requests():
+        for name, reply in record_requests(count):
             file.write(json.dumps({"name": name, **reply}).replace(assay.__version__, "VERSION") + "\n")
     print(f"replies of {assay.__file__} are recorded", flush=True)
 
@@ -78,7 +77,7 @@ def compare(old: Path, new: Path, limit: int) -> int:
     return differing
 
 
-def compare_with(commit: str, limit: int) -> int:
+def compare_with(commit: str, limit: int, count: int) -> int:
     """Record a commit, in a worktree of its own, and this checkout at the same time; compare them."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -90,7 +89,8 @@ def compare_with(commit: str, limit: int) -> int:
                 packages = folder / side
                 packages.mkdir()
                 (packages / "assay").symlink_to(checkout)
-                command = [sys.executable, "-m", "tests.differential", "--record", str(folder / f"{side}.jsonl")]
+                command = [sys.executable, "-m", "tests.differential", str(folder / f"{side}.jsonl"), "--record"]
+                command += ["--count", str(count)]
                 environ = {**os.environ, "PYTHONPATH": str(packages)}
                 recorders.append(subprocess.Popen(command, cwd=ROOT, env=environ))
             if sum(recorder.wait() for recorder in recorders):
@@ -102,17 +102,15 @@ def compare_with(commit: str, limit: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("commit", nargs="?", help="without one, only faces are compared")
-    parser.add_argument("--limit", type=int, default=5, help="differences to print of each kind")
+    parser.add_argument("commit")
+    parser.add_argument("--limit", type=int, default=5, help="differences to print")
     parser.add_argument("--count", type=int, default=5000, help="random batches")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the batches")
-    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--record", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.record:
-        record(options.record)
+        record(Path(options.commit), options.count)
         return 0
-    differences = compare_with(options.commit, options.limit) if options.commit else 0
-    return min(differences + compare_faces(options.count, options.seed, options.limit), 1)
+    return min(compare_with(options.commit, options.limit, options.count), 1)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tests import servers
 
 from . import samples
+from .batches import new_batch
 from .samples import KEY, PERFECT, REFERENCES, RESPONSES, STEPS, SWAPPED, TASKS
 
 servers.COMMAND = [sys.executable, "-m", "assay", "serve"]
@@ -227,6 +228,24 @@ def arrow() -> Iterator[Request]:
             yield Request(f"Arrow {name}?{text}", f"/v1/score?{text}", data, ARROW_HEADERS)
 
 
+def batches(count: int) -> Iterator[Request]:
+    """Yield random batches as JSON and, unless a stream cannot say what is wrong with them, as Arrow."""
+    for number in range(count):
+        document, breaks = new_batch(number)
+        yield Request(f"batch {number}", "/v1/score", document)
+        if breaks - {"reference", "task"}:
+            continue
+        references, responses = document["references"], document["responses"]
+        one_each = range(len(responses)) if len(references) > 1 else [0] * len(responses)
+        index = document.get("reference_index", one_each)
+        columns = {"response": responses, "reference": [references[k] for k in index]}
+        columns |= {"group": document["groups"]} if "groups" in document else {}
+        parameters = {"config": document["config"], "include": ",".join(document["include"])}
+        (parameters if isinstance(document["task"], str) else columns)["task"] = document["task"]
+        path = "/v1/score?" + query(**parameters)
+        yield Request(f"batch {number}, Arrow", path, stream(**columns), ARROW_HEADERS)
+
+
 SMALL = ("--max-body-bytes", "3000", "--max-responses", "3", "--max-reference-bytes", "200", "--max-steps", "2")
 SERVICES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "default": ((), {}),
@@ -237,10 +256,10 @@ SERVICES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 """Flags and environment of the services."""
 
 
-def requests_to(name: str) -> list[Request]:
+def requests_to(name: str, count: int) -> list[Request]:
     """Return all requests to the service with default settings, and some of them to the others."""
     step = {"default": 1, "threads": 8}.get(name, 29)
-    return [*list(golden())[:: min(step, 9)], *[*odd_documents(), *wire(), *arrow()][::step]]
+    return [*list(golden())[:: min(step, 9)], *[*odd_documents(), *wire(), *arrow(), *batches(count)][::step]]
 
 
 def metrics(client: httpx.Client) -> Record:
@@ -250,11 +269,11 @@ def metrics(client: httpx.Client) -> Record:
     return {"body": sorted(line for line in lines if "not_ready" not in line and "/readyz" not in line)}
 
 
-def record_requests() -> Iterator[tuple[str, Record]]:
+def record_requests(count: int) -> Iterator[tuple[str, Record]]:
     """Yield the name of every request and its reply."""
     for name, (flags, environ) in SERVICES.items():
         with running(*flags, **environ) as client:
-            for request in requests_to(name):
+            for request in requests_to(name, count):
                 yield f"{name}: {request.name}", ask(client, request)
             if name != "workers":  # which of the two answers depends on the kernel
                 yield f"{name}: metrics", metrics(client)
