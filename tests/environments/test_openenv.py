@@ -85,12 +85,6 @@ def test_concurrent_sessions_get_the_rewards_of_the_service_in_few_requests(addr
     assert 1 <= count() < len(SAMPLES)
 
 
-def test_rows_by_seed(address: str) -> None:
-    with AssayEnv(base_url=address).sync() as env:
-        found = [env.reset(seed=seed).observation.id for seed in (0, 3, len(SAMPLES) + 1, 0)]
-        assert found == ["row-00", "row-03", "row-00", "row-00"]
-
-
 @pytest.mark.parametrize(
     ("calls", "message"),
     [

@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,6 @@ import tinker
 from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import TrajectoryGroup
 from tinker_cookbook.tokenizer_utils import register_tokenizer
@@ -125,19 +123,6 @@ def test_rewards_are_those_of_the_service_and_groups_share_requests(
     for sample in SAMPLES:
         texts = [message["content"] for message in sample.row["prompt"]]
         assert sum(all(text in prompt for text in texts) for prompt in policy.prompts) == GROUP
-
-
-def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) -> None:
-    write_rows(tmp_path / "train.jsonl", SAMPLES[:3])
-    write_rows(tmp_path / "test.jsonl", SAMPLES)
-    dataset, test = asyncio.run(builder_of(tmp_path, batch_size=2)())
-    assert [len(dataset.get_batch(index)) for index in range(len(dataset))] == [2, 1]
-    with pytest.raises(IndexError):
-        dataset.get_batch(2)
-    evaluator = RLTestSetEvaluator(test, max_tokens=10)
-    found = asyncio.run(evaluator.eval_token_completer(Policy(to_all(SAMPLES))))
-    assert found["test/env/all/total_episodes"] == len(SAMPLES)
-    assert found["test/env/all/reward/total"] == pytest.approx(fmean(reward for reward, *_ in rewards_of(at)))
 
 
 def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:

@@ -1,35 +1,26 @@
-"""NeMo Gym's own client and models, straight at the service's address and through the example's resources server."""
+"""NeMo Gym's own client and models, straight at the service's address."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
-import orjson
 import pytest
 from nemo_gym import server_utils
 from nemo_gym.base_resources_server import (
     BaseVerifyRequest,
     BaseVerifyResponse,
-    ResourcesSeedSessionRequest,
 )
 from nemo_gym.config_types import BaseServerConfig
-from nemo_gym.episode_types import EpisodeId, TaskId
 from nemo_gym.failure_kinds import is_namespaced
 from nemo_gym.reward_profile import compute_aggregate_metrics
 from nemo_gym.server_utils import ServerClient
-from nemo_gym.testing.session_conformance import check_resources_session_contract
 from omegaconf import OmegaConf
 
 from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "nemo_gym" / "app.py"
 PARAMS = {"input": [{"role": "user", "content": "Add PBS."}], "temperature": 1.0}
 
 
@@ -99,15 +90,6 @@ def test_verify(at: str) -> None:
     assert (found[0][1]["id"], found[0][1]["level"]) == ("r-1", 2)
 
 
-EPISODE = EpisodeId(rollout_id="0-0")
-
-
-def seed_of(name: str) -> ResourcesSeedSessionRequest:
-    """As an environment server begins a session."""
-    task = TaskId(taskset="assay", task_id="0")
-    return ResourcesSeedSessionRequest(resources_session_id=name, episode_id=EPISODE, task_id=task, task_data={})
-
-
 def test_a_masked_rollout_is_left_out_by_gym(at: str) -> None:
     """Gym's model takes the reply, and its own statistics leave it out as the service's do."""
     sent = [*(row(text) for text in TEXTS), row(TEXTS[0], reference="Step 1: nothing")]
@@ -125,46 +107,3 @@ def test_a_masked_rollout_is_left_out_by_gym(at: str) -> None:
     assert own["key_metrics"] == pytest.approx(gyms["key_metrics"])
     assert own["key_metrics"]["mean/reward"] == pytest.approx(sum(EXPECTED) / 3)
     assert own["key_metrics"]["coverage/masked_rollouts"] == 1
-
-
-def app_of_the_example(at: str, query: str = "") -> Any:
-    spec = importlib.util.spec_from_file_location("assay_resources_server", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    config = module.AssayServerConfig(
-        name="assay", host="127.0.0.1", port=1, entrypoint="app.py", domain="knowledge", assay_url=at, query=query
-    )
-    return module.AssayServer(config=config, server_client=client_of(at)).setup_webserver()
-
-
-@pytest.mark.parametrize("query", ["", "on_bad_reference=mask"])
-def test_the_resources_server_of_the_example(at: str, query: str) -> None:
-    app = app_of_the_example(at, query)
-
-    async def run() -> list[tuple[int, Any]]:
-        transport = httpx.ASGITransport(app)
-        async with gyms_connections(), httpx.AsyncClient(transport=transport, base_url="http://gym") as client:
-            replies = [await client.post("/verify", content=orjson.dumps(document)) for document in sent]
-        return [(reply.status_code, reply.json()) for reply in replies]
-
-    sent = [*(row(text) for text in TEXTS), row(TEXTS[0], reference=None)]
-    found = asyncio.run(run())
-    check(found[:3], sent[:3])
-    if query:
-        assert BaseVerifyResponse.model_validate(found[3][1]).mask_sample
-    else:
-        assert found[3][0] == 422
-
-
-def test_the_sessions_of_the_example(at: str) -> None:
-    """By Gym's own test of that contract."""
-    app = app_of_the_example(at)
-    check_resources_session_contract(app, seed_of("s-2"), keeps_state=False)
-
-    async def run() -> Any:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gym") as client:
-            return (await client.get("/reverify_mode")).json()
-
-    assert asyncio.run(run()) == "stateless"

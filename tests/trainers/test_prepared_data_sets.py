@@ -17,7 +17,7 @@ import httpx
 import pytest
 import typing_extensions
 from datasets import load_dataset
-from model import new_model, new_tokenizer
+from model import new_tokenizer
 
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
 from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
@@ -70,15 +70,6 @@ def test_openrlhf(prepared: Prepared, train: list[dict[str, Any]], tokenizer: An
         body = {"query": [prompt + answer], "prompts": [prompt], "labels": [label]}
         reply = httpx.post(f"{at}/compat/openrlhf?task_field=task", json=body).json()
         assert reply["rewards"] == pytest.approx([1.0])
-
-
-def test_openrlhf_texts(texts: Any, tokenizer: Any) -> None:
-    from openrlhf.datasets import SFTDataset
-
-    strategy = Strategy(False, input_key="text")
-    rows = blended(texts("openrlhf") / "train.jsonl", strategy)
-    made = SFTDataset(rows, tokenizer, 64, strategy, pretrain_mode=True, num_processors=1)
-    assert made.prompts[:] == TEXTS
 
 
 def test_slime(prepared: Prepared, train: list[dict[str, Any]], at: str) -> None:
@@ -137,13 +128,3 @@ def test_ms_swift(prepared: Prepared, train: list[dict[str, Any]], texts: Any, a
     assert for_ms_swift.AssayReward()(completions, **columns) == pytest.approx([1.0] * len(train))
     assert [row["messages"][-1]["content"] for row in answers] == list(prepared.answers.values())
     assert [row["messages"] for row in plain] == [[{"role": "assistant", "content": text}] for text in TEXTS]
-
-
-def test_trl_texts(texts: Any, tokenizer: Any, tmp_path: Path) -> None:
-    from trl import SFTConfig, SFTTrainer
-
-    rows = load_dataset("json", data_files=str(texts("trl") / "train.jsonl"), split="train")
-    arguments = SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], max_length=64)
-    trainer = SFTTrainer(new_model(tokenizer, 0), arguments, train_dataset=rows, processing_class=tokenizer)
-    learned = [tokenizer.decode(row["input_ids"]).removesuffix("<eos>") for row in trainer.train_dataset]
-    assert learned == TEXTS
