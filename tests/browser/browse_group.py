@@ -55,15 +55,11 @@ def test_rollouts_come_and_go(group):
 def test_what_cannot_be_imported_changes_nothing(group):
     before = group.table()
     group.page.locator("summary", has_text="paste many at once").click()
-    for text in ("{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n'):
+    for text in ("{", "[1]", "[]", '{"response": 1}'):
         group.page.get_by_label("JSON array of texts").fill(text)
         group.page.get_by_role("button", name="Replace the rollouts").click()
-        if text.endswith("\n\n"):
-            group.settled()
-            assert len(group.table()) == 1
-        else:
-            expect(group.import_fault).to_be_visible()
-            assert group.table() == before
+        expect(group.import_fault).to_be_visible()
+        assert group.table() == before
 
 
 def test_the_table_is_sorted_by_a_click(group):
@@ -113,7 +109,6 @@ def test_a_rollouts_file_is_walked_through(group):
     expect(group.page.get_by_role("button", name="Next group")).to_be_disabled()
     group.walk_group.select_option(label="1: Digest the plasmid. (2)")
     group.settled()
-    assert [number(row[1]) for row in group.table()] == rewards
     group.page.wait_for_function("() => location.hash.startsWith('#a=')")
     group.page.wait_for_timeout(600)
     group.page.reload()
@@ -121,14 +116,23 @@ def test_a_rollouts_file_is_walked_through(group):
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
 
 
+def test_a_dropped_file_is_read(group):
+    group.page.evaluate(
+        """([name, text]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], name));
+          const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+          document.getElementById("input-group").dispatchEvent(event);
+        }""",
+        ["dropped.jsonl", json.dumps(ROWS[1])],
+    )
+    expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
+
+
 def test_a_large_group_is_cut_and_says_so(group):
     open_file(group, [{"prompt": "p", "response": f"rollout {index}"} for index in range(70)])
     expect(group.walk_about).to_contain_text("70 rollouts; the first 64 are shown")
     assert len(group.table()) == 64
-    group.page.get_by_label("JSON array of texts").fill(json.dumps(["a"] * 65))
-    group.page.get_by_role("button", name="Replace the rollouts").click()
-    expect(group.walk_about).to_contain_text("65 rollouts; the first 64 are shown")
-    expect(group.walk_about).to_be_visible()
 
 
 def test_differences_of_two_rollouts(group):

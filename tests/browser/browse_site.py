@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.browser.conftest import axe_finds
 
 PHONE = 375
 LOOKED_AT = ["index", "trainers/index", "trainers/verl", "http", "python", "rules"]
 """Pages with every kind of content: tables, code of several languages, diagrams, notes, signatures."""
-
-
-@pytest.mark.parametrize(
-    ("query", "location"),
-    [("how fast", "performance.html"), ("trl", "trainers/trl.html"), ("think_not_opened", "faq.html")],
-)
-def test_the_search_finds_the_page(contexts, site, query, location):
-    page = contexts().new_page()
-    page.goto((site / "index.html").as_uri())
-    page.get_by_role("textbox", name="Search").fill(query)
-    results = page.locator(".md-search-result__item > a")
-    expect(results.first).to_be_visible()
-    first = [link.get_attribute("href") or "" for link in results.all()[:3]]
-    assert any(f"/{location}" in link for link in first), first
 
 
 def test_no_page_scrolls_sideways_on_a_phone(contexts, site):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import re
 import runpy
@@ -17,7 +15,6 @@ from typing import Any
 
 import pytest
 import typing_extensions
-from hydra.core.global_hydra import GlobalHydra
 
 from assay_client.adapters.metrics import METRICS
 from tests.by_path import loaded
@@ -165,66 +162,6 @@ def test_ms_swift(tmp_path: Path) -> None:
     found = json.loads(read.stdout.splitlines()[-1])
     assert [Path(plugin).name for plugin in found.pop("external_plugins")] == ["for_ms_swift.py"]
     assert found == {"rlhf_type": "grpo", "reward_funcs": ["assay"], "num_generations": 8}
-
-
-AREAL = """
-experiment_name: assay
-trial_name: one
-total_train_epochs: 1
-tokenizer_path: policy
-cluster: {{fileroot: {folder}, name_resolve: {{type: nfs, nfs_record_root: {folder}}}}}
-gconfig: {{n_samples: 8, max_new_tokens: 2048}}
-rollout: {{experiment_name: assay, trial_name: one, backend: "sglang:d1"}}
-actor: {{experiment_name: assay, trial_name: one, path: policy, backend: "fsdp:d1"}}
-train_dataset: {{batch_size: 8, path: {folder}/train.jsonl, type: rl}}
-valid_dataset: {{batch_size: 8, path: {folder}/test.jsonl, type: rl}}
-saver: &named {{experiment_name: assay, trial_name: one, fileroot: {folder}}}
-evaluator: *named
-recover: *named
-stats_logger: *named
-"""
-
-
-def test_areal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "areal"]:
-        monkeypatch.delitem(sys.modules, name)  # other tests have parts of it without the rest
-    loggers = ModuleType("areal.utils.stats_logger")  # which needs five more packages
-    loggers.StatsLogger = None  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, loggers.__name__, loggers)
-    monkeypatch.setenv("RANK", "1")  # the first process saves the configuration
-    import areal
-    from areal.workflow.rlvr import RLVRWorkflow
-
-    given: dict[str, Any] = {}
-
-    class Trainer:
-        def __init__(self, config: Any, **others: Any) -> None:
-            given.update(config=config, **others)
-
-        def __enter__(self) -> Trainer:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def train(self, **arguments: Any) -> None:
-            given.update(arguments)
-
-    monkeypatch.setitem(areal.__dict__, "PPOTrainer", Trainer)
-    row = '{"messages": [{"role": "user", "content": "p"}], "reference": "r"}\n'
-    (tmp_path / "train.jsonl").write_text(row * 2)
-    (tmp_path / "test.jsonl").write_text(row)
-    (tmp_path / "grpo.yaml").write_text(AREAL.format(folder=tmp_path))
-    example = loaded(EXAMPLES / "areal_grpo.py")
-    try:
-        example.main(["--config", str(tmp_path / "grpo.yaml"), "gconfig.n_samples=4"])
-    finally:
-        GlobalHydra.instance().clear()
-    assert given["config"].gconfig.n_samples == 4
-    assert (len(given["train_dataset"]), len(given["valid_dataset"])) == (2, 1)
-    inspect.signature(RLVRWorkflow).bind(**given["workflow_kwargs"])
-    module, _, name = given["workflow_kwargs"]["reward_fn"].rpartition(".")
-    assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_skyrl(monkeypatch: pytest.MonkeyPatch) -> None:
