@@ -125,16 +125,6 @@ def test_rewards_are_those_of_the_service_and_groups_share_requests(
         assert sum(all(text in prompt for text in texts) for prompt in policy.prompts) == GROUP
 
 
-def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl")
-    found = [group.row.id for group in groups_of(builder_of(rows, where={"task": "score"}))]
-    assert sorted(found) == [one.row["id"] for one in SAMPLES if one.row["task"] == "score"]
-    orders = [[group.row.id for group in groups_of(builder_of(rows, seed=seed))] for seed in (0, 0, 1)]
-    assert orders[0] == orders[1] != orders[2]
-    with pytest.raises(ValueError, match="has no row with"):
-        groups_of(builder_of(rows, where={"type": "none"}))
-
-
 @pytest.mark.usefixtures("at")
 def test_an_invalid_reference_has_no_reward(tmp_path: Path) -> None:
     groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [BAD_REFERENCE])))
