@@ -17,7 +17,6 @@ import skyrl_gym
 import torch
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
-from swift.rl_core.advantage import nanstd
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
 from swift.utils import import_external_file
@@ -116,30 +115,8 @@ def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, request
         missing = [row["task"] != task for row in rows]
         assert rewards[:, column].isnan().tolist() == missing
     assert not rewards[:, -1].isnan().any()
-
-
-def steps_of(amounts: list[str]) -> str:
-    steps = [f'{{"action": "add", "objects": ["PBS"], "parameters": ["{amount}"]}}' for amount in amounts]
-    return "\n".join(f"Step {k}: {step}" for k, step in enumerate(steps, 1))
-
-
-@pytest.mark.parametrize("responses", [5, 16])
-def test_equal_components_have_no_advantage_in_ms_swift(at: str, swift_reward: Any, responses: int) -> None:
-    """Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage."""
-    amounts = ["1 ml", "2 ml", "3 ml", "4 ml", "5 ml", "6 ml"]
-    names = "assay_scale", "assay_content"
-    seen: set[float] = set()
-    for count in range(1, 6):
-        prose = "\n".join(f"Step {k}: Add {amount} of PBS." for k, amount in enumerate(amounts[:count], 1))
-        text = f"<think>.</think><key>\n{steps_of(amounts[:count])}\n</key><orc>\n{prose}\n</orc><note>-</note>"
-        rows = [{"messages": answered(text), "reference": steps_of(amounts), "id": k} for k in range(responses)]
-        for name in names:
-            rewards = swift_rewards(rows, orms[name](args=None))
-            mean = torch.nanmean(rewards, dim=0)
-            deviation = nanstd(rewards, dim=0) + 1e-8
-            assert ((rewards - mean) / deviation).abs().max() < 0.01
-            seen |= set(rewards[:, 0].tolist())
-    assert len(seen - {0.0, 1.0}) >= 3, "else nothing was shown"
+    # Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage.
+    assert (rewards[:, :-1].nan_to_num() * 65_536 % 1 == 0).all()
 
 
 def test_skyrl(at: str) -> None:
