@@ -5,27 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from assay_client.adapters.metrics import METRICS, MIXED_METRICS
+from assay_client.adapters.metrics import MIXED_METRICS
 from assay_client.tasks import REWARD_TASKS, TASK_REASONS
-from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
-
-__all__ = [
-    "BAD_RECORD",
-    "EXPECTED",
-    "GONE",
-    "MARKED_ROWS",
-    "METRICS",
-    "OPTIONS",
-    "PERFECT",
-    "REFERENCE",
-    "ROWS",
-    "SWAPPED",
-    "TEXTS",
-    "all_finite",
-    "check_numbers",
-    "reference_in_column",
-]
+from tests.cases.mixed import ROWS, Row
+from tests.http.samples import PERFECT, SWAPPED, SWAPPED_REWARD
 
 TEXTS = [PERFECT, SWAPPED, "nothing"]
 EXPECTED = [1.0, SWAPPED_REWARD, 0.0]

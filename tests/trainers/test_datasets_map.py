@@ -11,7 +11,8 @@ import pytest
 from datasets import Dataset
 
 from assay_client import InvalidReference
-from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import EXPECTED, TEXTS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
 

@@ -23,17 +23,10 @@ from swift.utils import import_external_file
 
 from assay_client import InvalidReference
 from assay_client.adapters.for_areal import reward_fn
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    ROWS,
-    TEXTS,
-    all_finite,
-    reference_in_column,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, reference_in_column
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 EOS = "<|im_end|>"

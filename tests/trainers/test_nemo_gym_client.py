@@ -19,7 +19,8 @@ from nemo_gym.reward_profile import compute_aggregate_metrics
 from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 
-from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import EXPECTED, TEXTS
 
 PARAMS = {"input": [{"role": "user", "content": "Add PBS."}], "temperature": 1.0}
 

@@ -14,17 +14,10 @@ import torch
 from model import new_tokenizer
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    MARKED_ROWS,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    TEXTS,
-    all_finite,
-    check_numbers,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, MARKED_ROWS, TEXTS, all_finite, check_numbers
 
 ADAPTER = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters" / "for_openrlhf.py"
 PROMPT = "Answer as <think>a</think><key>b</key><orc>c</orc><note>d</note>. Add PBS."

@@ -15,17 +15,10 @@ import pytest
 
 from assay_client import InvalidReference
 from assay_client.adapters.for_slime import custom_rm
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    MARKED_ROWS,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    TEXTS,
-    check_numbers,
-    reference_in_column,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, MARKED_ROWS, TEXTS, check_numbers, reference_in_column
 
 EOS = "<|im_end|>\n"
 CHAT = [{"role": "system", "content": "<think>…</think>"}, {"role": "user", "content": "Add PBS."}]

@@ -13,7 +13,8 @@ from verl.utils.tracking import Tracking
 
 from assay_client import training_logs
 from assay_client.adapters import for_verl
-from tests.trainers.pairs import REFERENCE, TEXTS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import TEXTS
 
 STEPS = (1, 2, 3)
 

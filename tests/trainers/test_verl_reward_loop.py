@@ -19,17 +19,10 @@ from verl.experimental.reward_loop.reward_loop import RewardLoopManager
 from verl.trainer.ppo.reward import load_reward_manager
 
 from assay_client import InvalidSetting
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    ROWS,
-    TEXTS,
-    all_finite,
-    check_numbers,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, check_numbers
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 
