@@ -64,7 +64,7 @@ test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyp
 word-lists: $(VENV)/.installed-dev ## Install WordNet and NLTK's word lists for tests of BLEU and METEOR
 	@$(RUN) -m tests.evaluate.word_lists
 
-test-browser: $(VENV)/.installed-browser ## Test playground, reports and documentation in a browser
+test-browser: $(VENV)/.installed-browser ## Test the playground, reports and /docs in a browser
 	@$(RUN) -m tests.browser.run
 
 test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment
@@ -83,8 +83,8 @@ attacks: $(VENV)/.installed-dev ## Try every known attack; the long ones are in 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
-differential: $(VENV)/.installed-dev ## Compare all faces with those of a commit, and with each other (OLD=… COUNT=5000)
-	@$(RUN) -m tests.differential against $(or $(OLD),$(error name a commit: make differential OLD=…)) --count $(or $(COUNT),5000)
+differential: $(VENV)/.installed-dev ## Compare HTTP replies to thousands of requests with those of a commit (OLD=… COUNT=5000)
+	@$(RUN) -m tests.differential $(or $(OLD),$(error name a commit: make differential OLD=…)) --count $(or $(COUNT),5000)
 
 nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)

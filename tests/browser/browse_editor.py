@@ -5,26 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.playground import PUT
 from tests.browser.texts import REFERENCE, RESPONSE
 
 MARKED = """
 (field, kind) => [...field.parentElement.querySelectorAll(`.paint .at-${kind}`)].map((mark) => mark.textContent)
-"""
-TYPED = """
-() => {
-  const field = document.getElementById("response");
-  field.focus();
-  field.setSelectionRange(9000, 9000);
-  const times = [];
-  for (let key = 0; key < 21; key += 1) {
-    const started = performance.now();
-    document.execCommand("insertText", false, "x");
-    document.body.offsetHeight;
-    times.push(performance.now() - started);
-  }
-  return times.sort((one, other) => one - other)[10];
-}
 """
 
 
@@ -66,38 +50,6 @@ def test_words_and_json_errors_are_marked_in_place(digest):
     assert line_of(digest, "response", 7).inner_text().endswith(fault.inner_text())
     digest.write(response=RESPONSE)
     expect(digest.page.locator(".bad-line")).to_have_count(0)
-
-
-def test_the_layer_shows_the_text_of_the_field_line_by_line(digest):
-    """Each line of the layer is as high as in the field, or highlights would be at other words."""
-    text = RESPONSE.replace("Keep", "Keep\n\n  keep\t" + "a long line that wraps " * 12 + "\n")
-    for each in (text, "", "\n", "one line", RESPONSE):
-        digest.response.evaluate(PUT, each)
-        lines = digest.page.locator(".sheet:has(#response) .paint > div")
-        assert lines.evaluate_all("lines => lines.map((line) => line.textContent).join('\\n')") == each
-        heights = digest.response.evaluate(
-            """(field) => {
-              const { paddingTop, paddingBottom } = getComputedStyle(field);
-              const lines = [...field.parentElement.querySelectorAll(".paint > div")];
-              const painted = lines.reduce((sum, line) => sum + line.getBoundingClientRect().height, 0);
-              return [painted + parseFloat(paddingTop) + parseFloat(paddingBottom), field.scrollHeight];
-            }"""
-        )
-        assert heights[0] == pytest.approx(heights[1], abs=1) or heights[0] < heights[1] == 350
-    digest.settled()
-
-
-def test_typing_into_100_kb_is_fast(digest):
-    step = '{"action": "add", "objects": ["buffer"], "parameters": ["5 ml", "room temperature"]}'
-    key = "\n".join(f"Step {k}: {step}" for k in range(1, 651))
-    prose = "\n".join(f"Step {k}: Add 5 ml of the buffer at room temperature and mix." for k in range(1, 651))
-    text = f"<think>a</think>\n<key>\n{key}\n</key>\n<orc>\n{prose}\n</orc>\n<note>b</note>"
-    assert 100_000 < len(text) < 110_000
-    digest.write(response=text)
-    assert len(digest.response.evaluate(MARKED, "covered")) > 3500
-    median = digest.page.evaluate(TYPED)
-    print(f"\none character typed into {len(text):,}: {median:.1f} ms")
-    assert median < 100
 
 
 def test_very_long_texts_use_the_plain_field(digest):
@@ -197,15 +149,3 @@ def test_plain_prose_gets_the_skeleton(digest):
     digest.response.focus()
     digest.page.keyboard.press("Control+z")
     assert digest.response.input_value() == prose
-
-
-def test_the_caret_stays_in_sight(digest):
-    digest.write(response=RESPONSE + "\nmore" * 100)
-    digest.response.focus()
-    frame = digest.page.locator(".editor:has(#response)")
-    for key, at_end in (("Control+End", True), ("Control+Home", False), ("Control+End", True)):
-        digest.page.keyboard.press(key)
-        digest.page.keyboard.type("x")
-        shown = frame.evaluate("frame => (frame.scrollTop + frame.clientHeight) / frame.scrollHeight")
-        assert (shown > 0.9) == at_end, (key, shown)
-    digest.settled()

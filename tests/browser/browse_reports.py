@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from assay.service.cli.main import main
 from tests.browser.conftest import axe_finds
@@ -54,24 +54,6 @@ def test_axe_finds_nothing_and_nothing_sticks_out_of_a_small_screen(report, name
     for width in (320, 390, 1024):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_a_click_selects_a_table_to_copy(report):
-    page = report("evaluation")
-    page.get_by_text("Copy as Markdown, LaTeX or CSV").click()
-    box = page.get_by_label("Means as LaTeX")
-    box.click()
-    assert page.evaluate("getSelection().toString().trim()") == box.inner_text().strip()
-    assert box.inner_text().startswith("% Semantic-A is out of 150")
-
-
-def test_the_verdict_leads_to_the_details_and_paper_is_white(report):
-    page = report("rewards", color_scheme="dark")
-    page.get_by_role("link", name="fail a gate").click()
-    expect(page.locator("#reasons h2")).to_be_in_viewport()
-    page.emulate_media(media="print")
-    colours = "(({ backgroundColor, color }) => [backgroundColor, color])(getComputedStyle(document.body))"
-    assert page.evaluate(colours) == ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]
 
 
 @pytest.mark.parametrize("name", ["rewards", "evaluation"])

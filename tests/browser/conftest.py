@@ -30,9 +30,9 @@ KEY = "a-key-of-the-test"
 expect.set_options(timeout=PATIENCE)
 
 
-def axe_finds(page: Page, **options: Any) -> list[str]:
+def axe_finds(page: Page) -> list[str]:
     """Return what axe has to say against the accessibility of a page."""
-    violations = Axe().run(page, options=options or None).response["violations"]
+    violations = Axe().run(page).response["violations"]
     return [f"{rule['id']}: {node['target']}" for rule in violations for node in rule["nodes"]]
 
 

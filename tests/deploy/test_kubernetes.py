@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 
 from assay.service.config import ServerSettings, load
-from tests.deploy.conftest import ROOT, built, bytes_needed
-from tests.packaging.snippets import snippets_of
+from tests.deploy.conftest import built, bytes_needed
 
 FOLDERS = ("base", "overlays/development", "overlays/production")
 OPERATOR = "monitoring.coreos.com/v1"
@@ -88,6 +86,8 @@ def test_every_selector_means_the_replicas_and_nothing_else(manifests):
 def test_the_service_accepts_its_settings_and_has_memory_and_time_to_drain(manifests, tmp_path):
     settings = manifests.settings(tmp_path)
     container = manifests.container
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")]
+    assert [probe["path"] for probe in probes] == ["/readyz", "/readyz", "/livez"]
     pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     needed = pause + settings.drain_seconds + settings.shutdown_seconds
     assert manifests.pod["terminationGracePeriodSeconds"] >= needed + AIR_SECONDS
@@ -121,55 +121,3 @@ def test_neither_variables_of_kubernetes_nor_a_read_only_root_stop_the_service(m
     (volume,) = [volume for volume in manifests.pod["volumes"] if volume["name"] == name]
     assert volume["emptyDir"]["medium"] == "Memory"
     assert "ASSAY_CACHE_DIR" not in manifests.environment, "the image's own kernels would not be found"
-
-
-def test_probes_ask_for_routes_that_there_are(manifests):
-    container = manifests.container
-    probes = {name: container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
-    assert [probe["path"] for probe in probes.values()] == ["/readyz", "/readyz", "/livez"]
-    assert {probe["port"] for probe in probes.values()} == {"http"}
-    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [("http", 8000)]
-    assert re.fullmatch(r"assay:\d+\.\d+\.\d+(\.dev\d+)?", container["image"])
-
-
-def test_a_rollout_never_takes_capacity_away_and_the_autoscaler_scales_what_there_is(everything):
-    assert everything["base"].deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    assert "replicas" not in everything["overlays/production"].deployment, "that is the autoscaler's"
-    for folder in ("base", "overlays/production"):
-        deployment = everything[folder].only("Deployment")
-        target = {"kind": "Deployment", "name": deployment["metadata"]["name"]}
-        target["apiVersion"] = deployment["apiVersion"]
-        assert everything[folder].only("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"] == target
-    for kind in ("HorizontalPodAutoscaler", "PodDisruptionBudget"):
-        assert not everything["overlays/development"].of(kind)
-
-
-def test_production_has_keys_alerts_and_the_dashboard(everything):
-    production = everything["overlays/production"]
-    assert production.environment["ASSAY_API_KEYS_FILE"]["value"] == "/run/secrets/assay/keys"
-    (volume,) = [volume for volume in production.pod["volumes"] if volume["name"] == "keys"]
-    assert volume["secret"]["secretName"] == "assay-keys"
-    (mount,) = [mount for mount in production.container["volumeMounts"] if mount["name"] == "keys"]
-    assert mount["mountPath"] == "/run/secrets/assay"
-    assert len(production.of("ServiceMonitor")) == len(production.of("PrometheusRule")) == 1
-    assert any("assay.json" in config["data"] for config in production.of("ConfigMap"))
-    assert {document["metadata"].get("namespace") for document in production.documents} == {"assay", None}
-
-
-def test_the_folder_that_replaces_a_charts_values_builds(kubectl, tmp_path):
-    """As deploy/README.md shows it, with this repository in place of its address."""
-    (text,) = (shown.text for shown in snippets_of("deploy/README.md") if "kind: Kustomization" in shown.text)
-    (address,) = re.findall(r"https://HOST/OWNER/assay//(\S+)\?ref=v[0-9.]+", text)
-    text = re.sub(r"https://HOST/\S+", os.path.relpath(ROOT / address, tmp_path.resolve()), text)
-    (tmp_path / "kustomization.yaml").write_text(text, encoding="utf-8")
-    (tmp_path / "assay.toml").write_text("[server]\nmax_runs = 64\n", encoding="utf-8")
-    patched = Manifests(built(kubectl, str(tmp_path)))
-    assert patched.container["image"].startswith("REGISTRY/assay@sha256:")
-    requests = {"cpu": "8", "memory": "4Gi", "ephemeral-storage": "256Mi"}
-    assert patched.container["resources"]["requests"] == requests
-    assert patched.pod["nodeSelector"] == {"pool": "cpu"}
-    spec = patched.only("HorizontalPodAutoscaler")["spec"]
-    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 8)
-    assert patched.settings(tmp_path).max_runs == 64
-    (name,) = [config["metadata"]["name"] for config in patched.of("ConfigMap") if "assay.toml" in config["data"]]
-    assert {"name": name} in [volume.get("configMap") for volume in patched.pod["volumes"]]

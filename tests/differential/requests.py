@@ -1,4 +1,4 @@
-"""HTTP requests to `assay serve` in five configurations, with the replies as they are."""
+"""HTTP requests to `assay serve` in four configurations, with the replies as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,7 +18,8 @@ import pyarrow as pa
 from tests import servers
 
 from . import samples
-from .samples import KEY, PERFECT, REFERENCES, RESPONSES, SETTINGS, STEPS, SWAPPED, TASKS
+from .batches import new_batch
+from .samples import KEY, PERFECT, REFERENCES, RESPONSES, STEPS, SWAPPED, TASKS
 
 servers.COMMAND = [sys.executable, "-m", "assay", "serve"]
 
@@ -85,21 +86,13 @@ def query(**parameters: Any) -> str:
 
 
 def golden() -> Iterator[Request]:
-    """Yield every vector of SCORE alone, explained, in batches and as Arrow; and every vector of the evaluation."""
+    """Yield every vector of SCORE, some explained too, and every vector of the evaluation."""
     for number, case in enumerate(samples.vectors("score")):
         document = {"references": [case["reference"]], "responses": [case["response"]], "config": case["config"]}
         yield Request(case["id"], "/v1/score", document | {"include": ["components"]})
         if number % 3 == 0:
             explained = {name: case[name] for name in ("reference", "response", "config")}
             yield Request(f"explain {case['id']}", "/v1/explain", explained)
-    for number, cases in enumerate(samples.vector_batches()):
-        texts = {name: [case[name] for case in cases] for name in ("response", "reference")}
-        document = {"references": texts["reference"], "responses": texts["response"]}
-        yield Request(f"batch {number}, configurations", "/v1/score", document | {"configs": SETTINGS})
-        if all(isinstance(reference, str) for reference in texts["reference"]):
-            path = "/v1/score?" + query(config=cases[0]["config"], include="components,advantages")
-            with suppress(UnicodeEncodeError):  # a lone surrogate
-                yield Request(f"batch {number}, Arrow", path, stream(**texts), ARROW_HEADERS)
     for case in samples.vectors("evaluate"):
         records = [{name: case.get(name) for name in ("response", "reference")}]
         document = {"task": "score", "records": records, "options": {"profile": case["profile"]}}
@@ -229,32 +222,44 @@ def arrow() -> Iterator[Request]:
         streams[name] = stream(**{column: values for column, values in columns.items() if values is not None})
     for kind in (pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())):
         streams[str(kind)] = stream(**{name: pa.array(column).cast(kind) for name, column in texts.items()})
-    rows = [row for row in samples.mixed_rows() if row["task"] in TASKS]
-    for valid in (True, False):
-        chosen = [row for row in rows if not valid or row["id"] % 17 != 16]
-        columns = {name: [row[name] for row in chosen] for name in ("response", "reference", "task")}
-        streams[f"mixed {valid}"] = stream(**columns, group=[row["prompt"] for row in chosen])
     options = query(config={"lexical": {"reward": "rouge_l"}, "order": "lcs"})
     for name, data in streams.items():
         for text in ("", "include=components,advantages", options, "task=score", "task=nope", "config=[]", "x=1"):
             yield Request(f"Arrow {name}?{text}", f"/v1/score?{text}", data, ARROW_HEADERS)
 
 
+def batches(count: int) -> Iterator[Request]:
+    """Yield random batches as JSON and, unless a stream cannot say what is wrong with them, as Arrow."""
+    for number in range(count):
+        document, breaks = new_batch(number)
+        yield Request(f"batch {number}", "/v1/score", document)
+        if breaks - {"reference", "task"}:
+            continue
+        references, responses = document["references"], document["responses"]
+        one_each = range(len(responses)) if len(references) > 1 else [0] * len(responses)
+        index = document.get("reference_index", one_each)
+        columns = {"response": responses, "reference": [references[k] for k in index]}
+        columns |= {"group": document["groups"]} if "groups" in document else {}
+        parameters = {"config": document["config"], "include": ",".join(document["include"])}
+        (parameters if isinstance(document["task"], str) else columns)["task"] = document["task"]
+        path = "/v1/score?" + query(**parameters)
+        yield Request(f"batch {number}, Arrow", path, stream(**columns), ARROW_HEADERS)
+
+
 SMALL = ("--max-body-bytes", "3000", "--max-responses", "3", "--max-reference-bytes", "200", "--max-steps", "2")
 SERVICES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "default": ((), {}),
-    "threads": (("--inline-bytes", "0", "--threads", "1", "--no-docs", "--no-playground"), {}),
+    "threads": (("--inline-bytes", "0", "--threads", "1"), {}),
     "small": (SMALL, {"ASSAY_MAX_RESPONSE_BYTES": "400"}),
-    "sums": (("--order", "lcs", "--total", "sum", "--length-penalty", "relative", "--think-prefilled"), {}),
-    "workers": (("--workers", "2", "--object-similarity", "max", "--content-denominator", "max_len"), {}),
+    "workers": (("--workers", "2", "--order", "lcs", "--total", "sum", "--think-prefilled"), {}),
 }
 """Flags and environment of the services."""
 
 
-def requests_to(name: str) -> list[Request]:
+def requests_to(name: str, count: int) -> list[Request]:
     """Return all requests to the service with default settings, and some of them to the others."""
     step = {"default": 1, "threads": 8}.get(name, 29)
-    return [*list(golden())[:: min(step, 9)], *[*odd_documents(), *wire(), *arrow()][::step]]
+    return [*list(golden())[:: min(step, 9)], *[*odd_documents(), *wire(), *arrow(), *batches(count)][::step]]
 
 
 def metrics(client: httpx.Client) -> Record:
@@ -264,11 +269,11 @@ def metrics(client: httpx.Client) -> Record:
     return {"body": sorted(line for line in lines if "not_ready" not in line and "/readyz" not in line)}
 
 
-def record_requests() -> Iterator[tuple[str, Record]]:
+def record_requests(count: int) -> Iterator[tuple[str, Record]]:
     """Yield the name of every request and its reply."""
     for name, (flags, environ) in SERVICES.items():
         with running(*flags, **environ) as client:
-            for request in requests_to(name):
+            for request in requests_to(name, count):
                 yield f"{name}: {request.name}", ask(client, request)
             if name != "workers":  # which of the two answers depends on the kernel
                 yield f"{name}: metrics", metrics(client)

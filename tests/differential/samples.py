@@ -1,14 +1,10 @@
-"""Texts, records and files for all parts of the differential, with invented content."""
+"""Texts and records for all parts of the differential, with invented content."""
 
 from __future__ import annotations
 
 import json
-import random
-from itertools import groupby
 from pathlib import Path
 from typing import Any
-
-from tests.prepare.published import CHAT, ERR, EVAL, GEN, ORD, PQA, PROTOCOL, RIGHT, RL, ROW, SFT, TEXT, TRAIN
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,59 +86,16 @@ MIXED = {
     "include": ["components", "advantages"],
     "config": {"order": "lcs", "bioprobench.ord": {"repeats": "failed"}, "lexical": {"reward": "rouge_l"}},
 }
-CODE = {"prediction_code": "spin(cells='HeLa')", "prediction_functions": "def spin(cells):\n    pass"}
 EVALUATIONS: dict[str, dict[str, Any]] = {
     "score": {"response": PERFECT, "reference": KEY, "level": 1, "type": "planning"},
     "scirecipe": {"response": SWAPPED, "reference": PERFECT},
     "bioprobench.ord": {**ORDER, "generated_response": marked("[1, 2, 0]")},
-    "bioprobench.rea_err": {**ERR, "generated_response": marked("False"), "LLM_judge": "True"},
-    "bioplanner": {"ground_truth": PROGRAM, **CODE},
+    "bioplanner": {"ground_truth": PROGRAM, "prediction_code": "spin(cells='HeLa')"},
 }
 """A record of each kind of task."""
-
-PUBLISHED: dict[str, list[dict[str, Any]]] = {
-    "scirecipe": [TRAIN | {"exp_goal": f"{TRAIN['exp_goal']} Version {k}."} for k in range(6)],
-    "eval": [EVAL | {"id": k, "level": f"level-{1 + k % 2}"} for k in range(4)],
-    **{"queries": [RL], "conversations": [SFT], "messages": [CHAT], "texts": [TEXT], "rows": [ROW]},
-    "pqa-records": [PQA | {"id": f"PQA-{k}"} for k in range(3)],
-    **{"ord-records": [ORD], "err-records": [ERR, RIGHT], "gen-records": [GEN], "bioprot": [PROTOCOL]},
-}
-"""Records of every form that `assay prepare` reads, by the name of their file."""
-
-
-def example(path: str) -> list[dict[str, Any]]:
-    """Return the rows of an example file of the repository."""
-    lines = (ROOT / "examples" / path).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line]
 
 
 def vectors(kind: str) -> list[dict[str, Any]]:
     """Return the published test vectors of one kind."""
     lines = (ROOT / f"tests/vectors/{kind}.jsonl").read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines[1:] if line]
-
-
-def vector_batches(size: int = 40) -> list[list[dict[str, Any]]]:
-    """Return the vectors of SCORE whose references can be read, in batches of one configuration."""
-    readable = [case for case in vectors("score") if "reward" in case["expected"]]
-    ordered = sorted(readable, key=lambda case: json.dumps(case["config"], sort_keys=True))
-    batches = []
-    for _, group in groupby(ordered, key=lambda case: json.dumps(case["config"], sort_keys=True)):
-        cases = list(group)
-        batches += [cases[k : k + size] for k in range(0, len(cases), size)]
-    return batches
-
-
-def mixed_rows(count: int = 60) -> list[dict[str, Any]]:
-    """Return rows of all tasks with a response; some have a reference or a task that cannot be read."""
-    dice = random.Random(0)
-    rows = []
-    for k in range(count):
-        task = TASKS[k % len(TASKS)]
-        reference = dice.choice((BAD_REFERENCES if k % 17 == 16 else REFERENCES)[task])
-        text = reference if isinstance(reference, str) else json.dumps(reference)
-        name = "bioprobench.nope" if k % 29 == 28 else task
-        rows.append(
-            {"id": k, "task": name, "reference": text, "response": dice.choice(RESPONSES[task]), "prompt": k // 6}
-        )
-    return rows

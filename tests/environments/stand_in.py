@@ -1,15 +1,12 @@
 """A stand-in for a model's server: OpenAI's chat completions, with answers chosen by what prompts contain.
 
-    python tests/environments/stand_in.py answers.json
-
-answers.json is an object: a text that a prompt may contain, and the answers to such prompts, given in turn. The address
-is printed as one line. Only the standard library is used, so that it runs in every framework's environment.
+Answers are given by a text that a prompt may contain, in turn. Only the standard library is used, so that it runs in
+every framework's environment.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,10 +92,3 @@ def stand_in(answers: Answers) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-
-
-if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        running = server_of(json.load(file))
-    print(f"http://127.0.0.1:{running.server_address[1]}/v1", flush=True)
-    running.serve_forever()

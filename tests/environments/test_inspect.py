@@ -73,15 +73,6 @@ def test_scores_and_metrics_are_those_of_the_product_s_commands(logs: dict[str, 
     assert metrics == pytest.approx(expected, rel=1e-12)
 
 
-def test_explanations_say_which_gate_fails_or_what_each_part_costs(logs: dict[str, EvalLog]) -> None:
-    samples = [sample for log in logs.values() for sample in log.samples or []]
-    found = {str(sample.id): sample.scores["assay"].explanation for sample in samples}
-    assert found["score-0"].startswith("Reward 1.0000 of at most 1.0000: ")
-    assert found["score-3"].startswith("Fails the format gate (missing_sections). Reward 0.0000 of at most 1.0000: ")
-    assert "objects −" in found["score-4"]
-    assert found["bioprobench.pqa-0"].startswith("Reward 1.0000 (accuracy 1.0000, brier 0.0100, confidence 0.9000): ")
-
-
 Evaluate = Callable[..., EvalLog]
 
 
@@ -131,13 +122,6 @@ def test_what_cannot_be_scored_has_an_error_and_no_score(evaluated: Evaluate) ->
     assert evaluated(mixed, samples).status == "error"
 
 
-def test_without_a_service_there_are_no_scores(nowhere: str, evaluated: Evaluate) -> None:
-    log = evaluated(bioprobench_pqa, BY_TASK["bioprobench.pqa"])
-    assert (log.status, log.results) == ("error", None)
-    assert nowhere in log.error.message
-    assert not any(sample.scores for sample in log.samples or [])
-
-
 @pytest.mark.usefixtures("at")
 def test_every_answer_counts_if_there_are_several_epochs(evaluated: Evaluate) -> None:
     right, wrong, unread = "[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]", "2 h"
@@ -153,11 +137,3 @@ def test_an_answer_is_not_scored_without_the_text_of_the_reply(evaluated: Evalua
     log = evaluated(protocols, BY_TASK["score"][:1], log_model_api=False)
     assert log.status == "error"
     assert "the text of the model's reply was not kept" in log.error.message
-
-
-def test_rows_are_selected(tmp_path: Path) -> None:
-    rows = str(write_rows(tmp_path / "rows.jsonl", SAMPLES))
-    ids = [sample.id for sample in protocols(rows, type="safety", level=1).dataset]
-    assert ids == [one.row["id"] for one in chosen(task="score", type="safety", level="1")] != []
-    with pytest.raises(ValueError, match="has no row with"):
-        protocols(rows, type="none")

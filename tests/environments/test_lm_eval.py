@@ -13,9 +13,9 @@ import pytest
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
-from assay_client import InvalidReference, Unavailable
+from assay_client import InvalidReference
 from assay_environments.scoring import METRICS
-from assay_lm_eval.scoring import dataset, evaluated, process_results
+from assay_lm_eval.scoring import evaluated, process_results
 from tests.environments.harness_runs import BY_TASK, SAMPLES, reported, run, scored, to_all
 from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
@@ -107,12 +107,6 @@ def test_an_invalid_reference_ends_the_run_and_is_named(tmp_path: Path) -> None:
         evaluate(tmp_path, "assay_scirecipe", [first, second, *others])
 
 
-@pytest.mark.usefixtures("nowhere")
-def test_without_a_service_the_run_ends(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable):
-        evaluate(tmp_path, "assay_bioprobench_ord", BY_TASK["bioprobench.ord"])
-
-
 def test_an_answer_without_a_metric_is_not_a_number(at: str) -> None:
     """And counts in the metrics over all answers as `assay evaluate` counts it."""
     rows = [one.row for one in BY_TASK["bioprobench.pqa"]]
@@ -123,14 +117,3 @@ def test_an_answer_without_a_metric_is_not_a_number(at: str) -> None:
     assert evaluated(values) == evaluated(pickle.loads(pickle.dumps(values))) == 2 / 3  # as several processes do
     assert evaluated([found[2]["brier"]]) != evaluated([found[0]["brier"]])
     assert math.isnan(evaluated([found[2]["brier"]]))
-
-
-def test_rows_that_the_harness_cannot_take_are_errors(tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "test.jsonl", SAMPLES)
-    with pytest.raises(ValueError, match=r"has no row with .*type: .*planning"):
-        dataset(str(rows), where={"type": "no"})
-    one = SAMPLES[0]
-    turns = [*one.row["prompt"], {"role": "assistant", "content": "Why?"}, {"role": "user", "content": "Because."}]
-    write_rows(rows, [one._replace(row={**one.row, "prompt": turns})])
-    with pytest.raises(ValueError, match="record score-0: the roles of the prompt are system, user, assistant, user"):
-        dataset(str(tmp_path))

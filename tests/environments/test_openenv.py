@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from assay_environments import read_rows
 from assay_openenv import AssayAction, AssayEnv
-from assay_openenv.server import AssayEnvironment, new_app
+from assay_openenv.server import new_app
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
 
 if TYPE_CHECKING:
@@ -86,52 +85,17 @@ def test_concurrent_sessions_get_the_rewards_of_the_service_in_few_requests(addr
     assert 1 <= count() < len(SAMPLES)
 
 
-def test_rows_by_seed(address: str) -> None:
+def test_errors_are_raised_and_are_no_rewards(address: str) -> None:
     with AssayEnv(base_url=address).sync() as env:
-        found = [env.reset(seed=seed).observation.id for seed in (0, 3, len(SAMPLES) + 1, 0)]
-        assert found == ["row-00", "row-03", "row-00", "row-00"]
-
-
-@pytest.mark.parametrize(
-    ("calls", "message"),
-    [
-        ([("reset", {"id": "row-77"})], "0 rows have the id 'row-77'"),
-        ([("reset", {"row": 3})], "reset has no such argument: row"),
-        ([("step", {})], "no prompt to answer"),
-        ([("reset", {"id": "row-00"}), ("step", {}), ("step", {})], "no prompt to answer"),
-        ([("reset", {"id": "row-99"}), ("step", {})], "record row-99"),
-    ],
-)
-def test_errors_are_raised_and_are_no_rewards(
-    address: str, calls: list[tuple[str, dict[str, Any]]], message: str
-) -> None:
-    with AssayEnv(base_url=address).sync() as env:
-        *first, (last, arguments) = calls
-        for name, given in first:
-            env.reset(**given) if name == "reset" else env.step(AssayAction(answer="x"))
-        with pytest.raises(RuntimeError, match=re.escape(message)):
-            env.reset(**arguments) if last == "reset" else env.step(AssayAction(answer="x"))
-
-
-def test_without_a_service_a_step_raises_and_can_be_repeated(rows: Path) -> None:
-    variables = {"ASSAY_URL": "http://127.0.0.1:9", "ASSAY_CLIENT_TIMEOUT": "1"}
-    with serving(rows, **variables) as url, AssayEnv(base_url=url).sync() as env:
+        with pytest.raises(RuntimeError, match="0 rows have the id 'row-77'"):
+            env.reset(id="row-77")
+        env.reset(id="row-99")
+        with pytest.raises(RuntimeError, match="record row-99"):
+            env.step(AssayAction(answer="x"))
         env.reset(id="row-00")
-        for _ in range(2):
-            with pytest.raises(RuntimeError, match=r"Server error: .*127\.0\.0\.1:9"):
-                env.step(AssayAction(answer=SAMPLES[0].answer))
-        assert env.state().step_count == 0
-
-
-def test_the_environment_in_this_process(at: str, rows: Path) -> None:
-    """As OpenEnv's own examples test theirs; the synchronous step is for callers without an event loop."""
-    environment = AssayEnvironment(read_rows(rows), config={"order": "lcs"})
-    environment.reset(id="row-02")
-    observation = environment.step(AssayAction(answer=SAMPLES[2].answer))
-    assert observation.done
-    assert "|order:lcs|" in observation.signature
-    with pytest.raises(ValueError, match="no row with"):
-        new_app(str(rows), type="nothing")
+        env.step(AssayAction(answer="x"))
+        with pytest.raises(RuntimeError, match="no prompt to answer"):
+            env.step(AssayAction(answer="x"))
 
 
 def validated(*arguments: str) -> Any:

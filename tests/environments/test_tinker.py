@@ -8,24 +8,20 @@ import pickle
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import tinker
 from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
-from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.metric_util import RLTestSetEvaluator, compute_trajectory_metrics
-from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import TrajectoryGroup
 from tinker_cookbook.tokenizer_utils import register_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from assay_client import AssayError, InvalidReference
+from assay_client import InvalidReference
 from assay_tinker import AssayDatasetBuilder
 from assay_tinker.environment import answer_of
 from tests.environments.harness_runs import THINK, answered
@@ -129,59 +125,11 @@ def test_rewards_are_those_of_the_service_and_groups_share_requests(
         assert sum(all(text in prompt for text in texts) for prompt in policy.prompts) == GROUP
 
 
-def test_means_are_over_the_rows_of_their_task(at: str, tmp_path: Path) -> None:
-    """By the cookbook's own function, for the whole batch and for each task."""
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl")))
-    results = rolled_out(groups, Policy(to_all(SAMPLES)))
-    found = compute_trajectory_metrics(results, [group.logging_tags() for group in groups])
-    expected: dict[str, list[float]] = {}
-    for sample, (reward, _, _, components) in zip(SAMPLES, rewards_of(at), strict=True):
-        numbers = {"reward/total": reward} | {f"score_{name}": value for name, value in components.items()}
-        for name, value in numbers.items():
-            expected.setdefault(f"env/{sample.row['task']}/{name}", []).append(value)
-            expected.setdefault(f"env/all/{name}", []).append(value)
-    assert {name: found[name] for name in expected} == pytest.approx({k: fmean(v) for k, v in expected.items()})
-    others = {name for name in found if "/score_" in name} - set(expected)
-    assert {name.rpartition("/")[2] for name in others} == {"score_passed", "score_readable"}
-
-
-def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) -> None:
-    write_rows(tmp_path / "train.jsonl", SAMPLES[:3])
-    write_rows(tmp_path / "test.jsonl", SAMPLES)
-    dataset, test = asyncio.run(builder_of(tmp_path, batch_size=2)())
-    assert [len(dataset.get_batch(index)) for index in range(len(dataset))] == [2, 1]
-    with pytest.raises(IndexError):
-        dataset.get_batch(2)
-    evaluator = RLTestSetEvaluator(test, max_tokens=10)
-    found = asyncio.run(evaluator.eval_token_completer(Policy(to_all(SAMPLES))))
-    assert found["test/env/all/total_episodes"] == len(SAMPLES)
-    assert found["test/env/all/reward/total"] == pytest.approx(fmean(reward for reward, *_ in rewards_of(at)))
-
-
-def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl")
-    found = [group.row.id for group in groups_of(builder_of(rows, where={"task": "score"}))]
-    assert sorted(found) == [one.row["id"] for one in SAMPLES if one.row["task"] == "score"]
-    orders = [[group.row.id for group in groups_of(builder_of(rows, seed=seed))] for seed in (0, 0, 1)]
-    assert orders[0] == orders[1] != orders[2]
-    with pytest.raises(ValueError, match="has no row with"):
-        groups_of(builder_of(rows, where={"type": "none"}))
-
-
 @pytest.mark.usefixtures("at")
 def test_an_invalid_reference_has_no_reward(tmp_path: Path) -> None:
     groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [BAD_REFERENCE])))
     with pytest.raises(InvalidReference, match="record row-99"):
         rolled_out(groups, Policy(to_all([BAD_REFERENCE])))
-
-
-def test_without_a_service_there_are_no_rewards(nowhere: str, tmp_path: Path) -> None:
-    """Whether the cookbook retries, or the run ends."""
-    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", SAMPLES[:1])))
-    with pytest.raises(AssayError, match=nowhere):
-        rolled_out(groups, Policy(to_all(SAMPLES[:1])))
-    with pytest.raises((AssayError, AllTrajectoriesFailedError)):
-        rolled_out(groups, Policy(to_all(SAMPLES[:1])), strategy=RetryOnFailure(max_retries=1))
 
 
 WRITTEN = {

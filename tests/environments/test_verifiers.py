@@ -7,9 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from verifiers.v1.configs.env import EnvConfig
-from verifiers.v1.utils.loaders import resolve_env_config, taskset_class
+from verifiers.v1.utils.loaders import resolve_env_config
 
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
@@ -84,16 +83,6 @@ def test_without_a_service_rollouts_have_errors_and_no_rewards(nowhere: str, tmp
         assert not trace["ok"]
         assert (trace["rewards"], trace["metrics"]) == ({"assay": None}, {})
         assert nowhere in trace["errors"][-1]["message"]
-
-
-def test_rows_are_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_ROWS", str(write_rows(tmp_path / "rows.jsonl")))
-    kind = taskset_class("assay-verifiers")
-    assert kind is assay_verifiers.AssayTaskset
-    found = [task.data.id for task in kind(AssayConfig(id="assay-verifiers", where={"task": "score"}))]
-    assert found == [one.row["id"] for one in SAMPLES if one.row["task"] == "score"]
-    with pytest.raises(ValueError, match=r"has no row with \{'type': 'none'\}"):
-        list(kind(AssayConfig(where={"type": "none"})))
 
 
 def test_a_system_prompt_replaces_that_of_the_rows(tmp_path: Path) -> None:

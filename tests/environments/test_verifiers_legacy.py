@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
-from tests.environments.verifiers_runs import ROLLOUTS, UNANSWERED, evaluated
+from tests.environments.samples import SAMPLES, rewards_of, score_requests
+from tests.environments.verifiers_runs import ROLLOUTS, evaluated
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
 
 HERE = Path(__file__).name
 FLAGS = ("--disable-tui", "--abbreviated-summary", "--output-dir", "runs")
-IN_PROCESS = (*FLAGS, "--disable-env-server", "--max-retries", "0")
 
 
 def results_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -54,34 +53,6 @@ def test_rewards_are_those_of_the_service_with_one_request_for_a_group(
             assert (about["reason"], about["task"]) == (reason, sample.row["task"])
             sent = [{"role": one["role"], "content": one["content"]} for one in result["prompt"]]
             assert sent == sample.row["prompt"]
-
-
-def test_a_rollout_without_a_response_has_an_error_and_no_number(at: str, tmp_path: Path) -> None:
-    run = evaluated(HERE, tmp_path, [SAMPLES[0], UNANSWERED], *IN_PROCESS)
-    assert run.returncode == 0, run.stdout
-    results = results_in(tmp_path)
-    assert [result["reward"] for result in results["row-00"]] == [1.0] * ROLLOUTS
-    for result in results["row-98"]:
-        assert math.isnan(result["reward"])
-        assert "no answer for the prompt" in result["error"]["error_chain_repr"]
-        assert "reason" not in result["info"]["assay"]
-
-
-def test_an_invalid_reference_ends_the_run_and_is_named(at: str, tmp_path: Path) -> None:
-    run = evaluated(HERE, tmp_path, [BAD_REFERENCE], *IN_PROCESS)
-    assert run.returncode != 0
-    assert "record row-99" in run.stdout
-    assert results_in(tmp_path) == {}
-
-
-def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
-    write_rows(tmp_path / "train.jsonl", SAMPLES[:5])
-    write_rows(tmp_path / "test.jsonl", SAMPLES[5:])
-    environment = verifiers.load_environment("assay-verifiers", path=str(tmp_path), where={"task": "score"})
-    for dataset, samples in ((environment.get_dataset(), SAMPLES[:5]), (environment.get_eval_dataset(), SAMPLES[5:])):
-        rows = [one.row for one in samples if one.row["task"] == "score"]
-        assert dataset["prompt"] == [row["prompt"] for row in rows]
-        assert dataset["answer"] == [row["reference"] for row in rows]
 
 
 def test_advantages_of_a_group_leave_out_what_has_no_response(at: str) -> None:

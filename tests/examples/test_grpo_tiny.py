@@ -62,21 +62,6 @@ def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
         assert 0.2 < mean(rewards) < 0.8
 
 
-def test_phrases_are_those_of_prompt_and_steps() -> None:
-    steps = protocols.steps_of(SPOKEN["reference"])
-    phrases = protocols.phrases_of(protocols.Protocol("How?\nOnly: mix.\n", steps, steps))
-    assert phrases == [
-        *("How?", "Only: mix.", "mix", "Mix", "a: b", "c"),
-        *("filter sterilize", "Filter sterilize", "line\u2028break", "5%", "4 °C"),
-    ]
-
-
-def test_rows_of_other_tasks_are_refused(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "rows.jsonl", [SPOKEN | {"task": "bioprobench.pqa"}])
-    with pytest.raises(ValueError, match=r"row spoken is of the task bioprobench\.pqa"):
-        protocols.read_rows(path)
-
-
 def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
     """In a folder with nothing but an environment, whose Python prints its arguments."""
     clone, work = tmp_path / "a clone", tmp_path / "work"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from assay.service.scoring.text_columns import strings_of
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
 
-ROOT = Path(__file__).resolve().parents[2]
 
 ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 REFERENCE = f"Step 1: {ADD}"
@@ -67,15 +65,6 @@ class TestDatasetScorer:
 
         return DatasetScorer("response", "reference", tasks, components, 1, overrides)(table)
 
-    def test_columns_are_appended(self):
-        table = pa.table({"id": [7, 8], "response": [PERFECT, "nothing"], "reference": [REFERENCE] * 2})
-        found = self.scored(table, components=True)
-        assert found.column_names[:6] == ["id", "response", "reference", "reward", "reason", "format"]
-        assert found.column_names[-1] == "error"
-        assert found["reward"].to_pylist() == [1.0, 0.0]
-        assert found["reason"].to_pylist() == ["ok", "missing_sections"]
-        assert found["error"].null_count == 2
-
     def test_rows_of_several_tasks(self):
         right, order = "[ANSWER_START][1, 1, 0][ANSWER_END]", '{"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}'
         columns = {"task": ["score", "bioprobench.ord", None], "response": [PERFECT, right, "x"]}
@@ -93,23 +82,16 @@ class TestDatasetScorer:
 
     def test_a_fault_is_an_error_and_never_a_reward(self):
         rows = [(PERFECT, REFERENCE), (PERFECT, "x"), (None, REFERENCE), (PERFECT, None)]
-        table = pa.table({"response": [r for r, _ in rows], "reference": [r for _, r in rows]})
+        table = pa.table({"id": range(4), "response": [r for r, _ in rows], "reference": [r for _, r in rows]})
         found = self.scored(table)
+        assert found.column_names == ["id", "response", "reference", "reward", "reason", "error"]
+        empty = self.scored(table.slice(0, 0))
+        assert empty.select(["reward", "reason", "error"]).schema == found.select(["reward", "reason", "error"]).schema
         assert found["reward"].to_pylist() == [1.0, None, None, None]
         assert found["reason"].to_pylist() == ["ok", None, None, None]
         errors = found["error"].to_pylist()
         assert errors[0] is None
         assert [error["reason"] for error in errors[1:]] == ["bad_step_line", "not_a_string", "wrong_type"]
-
-    def test_every_table_has_the_same_columns(self):
-        tables = [
-            pa.table({"response": [PERFECT], "reference": [REFERENCE]}),
-            pa.table({"response": [PERFECT], "reference": ["x"]}),
-            pa.table({"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())}),
-            pa.table({"response": pa.array([PERFECT], pa.large_string()), "reference": [REFERENCE]}),
-        ]
-        schemas = [self.scored(table).select(["reward", "reason", "error"]).schema for table in tables]
-        assert all(schema == schemas[0] for schema in schemas)
 
     @pytest.mark.parametrize(
         ("columns", "path"),

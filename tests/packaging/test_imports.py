@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +49,6 @@ KERNEL_FLOORS = (
 )
 """The same inside `kernels/`."""
 
-MAX_FLOORS, MAX_ROOMS, MAX_MODULES = 9, 25, 15
 KERNELS_MAY_IMPORT = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
 OUTSIDE = {
     ("assay.service.bench.benchmarks", "assay.examples.rollouts"),
@@ -155,15 +152,9 @@ class House:
 HOUSE, KERNELS = House(FLOORS), House(KERNEL_FLOORS)
 
 
-def none_of(found: Iterable[object]) -> None:
-    """Fail with one line for each that is found."""
-    if lines := [str(each) for each in found]:
-        pytest.fail("\n".join(lines), pytrace=False)
-
-
 def test_every_import_runs_down(inner: list[Import]) -> None:
     kernels = [each for each in inner if of_kernels(each.importer)]
-    none_of(filter(None, [*map(HOUSE.objection, inner), *map(KERNELS.objection, kernels)]))
+    assert list(filter(None, [*map(HOUSE.objection, inner), *map(KERNELS.objection, kernels)])) == []
 
 
 def test_no_module_needs_itself(inner: list[Import]) -> None:
@@ -179,25 +170,15 @@ def test_every_module_has_a_room_and_every_room_a_module() -> None:
     assert HOUSE.empty() | KERNELS.empty() == set()
 
 
-def test_the_house_stays_small() -> None:
-    for house in (HOUSE, KERNELS):
-        assert max(house.floors.values()) <= MAX_FLOORS
-        assert len(house.floors) <= MAX_ROOMS
-    folders = Counter(str(Path(path).parent) for path in MODULES.values() if not path.endswith("__init__.py"))
-    assert {folder: n for folder, n in folders.items() if n > MAX_MODULES} == {}
-
-
 def test_kernels_need_numba_and_numpy_alone(imports: list[Import]) -> None:
     outer = [each for each in imports if of_kernels(each.importer) and not of_kernels(each.imported)]
-    none_of(each for each in outer if root(each) not in KERNELS_MAY_IMPORT)
+    assert [str(each) for each in outer if root(each) not in KERNELS_MAY_IMPORT] == []
 
 
 def test_the_product_needs_no_tests_and_no_examples(imports: list[Import]) -> None:
     outside = [each for each in imports if root(each) in NOT_OF_THE_PRODUCT]
     outside += [each for each in imports if root(each) == "assay" and not each.imported.startswith(PRODUCT)]
-    pairs = {(each.importer, each.imported): each for each in outside}
-    none_of(each for pair, each in pairs.items() if pair not in OUTSIDE)
-    assert pairs.keys() == OUTSIDE
+    assert {(each.importer, each.imported) for each in outside} == OUTSIDE
 
 
 def of_kernels(name: str) -> bool:
@@ -208,29 +189,7 @@ def root(each: Import) -> str:
     return each.imported.partition(".")[0]
 
 
-def test_the_list_of_packages_is_complete() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {".".join(("assay", *Path(path).parent.parts)) for path in MODULES.values()}
-    assert listed == sorted(folders)
-    assert [name for name in listed if not MODULES.get(name, "").endswith("__init__.py")] == []
-
-
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-
-
-def test_the_code_that_the_architecture_names_exists() -> None:
-    named = [(path, "") for path in re.findall(r"`([\w/]+\.py)`", ARCHITECTURE)]
-    named += re.findall(r"`([\w/]+\.py)` `(\w+)`", ARCHITECTURE)
-    named += [(path, name) for name, path in re.findall(r"`(\w+)` in `([\w/]+\.py)`", ARCHITECTURE)]
-    sources = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named if (ROOT / path).is_file()}
-    defined = r"^(class |def |async def | +def | +async def | +)?{}\b[ ]?[:=(]"
-    missing = [
-        (path, name)
-        for path, name in named
-        if path not in sources or (name and not re.search(defined.format(name), sources[path], re.MULTILINE))
-    ]
-    assert missing == []
-    assert len(named) > len(sources) > 20
 
 
 def test_the_figure_of_the_architecture_is_this_map() -> None:

@@ -16,7 +16,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -104,16 +103,6 @@ def check_note(snippet: Snippet, at: str) -> None:
         assert tomllib.loads(snippet.text)
     else:
         assert snippet.language == "text", at
-
-
-def test_python_snippets_define_what_they_use(tmp_path: Path) -> None:
-    """Also those that are not run, or run by another test: the snippets of a page are one program."""
-    for page in WITH_SNIPPETS:
-        code = [snippet.text for snippet in snippets_of(page) if snippet.language == "python"]
-        (tmp_path / page.replace("/", "-")).with_suffix(".py").write_text("".join(code), encoding="utf-8")
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--quiet", str(tmp_path)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (checked.returncode, checked.stdout) == (0, "")
 
 
 def run_python(text: str, names: dict[str, Any], at: str) -> str:

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from typing import Any
 
-from assay_client.adapters.metrics import METRICS, MIXED_METRICS
+from assay_client.adapters.metrics import MIXED_METRICS
 from assay_client.tasks import REWARD_TASKS, TASK_REASONS
-from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
-
-__all__ = [
-    "BAD_RECORD",
-    "EXPECTED",
-    "GONE",
-    "MARKED_ROWS",
-    "METRICS",
-    "OPTIONS",
-    "PERFECT",
-    "REFERENCE",
-    "ROWS",
-    "SWAPPED",
-    "TEXTS",
-    "all_finite",
-    "check_numbers",
-    "group_advantages",
-    "reference_in_column",
-]
+from tests.cases.mixed import ROWS, Row
+from tests.http.samples import PERFECT, SWAPPED, SWAPPED_REWARD
 
 TEXTS = [PERFECT, SWAPPED, "nothing"]
 EXPECTED = [1.0, SWAPPED_REWARD, 0.0]
@@ -56,16 +37,3 @@ def check_numbers(numbers: dict[str, Any], row: Row) -> None:
 def reference_in_column(row: Row) -> Any:
     """Return the reference as in a data set whose references of other tasks than SCORE are text."""
     return row.reference if row.task == "score" else row.reference_text
-
-
-def group_advantages(epsilon: float) -> list[float | None]:
-    """Return the advantages of ROWS within their groups, None for a row alone, with which trainers differ."""
-    advantages: list[float | None] = []
-    for row in ROWS:
-        rewards = [other.reward for other in ROWS if other.group == row.group]
-        if len(rewards) > 1:
-            spread = statistics.stdev(rewards) + epsilon
-            advantages.append((row.reward - statistics.fmean(rewards)) / spread)
-        else:
-            advantages.append(None)
-    return advantages

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.prepare.published import ERR, ORD, PQA, RIGHT
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
 HELD_OUT = "held_out.jsonl"
@@ -30,6 +32,8 @@ def recipe(name: str, query: str, library: str, *steps: tuple[str, str, str]) ->
     return {"id": name, "system": "Answer in four sections.", "query": asked, "response": answer}
 
 
+FREEZING = {"wrong_steps": ["count cells", "detach cells"], "correct_steps": ["detach cells", "count cells"]}
+WARMING = {"purpose": "Warm the medium.", "prior_step": "Thaw.", "next_step": "Feed the cells."}
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "scirecipe.jsonl": [
         recipe(
@@ -41,51 +45,9 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         ),
         recipe("plating", "How are bacteria plated?", '"spread"', ("spread", "culture", "glass beads")),
     ],
-    "PQA.json": [
-        {
-            "id": "pqa-1",
-            "question": "Which volume of trypsin goes onto the flask?",
-            "choices": ["1 ml", "2 ml", "5 ml", "9 ml"],
-            "answer": "2 ml",
-            "type": "parameter",
-        },
-    ],
-    "ORD.json": [
-        {
-            "id": "ord-1",
-            "question": "Sort the steps of a plasmid preparation.",
-            "wrong_steps": ["elute plasmid", "lyse bacteria", "wash column"],
-            "correct_steps": ["lyse bacteria", "wash column", "elute plasmid"],
-            "type": "top",
-        },
-        {
-            "id": "ord-2",
-            "question": "Sort the steps of freezing a cell line.",
-            "wrong_steps": ["count cells", "detach cells"],
-            "correct_steps": ["detach cells", "count cells"],
-            "type": "child",
-        },
-    ],
-    "ERR.json": [
-        {
-            "id": "err-1",
-            "context": {"purpose": "Remove debris.", "prior_step": "Lyse.", "next_step": "Take the supernatant."},
-            "corrupted_text": "Boil the lysate for one hour.",
-            "corrected_text": "Spin the lysate at 12000 g.",
-            "is_correct": False,
-            "type": "operation",
-            "error_description": "Boiling does not remove debris.",
-        },
-        {
-            "id": "err-2",
-            "context": {"purpose": "Warm the medium.", "prior_step": "Thaw.", "next_step": "Feed the cells."},
-            "corrupted_text": None,
-            "corrected_text": "Keep the bottle at 37 degrees.",
-            "is_correct": True,
-            "type": "correct",
-            "error_description": None,
-        },
-    ],
+    "PQA.json": [PQA],
+    "ORD.json": [ORD, {**ORD, "id": "ORD-2", "question": "Sort the steps of freezing a cell line.", **FREEZING}],
+    "ERR.json": [ERR, {**RIGHT, "id": "ERR-2", "corrected_text": "Keep the bottle at 37 degrees.", "context": WARMING}],
     HELD_OUT: [
         recipe(
             "staining",
@@ -95,13 +57,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
             ("rinse", "gel", "water"),
             ("photograph", "gel", "white light"),
         ),
-        {
-            "id": "pqa-2",
-            "question": "What stops the restriction digest?",
-            "choices": ["ice", "light", "EDTA", "salt"],
-            "answer": "EDTA",
-            "type": "reagent",
-        },
+        {**PQA, "id": "PQA-2", "question": "What stops the digest?", "choices": ["light", "EDTA"], "answer": "EDTA"},
     ],
 }
 

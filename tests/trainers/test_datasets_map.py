@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from datasets.fingerprint import Hasher
 
 from assay_client import InvalidReference
-from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import EXPECTED, TEXTS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
 
@@ -43,17 +43,3 @@ def test_rewards_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     bad = Dataset.from_dict({"response": TEXTS[:2], "reference": [REFERENCE, "Step 1: nothing"]})
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
         bad.map(names["scored"], batched=True)
-
-
-def test_results_are_kept_for_one_function_and_one_client(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the hash that `datasets` makes of both: settings of the client are in it."""
-
-    def fingerprint() -> str:
-        names: dict[str, Any] = {"__name__": "__main__"}
-        exec(compile(code().partition("rows =")[0], str(PAGE), "exec"), names)
-        return str(Hasher.hash(names["scored"]))
-
-    first = fingerprint()
-    assert fingerprint() == first
-    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", '{"order": "lcs"}')
-    assert fingerprint() != first

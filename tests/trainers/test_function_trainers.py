@@ -1,4 +1,4 @@
-"""AReaL's reward wrapper with its process pool, ms-swift's rewards and advantages, SkyRL's registry of environments."""
+"""AReaL's reward wrapper with its process pool, ms-swift's rewards, SkyRL's registry of environments."""
 
 from __future__ import annotations
 
@@ -17,25 +17,16 @@ import skyrl_gym
 import torch
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
-from swift.rl_core.advantage import compute_advantages_dynamic, nanstd
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
 from swift.utils import import_external_file
 
 from assay_client import InvalidReference
 from assay_client.adapters.for_areal import reward_fn
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    ROWS,
-    TEXTS,
-    all_finite,
-    group_advantages,
-    reference_in_column,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, reference_in_column
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 EOS = "<|im_end|>"
@@ -98,10 +89,6 @@ def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: py
     ]
     rewards = swift_rewards(rows, swift_reward)
     assert rewards.tolist() == torch.tensor([[row.reward] for row in ROWS]).tolist()
-    prompts, requests = [repr(row.group) for row in ROWS], list(map(str, range(len(ROWS))))
-    advantages, _ = compute_advantages_dynamic(rewards, torch.ones(1), prompts, requests)
-    for advantage, expected in zip(advantages.tolist(), group_advantages(1e-4), strict=True):
-        assert advantage == pytest.approx(expected or 0, abs=1e-5)
     rows[4]["reference"] = json.dumps(BAD_RECORD)
     with pytest.raises(InvalidReference, match=r"record 4: references\[4\]: \w+ \(bioprobench\.ord: "):
         swift_rewards(rows, swift_reward)
@@ -121,30 +108,8 @@ def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, request
         missing = [row["task"] != task for row in rows]
         assert rewards[:, column].isnan().tolist() == missing
     assert not rewards[:, -1].isnan().any()
-
-
-def steps_of(amounts: list[str]) -> str:
-    steps = [f'{{"action": "add", "objects": ["PBS"], "parameters": ["{amount}"]}}' for amount in amounts]
-    return "\n".join(f"Step {k}: {step}" for k, step in enumerate(steps, 1))
-
-
-@pytest.mark.parametrize("responses", [5, 6, 7, 8, 10, 12, 16])
-def test_equal_components_have_no_advantage_in_ms_swift(at: str, swift_reward: Any, responses: int) -> None:
-    """Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage."""
-    amounts = ["1 ml", "2 ml", "3 ml", "4 ml", "5 ml", "6 ml"]
-    names = "assay_scale", "assay_content"
-    seen: set[float] = set()
-    for count in range(1, 6):
-        prose = "\n".join(f"Step {k}: Add {amount} of PBS." for k, amount in enumerate(amounts[:count], 1))
-        text = f"<think>.</think><key>\n{steps_of(amounts[:count])}\n</key><orc>\n{prose}\n</orc><note>-</note>"
-        rows = [{"messages": answered(text), "reference": steps_of(amounts), "id": k} for k in range(responses)]
-        for name in names:
-            rewards = swift_rewards(rows, orms[name](args=None))
-            mean = torch.nanmean(rewards, dim=0)
-            deviation = nanstd(rewards, dim=0) + 1e-8
-            assert ((rewards - mean) / deviation).abs().max() < 0.01
-            seen |= set(rewards[:, 0].tolist())
-    assert len(seen - {0.0, 1.0}) >= 3, "else nothing was shown"
+    # Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage.
+    assert (rewards[:, :-1].nan_to_num() * 65_536 % 1 == 0).all()
 
 
 def test_skyrl(at: str) -> None:

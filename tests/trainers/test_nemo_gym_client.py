@@ -1,41 +1,27 @@
-"""NeMo Gym's own client and models, straight at the service's address and through the example's resources server."""
+"""NeMo Gym's own client and models, straight at the service's address."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
-import orjson
 import pytest
 from nemo_gym import server_utils
 from nemo_gym.base_resources_server import (
     BaseVerifyRequest,
     BaseVerifyResponse,
-    ResourcesCloseSessionRequest,
-    ResourcesCloseSessionResponse,
-    ResourcesSeedSessionRequest,
-    ResourcesSeedSessionResponse,
-    ReverifyMode,
 )
 from nemo_gym.config_types import BaseServerConfig
-from nemo_gym.episode_types import EpisodeId, TaskId
 from nemo_gym.failure_kinds import is_namespaced
 from nemo_gym.reward_profile import compute_aggregate_metrics
-from nemo_gym.rollout_reverification import InputRolloutPair, _build_verify_payload
 from nemo_gym.server_utils import ServerClient
-from nemo_gym.testing.session_conformance import check_resources_session_contract
 from omegaconf import OmegaConf
 
-from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import EXPECTED, TEXTS
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "nemo_gym" / "app.py"
-PQA = ["[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]", "It is 2 h."]
 PARAMS = {"input": [{"role": "user", "content": "Add PBS."}], "temperature": 1.0}
 
 
@@ -98,60 +84,11 @@ def check(found: list[tuple[int, Any]], sent: list[dict[str, Any]]) -> None:
         assert isinstance(reply["score_format"], (int, float))
 
 
-class RowReply(BaseVerifyResponse):
-    """A reply as a resources server declares it that wants the fields of the row."""
-
-    id: str
-    level: int
-
-
 def test_verify(at: str) -> None:
     sent = [row(text) | {"id": "r-1"} for text in TEXTS]
     found = posted(at, "/verify", sent)
     check(found, sent)
-    reply = RowReply.model_validate(found[0][1])
-    assert (reply.id, reply.level) == ("r-1", 2)
-
-
-def test_reasoning_apart_from_the_text(at: str) -> None:
-    thought, rest = TEXTS[0].removeprefix("<think>").split("</think>")
-    sent = [row(rest, reasoning=thought)]
-    ((status, reply),) = posted(at, "/verify", sent)
-    assert (status, reply["reward"]) == (200, 1.0)
-
-
-EPISODE = EpisodeId(rollout_id="0-0")
-
-
-def seed_of(name: str) -> ResourcesSeedSessionRequest:
-    """As an environment server begins a session."""
-    task = TaskId(taskset="assay", task_id="0")
-    return ResourcesSeedSessionRequest(resources_session_id=name, episode_id=EPISODE, task_id=task, task_data={})
-
-
-def test_sessions(at: str) -> None:
-    assert posted(at, "/seed_session", [row(TEXTS[0])]) == [(200, {})]
-    for path, request, model in (
-        ("/seed_session", seed_of("s-1"), ResourcesSeedSessionResponse),
-        (
-            "/close_session",
-            ResourcesCloseSessionRequest(resources_session_id="s-1", episode_id=EPISODE),
-            ResourcesCloseSessionResponse,
-        ),
-    ):
-        ((status, reply),) = posted(at, path, [request.model_dump(mode="json")])
-        assert status == 200
-        assert model.model_validate(reply).resources_session_id == "s-1"
-
-
-def test_saved_rollouts_are_scored_again(at: str) -> None:
-    """As `gym eval reverify` does it, which asks for the mode first."""
-    mode = httpx.get(f"{at}/compat/nemo-gym/reverify_mode").json()
-    assert ReverifyMode(mode) is ReverifyMode.STATELESS
-    sent = [row(text) for text in TEXTS]
-    rollouts = [reply for _, reply in posted(at, "/verify", sent)]
-    pairs = [InputRolloutPair(input=one, rollout=rollout) for one, rollout in zip(sent, rollouts, strict=True)]
-    check(posted(at, "/verify", list(map(_build_verify_payload, pairs))), sent)
+    assert (found[0][1]["id"], found[0][1]["level"]) == ("r-1", 2)
 
 
 def test_a_masked_rollout_is_left_out_by_gym(at: str) -> None:
@@ -171,76 +108,3 @@ def test_a_masked_rollout_is_left_out_by_gym(at: str) -> None:
     assert own["key_metrics"] == pytest.approx(gyms["key_metrics"])
     assert own["key_metrics"]["mean/reward"] == pytest.approx(sum(EXPECTED) / 3)
     assert own["key_metrics"]["coverage/masked_rollouts"] == 1
-
-
-def test_the_statistics_of_the_example_are_by_task(at: str) -> None:
-    """Gym's own, without the zeros of other tasks, and those of each task; masked rollouts are only counted."""
-    app = app_of_the_example(at)
-    pqa = '{"answer": "2 h"}'
-    sent = [
-        row(TEXTS[0]) | {"task": "score"},
-        *(row(text, reference=pqa) | {"task": "bioprobench.pqa"} for text in PQA),
-    ]
-    replies = [reply for _, reply in posted(at, "/verify?task_field=task", sent)]
-    records = [{**reply, "_ng_task_index": k // 2, "_ng_rollout_index": k % 2} for k, reply in enumerate(replies)]
-    masked = {"_ng_task_index": 9, "_ng_rollout_index": 0, "reward": 0.0, "mask_sample": True}
-
-    async def run() -> list[Any]:
-        transport = httpx.ASGITransport(app)
-        async with gyms_connections(), httpx.AsyncClient(transport=transport, base_url="http://gym") as client:
-            runs = [
-                await client.post("/aggregate_metrics", json={"verify_responses": some})
-                for some in ([*records, masked], [masked])
-            ]
-        return [reply.json() for reply in runs]
-
-    metrics, nothing = asyncio.run(run())
-    found = metrics["key_metrics"]
-    assert found["mean/score_accuracy"] == found["bioprobench.pqa/mean/score_accuracy"] == pytest.approx(1 / 3)
-    assert found["mean/score_format"] == found["score/mean/score_format"] == 1.0
-    assert (found["mean/reward"], found["coverage/masked_rollouts"]) == (0.5, 1)
-    assert metrics["agent_metrics"]["num_repeats"] == len(metrics["repeat_level_metrics"]) == 2
-    assert nothing["key_metrics"]["coverage/measured_rollouts"] == 0
-
-
-def app_of_the_example(at: str, query: str = "") -> Any:
-    spec = importlib.util.spec_from_file_location("assay_resources_server", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    config = module.AssayServerConfig(
-        name="assay", host="127.0.0.1", port=1, entrypoint="app.py", domain="knowledge", assay_url=at, query=query
-    )
-    return module.AssayServer(config=config, server_client=client_of(at)).setup_webserver()
-
-
-@pytest.mark.parametrize("query", ["", "on_bad_reference=mask"])
-def test_the_resources_server_of_the_example(at: str, query: str) -> None:
-    app = app_of_the_example(at, query)
-
-    async def run() -> list[tuple[int, Any]]:
-        transport = httpx.ASGITransport(app)
-        async with gyms_connections(), httpx.AsyncClient(transport=transport, base_url="http://gym") as client:
-            replies = [await client.post("/verify", content=orjson.dumps(document)) for document in sent]
-        return [(reply.status_code, reply.json()) for reply in replies]
-
-    sent = [*(row(text) for text in TEXTS), row(TEXTS[0], reference=None)]
-    found = asyncio.run(run())
-    check(found[:3], sent[:3])
-    if query:
-        assert BaseVerifyResponse.model_validate(found[3][1]).mask_sample
-    else:
-        assert found[3][0] == 422
-
-
-def test_the_sessions_of_the_example(at: str) -> None:
-    """By Gym's own test of that contract."""
-    app = app_of_the_example(at)
-    check_resources_session_contract(app, seed_of("s-2"), keeps_state=False)
-
-    async def run() -> Any:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gym") as client:
-            return (await client.get("/reverify_mode")).json()
-
-    assert asyncio.run(run()) == "stateless"

@@ -17,10 +17,10 @@ import httpx
 import pytest
 import typing_extensions
 from datasets import load_dataset
-from model import new_model, new_tokenizer
+from model import new_tokenizer
 
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
-from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
+from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
 from tests.trainers.published import Prepared, prepare, read
 
 TEXTS = ["Wash the cells. Count them.", "Thaw the enzyme on ice."]
@@ -70,25 +70,6 @@ def test_openrlhf(prepared: Prepared, train: list[dict[str, Any]], tokenizer: An
         body = {"query": [prompt + answer], "prompts": [prompt], "labels": [label]}
         reply = httpx.post(f"{at}/compat/openrlhf?task_field=task", json=body).json()
         assert reply["rewards"] == pytest.approx([1.0])
-
-
-def test_openrlhf_supervised(prepared: Prepared, tokenizer: Any) -> None:
-    from openrlhf.datasets import SFTDataset
-
-    strategy = Strategy(True, input_key="input", output_key="output")
-    rows = blended(prepared.rows_for("openrlhf", *SUPERVISED) / "train.jsonl", strategy)
-    made = SFTDataset(rows, tokenizer, 4096, strategy, num_processors=1)
-    answers = [text.removesuffix("<eos>") for text in made.responses[:]]
-    assert answers == list(prepared.answers.values())
-
-
-def test_openrlhf_texts(texts: Any, tokenizer: Any) -> None:
-    from openrlhf.datasets import SFTDataset
-
-    strategy = Strategy(False, input_key="text")
-    rows = blended(texts("openrlhf") / "train.jsonl", strategy)
-    made = SFTDataset(rows, tokenizer, 64, strategy, pretrain_mode=True, num_processors=1)
-    assert made.prompts[:] == TEXTS
 
 
 def test_slime(prepared: Prepared, train: list[dict[str, Any]], at: str) -> None:
@@ -147,32 +128,3 @@ def test_ms_swift(prepared: Prepared, train: list[dict[str, Any]], texts: Any, a
     assert for_ms_swift.AssayReward()(completions, **columns) == pytest.approx([1.0] * len(train))
     assert [row["messages"][-1]["content"] for row in answers] == list(prepared.answers.values())
     assert [row["messages"] for row in plain] == [[{"role": "assistant", "content": text}] for text in TEXTS]
-
-
-def test_verl_supervised(prepared: Prepared, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = verls_conversations(prepared.rows_for("verl", *SUPERVISED) / "train.parquet", tokenizer, monkeypatch)
-    for row, answer in zip(rows, prepared.answers.values(), strict=True):
-        assert answer in tokenizer.decode(row["input_ids"][row["loss_mask"].bool()])
-
-
-def test_trl_texts(texts: Any, tokenizer: Any, tmp_path: Path) -> None:
-    from trl import SFTConfig, SFTTrainer
-
-    rows = load_dataset("json", data_files=str(texts("trl") / "train.jsonl"), split="train")
-    arguments = SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], max_length=64)
-    trainer = SFTTrainer(new_model(tokenizer, 0), arguments, train_dataset=rows, processing_class=tokenizer)
-    learned = [tokenizer.decode(row["input_ids"]).removesuffix("<eos>") for row in trainer.train_dataset]
-    assert learned == TEXTS
-
-
-@pytest.mark.parametrize("trainer", ["trl", "prime-rl", "verl"])
-def test_types_that_only_the_test_rows_have(trainer: str, tmp_path: Path) -> None:
-    """SciRecipe has no types, unlike SciRecipe-Eval: the columns of both splits are texts."""
-    steps = [{"action": "wash", "objects": ["cells"], "parameters": []}]
-    for name, record in {"train": {"question": "How?"}, "test": {"question": "Why?", "type": "planning"}}.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps([{**record, "steps": steps}]))
-    flags = ("--hold-out", str(tmp_path / "test.json"))
-    folder = prepare([tmp_path / "train.json"], tmp_path / "rows", trainer, *flags)
-    loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    about = {split: rows[0].get("info") or rows[0].get("extra_info") or rows[0] for split, rows in loaded.items()}
-    assert {split: row["type"] for split, row in about.items()} == {"train": "", "test": "planning"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -11,13 +14,15 @@ from datasets import load_dataset
 from model import new_model, new_tokenizer
 from omegaconf import OmegaConf
 
-from assay_client.adapters import for_verl
-from assay_client.tasks import REWARD_TASKS
+from assay_client import Client, Unavailable
+from assay_client.adapters import for_trl, for_verl
+from assay_client.tasks import OWN_COMPONENTS, REWARD_TASKS
 from tests.by_path import loaded
+from tests.trainers.pairs import GONE
 from tests.trainers.published import TASKS, WRONG, Prepared
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
-ADAPTERS = EXAMPLES.parents[1] / "clients" / "assay_client" / "adapters"
+STEPS = 3
 LOWEST = {"bioprobench.ord": -1.0}
 """Rewards of such an answer; 0 in other tasks."""
 TEMPLATE = (
@@ -134,7 +139,7 @@ def test_trl(
     prepared: Prepared, tokenizer: Any, policy: str, at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Run trl_grpo.py, whole: training on four tasks, validation on the test rows, KL, and the saved model."""
-    overrides = {"use_cpu": True, "bf16": False, "max_steps": 3, "gradient_accumulation_steps": 7, "eval_steps": 3}
+    overrides = {"use_cpu": True, "bf16": False, "max_steps": STEPS, "gradient_accumulation_steps": 7, "eval_steps": 3}
     quiet = {"report_to": [], "disable_tqdm": True, "max_completion_length": 150}
     monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
     main, made = example(tokenizer, monkeypatch, **overrides, **quiet)
@@ -144,7 +149,7 @@ def test_trl(
     assert (tmp_path / "out" / "model.safetensors").is_file()
     history = trainer.state.log_history
     steps = [entry for entry in history if "reward" in entry]
-    assert len(steps) == 3
+    assert len(steps) == STEPS
     for entry in steps:
         shares = {task: entry[f"score/share_{task}"] for task in TASKS}
         assert sum(shares.values()) == pytest.approx(1.0)
@@ -156,3 +161,84 @@ def test_trl(
         assert any(entry[f"score/share_{task}"] and entry[f"score/reward_{task}"] > 0 for entry in steps), task
     (evaluated,) = (entry for entry in history if "eval_reward" in entry)
     assert evaluated["eval_reward"] > 0
+
+
+class Recorded:
+    """A reward function that records its arguments and results."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.calls: list[tuple[list[Any], dict[str, Any], list[float | None]]] = []
+        self.__name__ = function.__name__
+        self._function = function
+
+    def __call__(self, prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
+        rewards = self._function(prompts=prompts, completions=completions, **columns)
+        self.calls.append((list(completions), columns, rewards))
+        return rewards
+
+
+def trained(
+    prepared: Prepared, tokenizer: Any, policy: str, functions: Any, folder: Path, **options: Any
+) -> list[dict[str, Any]]:
+    """Return what TRL's trainer logs, one entry a step, for two rollouts of every row in each step."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    rows = load_dataset("json", data_files=str(prepared.rows_for("trl") / "train.jsonl"), split="train")
+    arguments = GRPOConfig(
+        output_dir=str(folder),
+        use_cpu=True,
+        bf16=False,
+        max_steps=STEPS,
+        per_device_train_batch_size=2 * len(rows),
+        num_generations=2,
+        max_completion_length=150,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        **options,
+    )
+    trainer = GRPOTrainer(policy, functions, args=arguments, train_dataset=rows, processing_class=tokenizer)
+    trainer.train()
+    return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def test_components_as_reward_functions_of_trl(
+    prepared: Prepared, tokenizer: Any, policy: str, at: str, requests_served: Callable[[], int], tmp_path: Path
+) -> None:
+    """GDPO: each is normalized over the rows that have it, and all of them come from one request."""
+    functions = [for_trl.score_format, for_trl.score_content, for_trl.score_accuracy, for_trl.score_kendall_tau]
+    recorded, before = [Recorded(function) for function in (*functions, for_trl.score_reward)], requests_served()
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": [1.0] * 4 + [0.0]}
+    log = trained(prepared, tokenizer, policy, recorded, tmp_path, **options)
+    assert requests_served() - before == len(log) == STEPS
+    with Client(base_url=at) as client:
+        for completions, columns, rewards in recorded[-1].calls:
+            texts = [messages[0]["content"] for messages in completions]
+            alone = client.score(texts, columns["reference"], list(range(len(texts))), task=columns["task"])
+            assert rewards == alone.rewards
+    for step, entry in enumerate(log):
+        assert math.isfinite(entry["loss"])
+        for function in recorded[:-1]:
+            _, columns, rewards = function.calls[step]
+            component = function.__name__.removeprefix("score_")
+            assert [reward is not None for reward in rewards] == [
+                component in OWN_COMPONENTS[task] for task in columns["task"]
+            ]
+            mean = fmean(reward for reward in rewards if reward is not None)
+            assert entry[f"rewards/{function.__name__}/mean"] == pytest.approx(mean, abs=1e-3), "None is not 0"
+    assert any(entry["rewards/score_format/mean"] > 0 for entry in log), "else nothing was shown"
+
+
+@pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
+def test_trl_without_a_service(
+    prepared: Prepared, tokenizer: Any, policy: str, function: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ASSAY_URL", GONE)
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.5")
+    with pytest.raises(Unavailable, match="no reward"):
+        trained(prepared, tokenizer, policy, function, tmp_path)
+    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
+    log = trained(prepared, tokenizer, policy, function, tmp_path)
+    assert len(log) == STEPS, "the trainer leaves out what has no reward"
+    assert all(entry["reward"] is None or math.isnan(entry["reward"]) for entry in log)

@@ -1,4 +1,4 @@
-"""Rows of `assay select` in each trainer's own data sets, for prompts that are texts and prompts that are chats."""
+"""Answers and pairs of `assay select` in each trainer's own data sets, for prompts that are texts and chats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from datasets import load_dataset
 from model import new_model, new_tokenizer
-from omegaconf import OmegaConf
 
 from tests.trainers.data_sets import Strategy, blended, loaded_by_swift, verls_conversations
 from tests.trainers.published import COMMAND
@@ -22,7 +21,6 @@ TEMPLATE = (
     "{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}[end]{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-MODES = ["--best", "--pairs", "--curriculum"]
 KINDS = pytest.mark.parametrize("kind", ["text", "chat"])
 """Of prompts."""
 
@@ -72,14 +70,13 @@ def select(folder: Path, kind: str, trainer: str, *mode: str, suffix: str = "jso
 
 @KINDS
 def test_trl(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from transformers import AutoModelForSequenceClassification
-    from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
+    from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
     def loaded(*mode: str) -> Any:
         return load_dataset("json", data_files=select(tmp_path, kind, "trl", *mode), split="train")
 
     common: dict[str, Any] = {"output_dir": str(tmp_path), "report_to": [], "use_cpu": True, "bf16": False}
-    best, pairs, curriculum = loaded("--best"), loaded("--pairs"), loaded("--curriculum", "--min-reward", "1")
+    best, pairs = loaded("--best"), loaded("--pairs")
     assert best["reward"] == [1.0, 1.0]
     supervised = SFTTrainer(
         new_model(tokenizer, 0),
@@ -102,30 +99,12 @@ def test_trl(kind: str, tmp_path: Path, tokenizer: Any) -> None:
         assert tokenizer.decode(row["prompt_ids"]) == rendered(kind, question)
         assert tokenizer.decode(row["chosen_ids"]).startswith(ANSWERS[0])
         assert tokenizer.decode(row["rejected_ids"]).startswith(ANSWERS[2])
-    config = models[0].config
-    config.num_labels = 1
-    judge = AutoModelForSequenceClassification.from_config(config)
-    judging = RewardTrainer(
-        judge, RewardConfig(**common, max_length=None), train_dataset=pairs, processing_class=tokenizer
-    )
-    assert rendered(kind, QUESTIONS[0]) + ANSWERS[0] in tokenizer.decode(judging.train_dataset[0]["chosen_ids"])
-    assert "margin" not in judging.train_dataset.column_names  # it would change the loss
-
-    reward = lambda completions, **columns: [0.0] * len(completions)  # noqa: E731
-    arguments = GRPOConfig(**common, num_generations=2, per_device_train_batch_size=2)
-    trainer = GRPOTrainer(
-        new_model(tokenizer, 0), reward, args=arguments, train_dataset=curriculum, processing_class=tokenizer
-    )
-    row = next(iter(trainer.get_train_dataloader()))[0]
-    k = int(row["id"][1:])
-    assert (row["prompt"], row["reference"]) == (asked(kind, QUESTIONS[k]), f"reference {k}")
-    assert (row["pass_rate"], row["mean_reward"], row["spread"], row["rollouts"]) == (1 / 3, 0.5, 1.0, 3)
+    assert "margin" not in pairs.column_names  # it would change the loss of a reward model
 
 
 @KINDS
 def test_verl(kind: str, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from verl.utils.dataset import RLHFDataset, RMDataset
-    from verl.utils.dataset.rl_dataset import collate_fn
+    from verl.utils.dataset import RMDataset
 
     path = select(tmp_path, kind, "verl", "--best", suffix="parquet")
     for row, question in zip(verls_conversations(path, tokenizer, monkeypatch), QUESTIONS, strict=True):
@@ -139,23 +118,11 @@ def test_verl(kind: str, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.Mon
         chosen, rejected = (tokenizer.decode(ids) for ids in pairs[1]["input_ids"])
         assert chosen.startswith(QUESTIONS[1] + ANSWERS[0])
         assert rejected.startswith(QUESTIONS[1] + ANSWERS[2])
-    for suffix in ("parquet", "jsonl"):
-        path = select(tmp_path, kind, "verl", "--curriculum", suffix=suffix)
-        config = OmegaConf.create(
-            {"filter_overlong_prompts_workers": 1, "cache_dir": str(tmp_path / f"cache-{suffix}")}
-        )
-        rows = RLHFDataset(path, tokenizer, config)
-        assert len(rows) == 2
-        row = rows[0]
-        assert row["raw_prompt"] == messages_of(kind, QUESTIONS[0])
-        assert (row["data_source"], row["reward_model"]["ground_truth"]) == ("assay", "reference 0")
-        assert (row["index"], row["extra_info"]["pass_rate"]) == ("p0", 1.0)
-        assert len(collate_fn([rows[0], rows[1]])["data_source"]) == 2
 
 
 @KINDS
 def test_openrlhf(kind: str, tmp_path: Path, tokenizer: Any) -> None:
-    from openrlhf.datasets import PromptDataset, RewardDataset, SFTDataset
+    from openrlhf.datasets import RewardDataset, SFTDataset
 
     def loaded(mode: str, suffix: str = "jsonl", **keys: str) -> tuple[Any, Any]:
         strategy = Strategy(kind == "chat", **keys)
@@ -173,20 +140,15 @@ def test_openrlhf(kind: str, tmp_path: Path, tokenizer: Any) -> None:
         assert [text.removesuffix("[end]") for text in pairs.chosens[:]] == [ANSWERS[0]] * 2
         assert [text.removesuffix("[end]") for text in pairs.rejects[:]] == [ANSWERS[2]] * 2
         assert is_dpo or pairs.extras[:] == [0, 0]  # no margin, which would change the loss
-    rows, strategy = loaded("--curriculum", input_key="input", label_key="label")
-    curriculum = PromptDataset(rows, tokenizer, strategy)
-    assert (curriculum.prompts, curriculum.labels) == (prompts, ["reference 0", "reference 1"])
 
 
 def test_ms_swift(tmp_path: Path) -> None:
     """All modes in one process of its own, whose imports take most of the time."""
-    cases = [(mode, kind) for mode in MODES for kind in ("text", "chat")]
+    cases = [(mode, kind) for mode in ("--best", "--pairs") for kind in ("text", "chat")]
     paths = [select(tmp_path, kind, "ms-swift", mode) for mode, kind in cases]
     for (mode, kind), rows in zip(cases, loaded_by_swift(paths, tmp_path), strict=True):
-        answered = [{"role": "assistant", "content": ANSWERS[0]}] if mode != "--curriculum" else []
+        answered = [{"role": "assistant", "content": ANSWERS[0]}]
         assert [row["messages"] for row in rows] == [messages_of(kind, one) + answered for one in QUESTIONS]
         if mode == "--pairs":
             assert [row["rejected_response"] for row in rows] == [ANSWERS[2]] * 2
             assert "margin" not in rows[0]
-        if mode == "--curriculum":
-            assert [row["reference"] for row in rows] == ["reference 0", "reference 1"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,13 @@ from hydra import compose, initialize_config_module
 from model import new_tokenizer
 from verl import DataProto
 from verl.experimental.reward_loop.reward_loop import RewardLoopManager
-from verl.trainer.ppo.core_algos import AdvantageEstimator
-from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.reward import load_reward_manager
-from verl.trainer.ppo.v1 import replay_buffer
 
 from assay_client import InvalidSetting
-from tests.trainers.pairs import (
-    BAD_RECORD,
-    EXPECTED,
-    METRICS,
-    OPTIONS,
-    REFERENCE,
-    ROWS,
-    TEXTS,
-    all_finite,
-    check_numbers,
-    group_advantages,
-)
+from assay_client.adapters.metrics import METRICS
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.http.samples import REFERENCE
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, check_numbers
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 
@@ -123,13 +111,6 @@ def test_reward_managers(
         assert requests_served() - before <= n / 4, "concurrent calls share requests"
 
 
-def test_settings_among_the_reward_kwargs(tokenizer: Any, at: str) -> None:
-    data, _ = many(tokenizer, 3)
-    config = config_of(tokenizer, "+reward.custom_reward_function.reward_kwargs.config.order=lcs")
-    found = [result["reward_score"] for result in scored_singly(config, tokenizer, data)]
-    assert found == pytest.approx([1.0, (0.5 + (1 - 0.5**1.5) * 1.5) / 2.5, 0.0])
-
-
 @pytest.mark.parametrize("manager", ["naive", "dapo"])
 @pytest.mark.parametrize("adapter", ["for_verl.py", "for_verl_sync.py"])
 def test_rows_of_other_tasks(
@@ -186,7 +167,7 @@ def test_the_reward_loop(tokenizer: Any, requests_served: Callable[[], int]) -> 
 
 
 def check_a_batch_of_tasks(loop: RewardLoopManager, tokenizer: Any) -> None:
-    """Check the rewards of SCORE and other tasks in one batch, verl's advantages and its group filter."""
+    """Check the rewards of SCORE and other tasks in one batch."""
     data = batch_of_tasks(tokenizer)
     scored = loop.compute_rm_score(data)
     columns = {name: scored.non_tensor_batch[name].tolist() for name in scored.meta_info["reward_extra_keys"]}
@@ -195,39 +176,6 @@ def check_a_batch_of_tasks(loop: RewardLoopManager, tokenizer: Any) -> None:
         assert {info.pop("score"), info.pop("acc")} == {row.reward}
         assert info.pop("score_applies") == 1
         check_numbers(info, row)
-    data.batch["token_level_rewards"] = scored.batch["rm_scores"]
-    data.non_tensor_batch["uid"] = np.array([repr(row.group) for row in ROWS], object)
-    advantages = compute_advantage(data, AdvantageEstimator.GRPO).batch["advantages"][:, 0].tolist()
-    for advantage, expected in zip(advantages, group_advantages(1e-6), strict=True):
-        assert expected is None or advantage == pytest.approx(expected, abs=1e-5)
-    members = {"some": (0, 2, 9), "none": (2, 9), "all": (3, 3)}
-    assert groups_filtered("score_passed", members, scored) == {"none", "all"}
-    assert groups_filtered("reward", members, scored) == {"all"}
     data.non_tensor_batch["reward_model"][4] = {"style": "rule", "ground_truth": BAD_RECORD}
     with pytest.raises(ray.exceptions.RayTaskError, match=r"record 4: reference: \w+ \(bioprobench\.ord: "):
         loop.compute_rm_score(data)
-
-
-def groups_filtered(metric: str, members: dict[str, tuple[int, ...]], scored: DataProto) -> set[str]:
-    """Return the groups that verl's replay buffer replaces; its store of trajectories is a dictionary here."""
-    stored = {
-        f"{group}_{session}_0": {
-            "rm_scores": scored.batch["rm_scores"][k],
-            "extra_fields": {"reward_extra_info": {"score_passed": scored.non_tensor_batch["score_passed"][k]}},
-        }
-        for group, rows in members.items()
-        for session, k in enumerate(rows)
-    }
-    buffer = replay_buffer.ReplayBuffer(
-        "sync", None, None, "drop", {}, refill_fn=lambda *_: None, filter_groups_metric=metric
-    )
-    buffer.partitions["train"].update({key: {} for key in stored})
-    buffer.finished_keys["train"].update(members)
-
-    def fetch(keys: list[str], select_fields: list[str], **_: Any) -> dict[str, list[Any]]:
-        return {name: [stored[key][name] for key in keys] for name in select_fields}
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(replay_buffer, "tq", SimpleNamespace(kv_batch_get=fetch))
-        filtered, _ = buffer._dapo_filtered_keys("train")
-    return filtered
