@@ -19,8 +19,7 @@ from assay import evaluate
 from assay.research.ablate.ablation import METRICS, Groups
 from assay.service.records.forms import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
-from tests.files.any_format import read, write
-from tests.report.pages import Page
+from tests.files.any_format import read
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
 EXAMPLES = read_rows(ROLLOUTS)
@@ -110,19 +109,6 @@ def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: 
     assert call("ablate", ROLLOUTS, "--option", "bertscore_model=x").exit_code == 2
 
 
-@pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])
-def test_formats(call, tmp_path: Path, ending: str) -> None:
-    lines, target = tmp_path / "lines.jsonl", tmp_path / f"o.{ending}"
-    source = write(tmp_path / f"in.{ending}", EXAMPLES)
-    for rollouts, output in ((ROLLOUTS, lines), (source, target)):
-        assert call("ablate", rollouts, "--grid", "table22", "-o", output).exit_code == 0
-    kind = "record" if ending == "json" else "row"
-    expected = [{**row, kind: k} for k, row in enumerate(read_rows(lines))]
-    for row in expected:
-        del row["line"]
-    assert read(target) == expected
-
-
 def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path) -> None:
     other = {"task": "bioprobench.pqa", "reference": "5 ml", "response": "[ANSWER_START]5 ml & 80[ANSWER_END]"}
     rows = [EXAMPLES[0], b"{", {**EXAMPLES[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
@@ -145,36 +131,6 @@ def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path) -> None:
     only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
     assert only_errors.exit_code == 1
     assert "bad_step_line" in only_errors.stderr
-
-
-def test_groups_and_no_rollouts(call, tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
-    assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
-    assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
-    result = call("ablate", write_rows(source, []), "--json", figures, "--html", tmp_path / "page.html")
-    assert result.exit_code == 0, result.output
-    assert "has no rows" in result.stderr
-    assert json.loads(figures.read_bytes())["configs"][0]["mean_reward"] is None
-
-
-def test_tables_and_the_report(call, tmp_path: Path) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
-    page, latex, csv = (tmp_path / name for name in ("page.html", "table.tex", "table.csv"))
-    result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
-    assert result.exit_code == 0, result.output
-    first, _, base, lenient = result.stdout.splitlines()[:4]
-    assert first.startswith("| configuration | mean reward | range |")
-    assert base.startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
-    assert lenient.startswith("| &lt;b>lenient&lt;/b> |")
-    assert r"$\rho$ Semantic-A" in latex.read_text()
-    assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
-    found = Page(page)
-    assert "<b>lenient" in found.text
-    assert "min_coverage" in found.text
-    assert found.tags.count("figure") == 2
-    assert re.search(r",-0\.\d{3},4$", csv.read_text(), re.MULTILINE)  # spreadsheets know no other minus
 
 
 def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:

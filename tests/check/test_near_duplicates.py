@@ -60,14 +60,6 @@ def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
     assert list(found.pairs()) == []
 
 
-def test_instructions_in_every_prompt_do_not_make_them_similar() -> None:
-    instructions = " ".join(f"rule{n}" for n in range(200))
-    prompts = [f"{instructions} question about {n} {n + 1} {n + 2}" for n in range(0, 60, 3)]
-    found = NearDuplicates(0.8)
-    found.add("prompt", [*prompts, prompts[7]], ["train"] * 20 + ["test"], places(21))
-    assert [pair.first[0].location.number for pair in found.pairs()] == [7]
-
-
 INSTRUCTIONS = " ".join(f"rule{n}" for n in range(200))
 QUESTIONS = [
     "How do I isolate a plasmid from an overnight culture of bacteria?",
@@ -97,13 +89,6 @@ def test_what_rows_share_does_not_make_a_few_of_them_similar(tmp_path: Path, row
         data, _ = checked(tmp_path, rows, [row(ALIKE)], similarity=0.5)
         (pair,) = [pair for pair in data.pairs if pair.of == "prompt"]
         assert (pair.first[0].location.number, pair.second[0].location.number) == (1, 1)
-
-
-def test_the_library_of_a_question_is_not_compared(tmp_path: Path) -> None:
-    library = "only use the following actions: " + ", ".join(f'"act{n}"' for n in range(30)) + "."
-    rows = [{"query": f"{question} For this, {library}", "reference": GOOD} for question in QUESTIONS[:2]]
-    data, _ = checked(tmp_path, rows[:1], rows[1:], similarity=0.8)
-    assert [pair.of for pair in data.pairs] == ["reference"]
 
 
 def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:

@@ -19,11 +19,6 @@ def test_the_command_runs_pip_of_this_interpreter_with_the_extras_packages(tmp_p
         assert [name.partition("<")[0].partition(">")[0] for name in arguments[3:]] == ["nltk", "sacrebleu"]
 
 
-def test_an_extra_that_includes_another_names_its_packages() -> None:
-    packages = shlex.split(install_command("ray"))[4:]
-    assert [package[:3] for package in packages] == ["pya", "ray"]
-
-
 def test_a_path_below_the_working_directory_is_relative(monkeypatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.chdir(Path(sys.executable).parents[1])

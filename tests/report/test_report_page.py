@@ -12,11 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from assay import ScoreSettings
 from assay.kernels.warmup import warmup
 from assay.service.records.summary import QUANTILES
-from assay.service.tables.page import without_controls
-from tests.cases import answer, told
+from tests.cases import told
 from tests.cases.writing import step
 from tests.command_line import KEY_LINE, RESPONSE, write_rows
 from tests.files.test_memory import peak_of
@@ -66,21 +64,14 @@ def test_what_it_says(page):
     text = " ".join(" ".join(page(rows, "--group-field", "prompt").texts).split())
     for said in (
         "Rewards of rows.jsonl",
-        "missing_sections",
-        "Rows that could not be scored",
         "bad_step_line",
         "Groups without spread: 2",
-        "Highest-scoring responses",
-        "Lowest-scoring responses that passed both gates",
         "Swap steps 2 and 3: order 0.0000 → 1.0000",
-        "One example of each reason",
         "duplicate steps",
         "correlation",
-        "not in the response",
         "2 of 7 responses (28.6 %) fail a gate: missing_sections (2).",
         "3 groups of 2 responses",
         "From the best reward to this one",
-        "assay score",
     ):
         assert said in text
     assert "rows.jsonl:3" in text
@@ -90,31 +81,13 @@ def test_what_it_says(page):
     "rows",
     [
         [],
-        [{"response": "x", "reference": "y"}],
-        [{"response": "x", "reference": REFERENCE}],
         [{"response": told(R), "reference": REFERENCE}],
         [{"response": told(R), "reference": REFERENCE}] * 5,
     ],
-    ids=["empty", "only faults", "one failed gate", "one", "all equal"],
+    ids=["empty", "one", "all equal"],
 )
 def test_few_rows(page, rows):
     assert ("Groups without spread: 1" in page(rows).source) == (len(rows) == 5)
-
-
-def test_settings_change_the_page(page):
-    found = page(ROWS, "--reward-scale", "shift", "--order", "lcs")
-    for shown in ("-1.25", "changed", ScoreSettings(reward_scale="shift", order="lcs").signature):
-        assert shown in found.source
-    response = answer(f"Step 1: {json.dumps(R[0])}", "Step 1:")
-    found = page([{"response": response, "reference": REFERENCE}], "--min-coverage", "0")
-    assert "Distribution of mean_words, mean 0.00" in found.source
-
-
-def test_rows_are_written_as_without_a_report(call, tmp_path):
-    source = write_rows(tmp_path / "rows.jsonl", ROWS)
-    for name, flags in (("with", ["--report", tmp_path / "report.html"]), ("without", [])):
-        call("score", source, "-o", tmp_path / name, "--output-format", "jsonl", "--include", "components", *flags)
-    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
 
 
 def test_a_dump_of_verl(call, tmp_path):
@@ -160,10 +133,6 @@ def test_where_it_cannot_be_written(call, tmp_path):
     assert done.exit_code == 2
 
 
-def test_lines_and_tabs_stay_and_other_controls_are_replaced():
-    assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"
-
-
 def test_the_terminal_and_the_report_print_the_same_quantiles(call, tmp_path, example_rollouts):
     """Of a file with failed gates, also of SCORE, which is the reward in other units."""
     source, report = write_rows(tmp_path / "rows.jsonl", example_rollouts), tmp_path / "report.html"
@@ -188,25 +157,6 @@ def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
     text = re.search(f'aria-label="{name} as CSV">(.*?)</pre>', page.source, re.DOTALL)
     assert text is not None
     yield from csv.DictReader(io.StringIO(html.unescape(text[1])))
-
-
-def test_a_report_on_many_long_responses_stays_small(page):
-    """Also if every section is full of examples, each with many steps."""
-    many = [step(f"add {k}", "|".join(f"object {n} {'x' * 20}" for n in range(12)), "5 ml|1 h|3 x") for k in range(30)]
-    whole = [told(many[k % 7 :]) for k in range(20)]
-    texts = [*whole, *(text.replace(*fault) for text, fault in zip(whole, FAULTS, strict=False))]
-    found = page([{"prompt": "p" * 5_000, "response": text, "reference": {"steps": many}} for text in texts])
-    assert len(set(re.findall(r"<code>(\w+)</code> <span", found.source))) >= 5
-    assert len(found.source) < 1_000_000
-
-
-FAULTS = [
-    ("<think>", ""),
-    ("<note>", ""),
-    ('"action"', '"verb"'),
-    ('"objects": [', '"objects": '),
-    ("Step 9:", "Step 8:"),
-]
 
 
 PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)

@@ -129,24 +129,20 @@ def test_bars_and_ticks_say_their_numbers():
     )
 
 
-@pytest.mark.parametrize("unit", ["bytes", "steps"])
-@pytest.mark.parametrize("size", [1, 2, MAX_POINTS, MAX_POINTS + 1, 3_000])
-def test_points_of_few_and_cells_of_many(unit, size):
-    random = np.random.default_rng(size)
-    sizes = np.floor(2.0 ** random.uniform(0, 18 if unit == "bytes" else 5, size))
-    rewards = random.uniform(-1.25, 1.25, size)
-    passed = rewards > 0
-    chart = scatter(sizes, rewards, passed, (-1.25, 1.25), "label", unit)
-    if size <= MAX_POINTS:
-        assert not chart.bars
-        assert len(chart.dots) == size
-        assert sum(dot.failed for dot in chart.dots) == size - passed.sum()
-    else:
-        assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == size
-        assert all(dot.mean for dot in chart.dots)
-        assert max(bar.opacity for bar in chart.bars if bar.opacity) == pytest.approx(1.0)
-    for x, y in [*((dot.x, dot.y) for dot in chart.dots), *((bar.x, bar.y) for bar in chart.bars)]:
-        assert chart.left - 1e-6 <= x <= chart.right + 1e-6
-        assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6
-    assert 1 <= len(chart.x_ticks) <= 8
-    assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
+def test_points_of_few_and_cells_of_many():
+    random = np.random.default_rng(1)
+    for size in (MAX_POINTS, MAX_POINTS + 1):
+        sizes, rewards = np.floor(2.0 ** random.uniform(0, 18, size)), random.uniform(-1.25, 1.25, size)
+        passed = rewards > 0
+        chart = scatter(sizes, rewards, passed, (-1.25, 1.25), "label", "bytes")
+        if size == MAX_POINTS:
+            assert not chart.bars
+            assert len(chart.dots) == size
+            assert sum(dot.failed for dot in chart.dots) == size - passed.sum()
+        else:
+            assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == size
+            assert all(dot.mean for dot in chart.dots)
+            assert max(bar.opacity for bar in chart.bars if bar.opacity) == pytest.approx(1.0)
+        for x, y in [*((dot.x, dot.y) for dot in chart.dots), *((bar.x, bar.y) for bar in chart.bars)]:
+            assert chart.left - 1e-6 <= x <= chart.right + 1e-6
+            assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6

@@ -78,13 +78,10 @@ NOT_OPENED, MISSING, NO_STEPS = BEST.removeprefix("<think>"), "no", "<think></th
 @pytest.mark.parametrize(
     ("counts", "named"),
     [
-        ((3, 1, 0), "think_not_opened (3) and missing_sections (1)."),
         ((31, 11, 2), "most often think_not_opened (31) and missing_sections (11)."),
         ((10, 3, 0), "most often think_not_opened (10)."),
         ((31, 10, 3), "most often think_not_opened (31)."),
         ((4, 2, 2), "most often think_not_opened (4)."),
-        ((4, 3, 2), "most often think_not_opened (4) and missing_sections (3)."),
-        ((4, 0, 0), "think_not_opened (4)."),
     ],
 )
 def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on(counts, named):
@@ -113,21 +110,6 @@ def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
 def test_one_group_of_ten_without_spread_is_well():
     well, not_well = ((9, 0, 0), (9, 1, 0), (18, 1, 1)), ((8, 1, 0), (17, 1, 1), (18, 1, 2))
     assert [[spread(*count).good for count in counts] for counts in (well, not_well)] == [[True] * 3, [False] * 3]
-
-
-def test_groups_of_one_response_are_not_counted():
-    found = spread(2, 1, 0, single=7)
-    assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
-    assert not found.good, "seven more groups would make it one of ten"
-
-
-def test_advice_on_groups_is_for_those_that_there_are():
-    for low, high in ((1, 0), (0, 1), (1, 1)):
-        found = spread(1, low, high)
-        advice = " ".join(found.advice)
-        assert ("too hard" in advice, "too easy" in advice) == (low > 0, high > 0)
-        assert f"{low} at the lowest reward, {high} at the highest" in found.text
-    assert any("--group-field" in text for text in said(collected([BEST, BEST])))
 
 
 @pytest.mark.parametrize(

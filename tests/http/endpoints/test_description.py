@@ -86,17 +86,6 @@ def test_every_described_value_is_taken(client, description, path):
     assert refused in ([], [("max_steps", 1, refused and refused[0][2])])  # the example's reference has two
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_values_that_are_not_described_are_refused(client, description, path):
-    schemas = {one["name"]: one["schema"] for one in description["paths"][path]["post"]["parameters"]}
-    for name, value, status in (
-        *(("X-Request-Timeout", 0, 422), ("X-Request-Timeout", 1e-9, 504), ("X-Request-Timeout", 5e-324, 504)),
-        ("Content-Encoding", "br", 415),
-    ):
-        assert not jsonschema.Draft202012Validator(schemas[name]).is_valid(value)
-        problem_of(client.post(path, json={}, headers={name: str(value)}), status)
-
-
 def test_every_task_and_its_options_are_described_as_trainers_send_them(client, description):
     """`?task=` with an option by its name, and `?task_field=` with `TASK.NAME`."""
     parameters = {one["name"]: one for one in description["paths"]["/compat/slime"]["post"]["parameters"]}
@@ -127,18 +116,12 @@ def taken(reply: httpx.Response) -> bool:
 
 SCORED: list[tuple[dict[str, Any], bool]] = [
     ({"reference": REFERENCE}, True),
-    ({"reference": PERFECT}, True),
     ({"reference": STEPS}, True),
     ({"reference": ""}, False),
-    ({"reference": "Add the buffer."}, False),
     ({"reference": {"steps": []}}, False),
     ({"reference": {"steps": [STEP | {"action": ""}]}}, False),
-    ({"reference": {"steps": [STEP | {"action": " "}]}}, False),
     ({"reference": {"steps": [STEP | {"note": ""}]}}, False),
-    ({"reference": {"answer": "5 ml"}}, False),
-    ({"reference": None}, False),
     ({"config": {"order": "lcs", "min_coverage": 1}}, True),
-    ({"config": {"ordr": "lcs"}}, False),
     ({"config": {"min_coverage": 2}}, False),
 ]
 
@@ -158,50 +141,22 @@ def test_references_and_settings_are_described(client, description, changed, rig
         assert (valid, client.post(path, json=body).status_code) == (right, 200 if right else 422), path
 
 
-def test_tasks_of_evaluations_are_described(client, description):
-    names = [task["name"] for task in client.get("/v1/tasks").json()["tasks"]]
-    assert description["components"]["schemas"]["EvaluateRequest"]["properties"]["task"]["enum"] == names
-
-
 # The query of POST /v1/score with JSON
 
 BODY = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED]}
-PQA = {"references": ["5 ml"], "responses": ["[ANSWER_START]5 ml & 90[ANSWER_END]"]}
 
 
-@pytest.mark.parametrize(
-    ("body", "query", "fields"),
-    [
-        (
-            BODY,
-            {"config": '{"order":"lcs"}', "include": "advantages", "task": "score"},
-            {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"},
-        ),
-        (
-            PQA,
-            {"task": "bioprobench.pqa", "config": '{"reward":"calibrated"}', "run": "by query"},
-            {"task": "bioprobench.pqa", "config": {"reward": "calibrated"}},
-        ),
-        (
-            BODY | {"responses": [PERFECT + " " * 100_000]},
-            {"include": "components"},
-            {"include": ["components"]},
-        ),
-    ],
-    ids=["SCORE", "another task", "a long body"],
-)
-def test_fields_of_json_in_the_query(client, body, query, fields):
-    assert scored(client, body, params=query) == scored(client, body | fields)
+def test_fields_of_json_in_the_query(client):
+    query = {"config": '{"order":"lcs"}', "include": "advantages", "task": "score"}
+    fields = {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"}
+    assert scored(client, BODY, params=query) == scored(client, BODY | fields)
 
 
 @pytest.mark.parametrize(
     ("query", "errors"),
     [
-        ("order=lcs", [("query.order", "unknown_field")]),
-        ("task=scor", [("query.task", "unknown_task")]),
         ("config=[]&include=all", [("query.include", "unknown_column"), ("query.config", "wrong_type")]),
         ("task=score&task=score", [("query.task", "repeated_setting")]),
-        ("include=components&config={%22ordr%22:1}", [("config.ordr", "unknown_setting")]),
         (
             "groups=1&task=lexical&config={%22order%22:%22lcs%22}",
             [("query.groups", "unknown_field")],

@@ -9,7 +9,7 @@ import pytest
 
 from assay import ScoreSettings
 from assay.kernels.score import COMPONENTS
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, STEPS, SWAPPED, scored
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, scored
 
 WAIT = 'Step 1: {"action": "wait", "objects": [], "parameters": []}'
 
@@ -29,32 +29,18 @@ def test_columns_only_if_they_are_included(client):
     assert every["advantages"] == pytest.approx((rewards - rewards.mean()) / rewards.std(ddof=1), abs=1e-12)
 
 
-@pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["key lines", "whole answer", "steps"])
-def test_forms_of_a_reference(client, reference):
-    assert scored(client, REQUEST | {"references": [reference]})["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-
-
 def test_the_index_is_optional_with_as_many_references_as_responses(client):
     request = {"references": [WAIT, REFERENCE], "responses": [PERFECT, PERFECT]}
     assert scored(client, request)["rewards"] == [0.0, 1.0]
     assert scored(client, request | {"reference_index": [1, 0]})["rewards"] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("changed", [{}, {"references": []}, {"reference_index": []}])
-def test_empty_batch(client, changed):
-    request = {"references": [REFERENCE], "responses": [], "include": ["components", "advantages"]}
-    reply = scored(client, request | changed)
-    assert reply["rewards"] == reply["reasons"] == reply["advantages"] == []
-    assert reply["components"] == {name: [] for name in COMPONENTS}
-
-
-def test_config_overrides_the_defaults_for_one_request(client):
-    changed = {"reward_scale": "raw", "order": "lcs"}
-    reply = scored(client, REQUEST | {"config": changed})
-    assert reply["rewards"][:2] == pytest.approx([2.5, 2.5 * REWARDS[1] + 0.5], abs=1e-12)
-    settings = ScoreSettings.checked(changed)
-    assert (reply["config_id"], reply["signature"]) == (settings.config_id, settings.signature)
-    assert scored(client, REQUEST)["config_id"] == ScoreSettings().config_id
+def test_empty_batch(client):
+    for references in ([REFERENCE], []):
+        request = {"references": references, "responses": [], "include": ["components", "advantages"]}
+        reply = scored(client, request)
+        assert reply["rewards"] == reply["reasons"] == reply["advantages"] == []
+        assert reply["components"] == {name: [] for name in COMPONENTS}
 
 
 def test_minus_zero_is_zero(client):
@@ -69,14 +55,8 @@ def test_the_last_of_duplicate_names_wins(client):
     assert client.post("/v1/score", content=body).json()["rewards"] == []
 
 
-ODD = {
-    **{"empty": "", "nul": "\x00", "bom": "\ufeff", "astral": "😀" * 100, "tags": "<think>" * 5000, "end": "</note>"},
-    **{"escapes": '"\\', "space": "\r\n\t", "last": "\U0010ffff", "nested": "[" * 100_000, "long": "x" * 1_000_000},
-}
-
-
-@pytest.mark.parametrize("response", ODD.values(), ids=ODD)
-def test_a_response_of_any_content_is_a_result(client, response):
-    reply = scored(client, {"references": [REFERENCE], "responses": [PERFECT, response, SWAPPED]})
-    assert reply["rewards"] == pytest.approx([REWARDS[0], 0.0, REWARDS[1]], abs=1e-12)
-    assert (reply["reasons"][1] == "too_long") == (len(response) > 262_144)
+def test_a_response_of_any_content_is_a_result(client):
+    for response in ("", "\x00", "\ufeff", "\U0010ffff" * 100, "[" * 100_000, "x" * 262_144, "x" * 262_145):
+        reply = scored(client, {"references": [REFERENCE], "responses": [PERFECT, response, SWAPPED]})
+        assert reply["rewards"] == pytest.approx([REWARDS[0], 0.0, REWARDS[1]], abs=1e-12)
+        assert (reply["reasons"][1] == "too_long") == (len(response) > 262_144)

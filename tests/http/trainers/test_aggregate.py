@@ -105,12 +105,6 @@ def test_numbers_of_a_record():
     ]
 
 
-def test_numbers_that_only_some_rollouts_have():
-    found = agent_metrics({"reward": 1, "rare": 5}, {"reward": 0.5}, {"reward": 0})
-    assert (found["mean/rare"], found["mean/reward"]) == (5.0, 0.5)
-    assert "std/rare" not in found
-
-
 def test_masked_rollouts_are_excluded_and_counted():
     """Both their rewards and the flag, which replies of Gym's own models always have."""
     measured = [
@@ -192,8 +186,6 @@ def test_records_without_a_task_count_for_the_whole_only():
 
 
 INVALID: list[tuple[Any, list[str]]] = [
-    ({}, ["verify_responses"]),
-    ({"verify_responses": None}, ["verify_responses"]),
     ({"verify_responses": {}}, ["verify_responses"]),
     (
         {

@@ -6,20 +6,18 @@ import gzip
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers import contract
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     GYM,
     OPENRLHF,
     PATHS,
-    PROMPT,
     ROLLOUTS,
     SLIME,
     Rollout,
@@ -42,44 +40,25 @@ every_route = pytest.mark.parametrize("path", BODIES)
 every_reward = pytest.mark.parametrize("path", PATHS)
 
 
-AIOHTTP: dict[str, Any] = {}
-"""How OpenRLHF and slime encode requests."""
-HTTPX = {"ensure_ascii": False, "separators": (",", ":")}
-"""How clients of verifiers and NeMo Gym do."""
-LONG = Rollout(PERFECT.replace("…", "why " * 30_000, 1) + EOS, REFERENCE)
-
-
 @every_reward
 @pytest.mark.parametrize("ballast", [0, 100_000])
-@pytest.mark.parametrize("rollout", [*ROLLOUTS, LONG], ids=range(len(ROLLOUTS) + 1))
-def test_one_rollout_a_call(client, path, rollout, ballast):
+def test_one_rollout_a_call(client, path, ballast):
     """On the event loop, and too long for it."""
-    (expected,) = expected_of([rollout])
-    for encoding in (AIOHTTP, HTTPX):
-        body = json.dumps(body_of(path, *rollout, ballast=["x" * ballast]), **encoding).encode()
-        assert numbers_in(client.post(path, content=body)) == expected
-    if path == SLIME:
-        bare = client.post(f"{path}?format=float", content=body)
-        assert bare.headers["content-type"] == "application/json"
-        assert type(bare.json()) is float
-        assert bare.json() == expected["reward"]
-
-
-CHAT = [{"role": "system", "content": PROMPT}, {"role": "user", "content": [{"type": "text", "text": "How?"}]}]
-
-
-@pytest.mark.parametrize("further", [{}, {"prompt": CHAT}, {"prompt": None, "metadata": {"label": None}}])
-def test_the_prompt_of_slime_is_ignored(client, further):
-    reply = client.post(SLIME, json={"response": SWAPPED, "label": STEPS, "index": 3, **further})
-    assert [numbers_in(reply)] == expected_of([Rollout(SWAPPED, STEPS)])
+    for rollout, expected in zip(ROLLOUTS, expected_of(ROLLOUTS), strict=True):
+        body = body_of(path, *rollout, ballast=["x" * ballast])
+        for ensure_ascii in (True, False):  # as aiohttp and httpx encode it
+            content = json.dumps(body, ensure_ascii=ensure_ascii).encode()
+            assert numbers_in(client.post(path, content=content)) == expected
+        if path == SLIME:
+            bare = client.post(f"{path}?format=float", json=body)
+            assert bare.headers["content-type"] == "application/json"
+            assert type(bare.json()) is float
+            assert bare.json() == expected["reward"]
 
 
 SLIME_ERRORS = {
-    "null label": ({"prompt": "p", "response": PERFECT, "label": None}, [("label", "wrong_type")]),
     "no label": ({"prompt": "p", "response": PERFECT}, [("label", "missing_field")]),
-    "prose": ({"response": PERFECT, "label": "Add buffer."}, [("label", "bad_step_line")]),
     "no text": ({"response": None, "label": None}, [("response", "wrong_type"), ("label", "wrong_type")]),
-    "no response": ({"label": 3}, [("response", "missing_field"), ("label", "wrong_type")]),
 }
 
 
@@ -90,10 +69,8 @@ def test_errors_of_slime(client, document, errors, query):
 
 
 SETTINGS = [
-    {"order": "lcs", "semantics": "product", "total": "sum", "reward_scale": "shift"},
     {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
     {"max_steps": "2", "advantage_ddof": "0", "object_similarity": "max", "use_order": "0"},
-    {"max_response_bytes": "100"},
 ]
 
 
@@ -135,8 +112,6 @@ def test_every_invalid_setting_is_reported(client, path, query, errors):
     [
         (OPENRLHF, "format=float", [("query.format", "unknown_setting")]),
         (SLIME, "format=list&order=lc", [("query.format", "invalid_setting"), ("query.order", "invalid_setting")]),
-        (GYM, "reference_field=", [("query.reference_field", "invalid_setting")]),
-        (GYM, "on_bad_reference=skip", [("query.on_bad_reference", "invalid_setting")]),
         (OPENRLHF, "on_bad_reference=mask", [("query.on_bad_reference", "unknown_setting")]),
     ],
 )
@@ -145,17 +120,10 @@ def test_options_belong_to_their_route(client, path, query, errors):
 
 
 @every_reward
-@pytest.mark.parametrize("query", ["order", "=", "order=%ff", "order=lcs&&=&x", "\xe9=1"])
+@pytest.mark.parametrize("query", ["order", "=", "order=%ff", "\xe9=1"])
 def test_an_unreadable_query(client, path, query):
     reply = client.post(f"{path}?{query}", json=BODIES[path])
     assert problem_of(reply, 422)["errors"][0]["path"].startswith("query")
-
-
-@every_route
-@pytest.mark.parametrize("query", ["", "/", "//", "?", "?&", "?&&&", "?run=a&"])
-def test_slashes_and_ampersands(client, path, query):
-    reply = client.post(path + query, json=BODIES[path], follow_redirects=False)
-    assert reply.status_code == (200 if "run" not in query or path in PATHS else 422)
 
 
 @every_reward
@@ -177,16 +145,13 @@ def test_every_route_keeps_a_trainers_deadline(client, path, given, status):
 @every_route
 def test_bodies_that_are_not_read(client, path):
     body = json.dumps(BODIES[path]).encode()
-    for wrong in (b"{", b"\xff", b'{"a": NaN}', b'{"a": "\\ud800"}', b'{"a": 1} x', body[:-1]):
+    for wrong in (b"\xff", b'{"a": NaN}', b'{"a": "\\ud800"}', b'{"a": 1} x', body[:-1]):
         problem_of(client.post(path, content=wrong), 400)
-    for wrong in (b"[]", b"null"):
-        problem_of(client.post(path, content=wrong), 422)
-    for media_type in ("text/plain", "application/vnd.apache.arrow.stream", "application/json; charset=utf-16"):
-        problem_of(client.post(path, content=body, headers={"content-type": media_type}), 415)
-    problem_of(client.post(path, content=body, headers={"content-encoding": "br"}), 415)
+    problem_of(client.post(path, content=b"[]"), 422)
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    problem_of(client.post(path, content=body, headers=headers), 415)
     packed = gzip.compress(body)
     assert client.post(path, content=packed, headers={"content-encoding": "gzip"}).status_code == 200
-    problem_of(client.post(path, content=packed[:-9], headers={"content-encoding": "gzip"}), 400)
 
 
 @every_reward
@@ -223,12 +188,8 @@ def test_keys(strict, path):
     for slash in ("", "/"):
         options: dict[str, Any] = {"url": path + slash, "json": BODIES[path]}
         assert strict.post(**options, headers={"authorization": "Bearer the-key"}).status_code == 200
-        assert strict.post(**options, auth=("any", "the-key")).status_code == 200
         problem_of(strict.post(**options), 401)
         problem_of(strict.post(path + slash, content=b"{", headers={"authorization": "Bearer another"}), 401)
-    with httpx.Client(trust_env=False) as client:
-        url = strict.base_url.copy_with(userinfo=b"any:the-key", path=path)
-        assert client.post(url, json=BODIES[path]).status_code == 200
     assert strict.get(SESSIONS).status_code == 200
 
 

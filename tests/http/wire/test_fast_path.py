@@ -18,7 +18,7 @@ from assay.service.http.wire.json_codec import MAX_ROWS, FastPath, Limits, NotJs
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.scoring.agreement import bits
-from tests.strategies import batches, doubtful_references, examples, settings
+from tests.strategies import batches, examples
 
 LIMITS = Limits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
 MAX_BYTES = 60_000
@@ -107,9 +107,6 @@ def test_long_references():
     assert not fast_path.read(body_of([answer()] * 2, [KEY, KEY + " "]))
 
 
-# Repeated references
-
-
 def key_of(number: int, steps: int = 1) -> str:
     return "\n".join(
         f'Step {k}: {{"action": "add{number}", "objects": ["pbs {k}"], "parameters": ["5 min"]}}'
@@ -128,7 +125,7 @@ def test_repeated_references(fast_path, dice):
         assert check(fast_path, body_of(responses, [key]), Scorer()) == (key != "prose")
 
 
-@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_SLOT_BYTES + 1)])
+@pytest.mark.parametrize("bad", ["", "prose", "x" * (MAX_SLOT_BYTES + 1)])
 def test_slots_that_were_lost_to_invalid_references(fast_path, bad):
     good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(SLOT_COUNT)]
     assert all(check(fast_path, body, Scorer()) for body in good)
@@ -162,21 +159,6 @@ def test_batches(fast_path, batch, one_reference, include):
     responses, references, index = batch
     chosen = references[:1] if one_reference else [references[k] for k in index]
     assert check(fast_path, body_of(responses, chosen, **include), Scorer()) == bool(responses)
-
-
-@given(batches(), settings)
-@examples(30)
-def test_settings(batch, overrides):
-    responses, references, _ = batch
-    scorer = Scorer(**overrides)
-    check(FastPath(scorer, MAX_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
-
-
-@given(st.lists(doubtful_references, min_size=1, max_size=3))
-@examples(60)
-def test_doubtful_references(fast_path, references):
-    check(fast_path, body_of([answer(), *references], references[:1]), Scorer())
-    check(fast_path, body_of(references, references), Scorer())
 
 
 @given(batches(), st.data())

@@ -86,14 +86,6 @@ def test_another_process_gives_the_same_bits():
     assert not any(map(is_unscored, parts, here))
 
 
-def test_another_process_reports_the_same_issues():
-    request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
-    parts = left_of(request)
-    here = score_parts(parts, LIMITS, StageTimes())
-    assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
-    assert all(isinstance(outcome, ScoringError) for outcome in here)
-
-
 def test_rows_that_were_not_reached_are_out_of_time():
     parts = left_of({**columns(), "config": OPTIONS})
     frames = scored_elsewhere(parts)
