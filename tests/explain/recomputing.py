@@ -12,7 +12,6 @@ from assay.service.explain.explanation import explain
 from assay.service.explain.schema import Explanation
 
 
-
 def explained(response: str, reference: Any, settings: dict[str, Any], suggestions: int = 0) -> dict[str, Any]:
     """Return the explanation as its JSON, which must match its schema and the scorer's result bit for bit."""
     scorer = Scorer(**settings)

@@ -50,11 +50,6 @@ def test_equal_quantities(mine, theirs, hint, where):
 )
 def test_powers_without_their_sign(mine, theirs, hint):
     assert hints(mine, theirs) == [f"{hint}: powers are written with ^ or superscript digits."]
-    key = f'Step 1: {{"action": "add", "objects": [], "parameters": ["{mine}"]}}'
-    said = explained(answer(key, f"Step 1: Add {theirs}."), key, {})["hints"]
-    one, other = hint.split(" is not ")
-    wanted = [f"The step has {one}, its prose {other}: powers are written with ^ or superscript digits."]
-    assert [found["text"] for found in said] == (wanted if "^" in other else [])
 
 
 @pytest.mark.parametrize(
@@ -110,9 +105,3 @@ def test_words_that_the_prose_says_in_another_way():
         ("The step has 5 ml, its prose 5000 μl: units are compared as written.", 1, None),
         ("The step has 10, its prose ten: numbers are compared as written.", 1, None),
     ]
-
-
-def test_hints_are_few():
-    mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, 20)))]
-    theirs = [step("add", "", "|".join(f"{k} ml" for k in range(1, 20)))]
-    assert len(explained(told(mine), {"steps": theirs}, {})["hints"]) == 10

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
-from assay.kernels.compiler import JIT
-from tests.cases import answer, told
+from tests.cases import told
 from tests.cases.writing import step
 from tests.explain.recomputing import explained
 
@@ -65,13 +63,6 @@ def test_an_invalid_line_is_repaired(done):
     )
 
 
-@pytest.mark.parametrize("escape", [r"\ud800", r"\udfffx"])
-def test_escapes_of_lone_surrogates_are_not_text(escape):
-    for line in (SECOND.replace("action", escape), SECOND.replace("}", f', "{escape}": 1}}')):
-        document = explained(GOOD.replace(SECOND, line), REFERENCE, {}, 5)
-        assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
-
-
 def test_steps_on_several_lines_are_joined():
     response = GOOD
     for one in R:
@@ -94,16 +85,6 @@ def test_what_cannot_be_repaired_is_deleted():
     deleted = repair(GOOD.replace(SECOND, "Step 2: wash the cells"))
     assert deleted["text"].startswith("Delete invalid step 2; both gates then pass, ")
     assert deleted["steps"] == [2]
-
-
-@pytest.mark.parametrize("length", [20, 300, 3900])
-def test_time_is_bounded(length):
-    """Responses of the largest size by default, all of whose lines are invalid: few are repaired."""
-    body = f'{{"action": "a", "objects": ["{"b, " * (length // 3)}", "parameters": []}}'
-    key = "\n".join(f"Step {k}: {body}" for k in range(1, min(1024, 200_000 // len(body)) if JIT else 3))
-    started = time.perf_counter()
-    assert explained(answer(key, "Step 1: a"), REFERENCE, {}, 5)["reason"] == "bad_step_json"
-    assert time.perf_counter() - started < 30
 
 
 PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of PBS.\nStep 3: Spin the tube at 300 x g."

@@ -90,19 +90,6 @@ def test_few_rows(page, rows):
     assert ("Groups without spread: 1" in page(rows).source) == (len(rows) == 5)
 
 
-def test_a_dump_of_verl(call, tmp_path):
-    names = {"prompt": "input", "response": "output", "reference": "gts"}
-    rows = [{names[name]: value for name, value in row.items()} | {"score": 0.0, "step": 1} for row in ROWS]
-    source = write_rows(tmp_path / "1.jsonl", rows[:5])
-    report = tmp_path / "report.html"
-    done = call("score", source, "--layout", "verl", "-o", tmp_path / "out.jsonl", "--report", report)
-    assert done.exit_code == 0, done.output
-    assert "3</b><span>prompts" in report.read_text(encoding="utf-8")
-    renamed = write_rows(tmp_path / "2.jsonl", [{**row, "answer": row["output"]} for row in rows[:5]])
-    done = call("score", renamed, "--layout", "verl", "--response-field", "answer", "-o", tmp_path / "out.jsonl")
-    assert done.exit_code == 0, done.output
-
-
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_columns_and_a_request(call, tmp_path, form):
     pytest.importorskip("pyarrow")
@@ -121,16 +108,6 @@ def test_columns_and_a_request(call, tmp_path, form):
     assert "3</b><span>responses" in report.read_text(encoding="utf-8")
     numbers = [[text for text in texts if re.fullmatch(r"[\d.,]+", text)] for texts in reports]
     assert numbers[0] == numbers[1]
-
-
-def test_where_it_cannot_be_written(call, tmp_path):
-    source = write_rows(tmp_path / "rows.jsonl", ROWS)
-    for report in (source, "-", tmp_path / "nowhere" / "report.html"):
-        done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", report)
-        assert done.exit_code == 2
-    assert source.read_text(encoding="utf-8").count("\n") == len(ROWS)
-    done = call("score", source, "--report", tmp_path / "r.html", "--task", "bioprobench.ord")
-    assert done.exit_code == 2
 
 
 def test_the_terminal_and_the_report_print_the_same_quantiles(call, tmp_path, example_rollouts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -86,18 +85,14 @@ KEY = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k
 STEPS_OF_RESPONSE = f"<think></think><key>{KEY}</key><orc>Step 1: a</orc><note></note>"
 
 
-@pytest.mark.parametrize(
-    ("changed", "path"),
-    [
+def test_too_long_for_an_explanation(generous):
+    for changed, path in (
         ({"response": "x" * (1 << 21)}, "response"),
         ({"response": STEPS_OF_RESPONSE}, "response"),
-        ({"reference": KEY}, "reference"),
         ({"reference": KEY, "response": STEPS_OF_RESPONSE, "config": {"max_steps": 1024}}, "reference"),
-    ],
-    ids=["bytes", "steps", "reference", "setting"],
-)
-def test_too_long_for_an_explanation(generous, changed, path):
-    assert errors_of(problem_of(generous.post("/v1/explain", json=REQUEST | changed), 422)) == [(path, "too_long")]
+    ):
+        reply = generous.post("/v1/explain", json=REQUEST | changed)
+        assert errors_of(problem_of(reply, 422)) == [(path, "too_long")]
 
 
 def test_a_response_that_is_too_long_for_score_only(generous):
@@ -106,29 +101,11 @@ def test_a_response_that_is_too_long_for_score_only(generous):
     assert (found["reason"], found["prediction"]) == ("too_long", [])
 
 
-NOT_A_REQUEST: list[tuple[dict[str, Any], int]] = [
-    ({"content": b"x" * (MAX_BODY_BYTES + 1)}, 413),
-    ({"content": b"x", "headers": {"content-type": "application/vnd.apache.arrow.stream"}}, 415),
-]
-
-
-@pytest.mark.parametrize(("request_of", "status"), NOT_A_REQUEST, ids=range(len(NOT_A_REQUEST)))
-def test_not_a_request(client, request_of, status):
-    problem_of(client.post("/v1/explain", **request_of), status)
-
-
-@pytest.mark.parametrize(
-    ("document", "issues"),
-    [
-        ({"response": "", "reference": {"steps": [1] * 1_000_000}}, [("reference", "bad_step_schema")]),
-        ({str(k): 0 for k in range(100_000)}, [("body", "too_many")]),
-    ],
-    ids=["steps", "fields"],
-)
-def test_many_errors_are_one(scorer, document, issues):
-    with pytest.raises(InvalidRequest) as caught:
-        decode_explain_request(document, scorer, LIMITS)
-    assert [(issue.path, issue.reason) for issue in caught.value.issues] == issues
+def test_bodies_that_are_not_read(client):
+    problem_of(client.post("/v1/explain", content=b"x" * (MAX_BODY_BYTES + 1)), 413)
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    problem_of(client.post("/v1/explain", content=b"x", headers=headers), 415)
+    problem_of(client.post("/v1/explain", json={str(k): 0 for k in range(100_000)}), 422)
 
 
 @given(junk, junk, junk)

@@ -32,19 +32,6 @@ def test_a_mixed_batch_has_the_bits_of_each_row(client):
     assert found["advantages"] == IN_PROCESS.advantages().tolist()
 
 
-@pytest.mark.parametrize("task", REWARD_TASKS)
-def test_one_task_for_all_gives_the_same_bits(client, task):
-    rows = [row for row in ROWS if row.task == task]
-    options = SETTINGS if task == "score" else TASK_OPTIONS.get(task, {})
-    found = scored(client, {**columns(rows), "task": task, "config": options, "include": ["components"]})
-    assert found["rewards"] == [row.reward for row in rows]
-    assert found["reasons"] == [row.reason for row in rows]
-    assert list(found["components"]) == list(TASK_COMPONENTS[: 11 if task == "score" else None])
-    listed = scored(client, {**columns(rows), "config": OPTIONS, "include": ["components"]})
-    assert listed["rewards"] == found["rewards"]
-    assert listed["components"].items() >= found["components"].items()
-
-
 ORD = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
 VALID = {
     "task": ["score", "bioprobench.ord", "bioplanner"],

@@ -124,12 +124,10 @@ INVALID_TRACES = [
 ]
 
 
-@pytest.mark.parametrize("given", INVALID_TRACES)
-def test_an_invalid_trace_is_ignored(given):
-    assert continue_trace(given.encode()) is None
-
-
-def test_a_trace_of_a_later_version():
+def test_an_invalid_trace_is_ignored():
+    """But not one of a later version, which may have more fields."""
+    for given in INVALID_TRACES:
+        assert continue_trace(given.encode()) is None
     span = continue_trace(f"01-{TRACE}-{PARENT}-03-more".encode())
     assert span is not None
     assert format_traceparent(span).startswith(f"00-{TRACE}-".encode())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.forms import PROMPTS, PromptRow, reference_text
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
@@ -193,12 +192,6 @@ def test_an_invalid_row_of_a_fixed_task_gets_no_reward(client, path, document, e
     assert errors_of(problem_of(client.post(f"{path}?task=bioprobench.ord", content=body), 422)) == errors
 
 
-@pytest.mark.parametrize("query", ["task=bioprobench.ord", "task_field=task"])
-def test_no_rows(client, query):
-    reply = client.post(f"{OPENRLHF}?{query}", json=openrlhf([], [])).json()
-    assert reply == {"rewards": [], "scores": [], "extra_logs": {name: [] for name in TASK_NUMBERS}}
-
-
 def test_a_masked_row(client):
     query = "task_field=metadata.task&on_bad_reference=mask"
     row = named_body(GYM, "x", {"wrong_steps": ["a"]}, "bioprobench.ord")
@@ -227,17 +220,3 @@ def test_the_filter_of_the_page():
     for passed, kept in (([0, 1, 0], True), ([0, 0], False), ([1, 1], False)):
         samples = [SimpleNamespace(reward={"reward": 0.5, "score_passed": float(one)}) for one in passed]
         assert names["some_pass"](None, samples) is kept
-
-
-@pytest.mark.parametrize("row", [ROWS[0], ROWS[-1]], ids=["first", "last"])
-def test_prepared_rows_of_several_tasks(client, row):
-    prepared = PromptRow("1", reference_text(row.reference), {}, {"id": "1", "task": row.task})
-    lines = {name: PROMPTS[name](prepared) for name in ("openrlhf", "slime", "nemo-gym")}
-    row_of_gym = {**lines["nemo-gym"], "response": gym(message(row.response))["response"]}
-    for path, field, body in (
-        (OPENRLHF, "task", openrlhf([row.response], [lines["openrlhf"]["label"]])),
-        (SLIME, "label.task", {**lines["slime"], "response": row.response}),
-        (GYM, "task", row_of_gym),
-    ):
-        reply = client.post(path, params={"task_field": field, **SETTINGS}, json=body)
-        check_row(numbers_in(reply, TASK_NUMBERS, echoed=("id", "task")), row)

