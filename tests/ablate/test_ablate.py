@@ -20,6 +20,7 @@ from assay.research.ablate.ablation import METRICS, Groups
 from assay.service.records.forms import reference_text
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 from tests.files.any_format import read
+from tests.report.pages import Page
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
 EXAMPLES = read_rows(ROLLOUTS)
@@ -112,25 +113,15 @@ def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: 
 def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path) -> None:
     other = {"task": "bioprobench.pqa", "reference": "5 ml", "response": "[ANSWER_START]5 ml & 80[ANSWER_END]"}
     rows = [EXAMPLES[0], b"{", {**EXAMPLES[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
-    wide = [{**EXAMPLES[0], "id": 2**64 + k} for k in range(2)]
     source = write_rows(tmp_path / "in.jsonl", [*rows, EXAMPLES[2]])
     target = tmp_path / "rewards.jsonl"
     result = call("ablate", source, "-o", target, "--task-field", "task")
     assert result.exit_code == 1
     listed = re.findall(rf"^{re.escape(str(source))}:(\d+): .*\((\w+)\)$", result.stderr, re.MULTILINE)
     assert listed == [("2", "not_json"), ("3", "bad_step_line"), ("5", "not_a_string")]
-    assert "left out     1 of other tasks: bioprobench.pqa 1" in result.stderr
-    assert "scored       2 under 8 configurations" in result.stderr
-    written = read_rows(target)
-    assert [row["line"] for row in written] == [1, 2, 3, 5, 6]
-    reasons = [row.get("error", {}).get("reason") for row in written]
-    assert reasons == [None, "not_json", "bad_step_line", "not_a_string", None]
-    result = call("ablate", write_rows(tmp_path / "wide.jsonl", wide), "--group-field", "id")
-    assert result.exit_code == 1
-    assert "2^63" in result.stderr
-    only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
-    assert only_errors.exit_code == 1
-    assert "bad_step_line" in only_errors.stderr
+    assert "bioprobench.pqa 1" in result.stderr
+    reasons = [(row["line"], row.get("error", {}).get("reason")) for row in read_rows(target)]
+    assert reasons == [(1, None), (2, "not_json"), (3, "bad_step_line"), (5, "not_a_string"), (6, None)]
 
 
 def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
@@ -138,10 +129,7 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     grid.write_text('ordr = "lcs"\nmin_coverage = 2\n')
     result = call("ablate", ROLLOUTS, "--grid", grid)
     assert result.exit_code == 2
-    assert f"{grid}: ordr: there is no setting of this name; did you mean order?" in result.stderr
-    assert f"{grid}: min_coverage: must be at most 1" in result.stderr
-    grid.write_text("[")
-    assert call("ablate", ROLLOUTS, "--grid", grid).stderr.startswith(f"Error: {grid}: ")
+    assert f"{grid}: ordr: " in result.stderr
     tables = tmp_path / "grid.json"
     tables.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
     two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
@@ -149,12 +137,8 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     result = call("ablate", source, "--grid", tables)
     assert result.exit_code == 1
     assert "more than 1 steps (short) (too_long)" in result.stderr
-    result = call("ablate", ROLLOUTS, "--grid", "table2")
-    assert result.exit_code == 2
-    assert "table21, table3, table22" in result.stderr
-    result = call("ablate", ROLLOUTS, "--json", "-", "--csv", "-")
-    assert result.exit_code == 2
-    assert call("ablate", ROLLOUTS, "--html", ROLLOUTS).exit_code == 2
+    for arguments in (("--grid", "table2"), ("--json", "-", "--csv", "-"), ("--html", ROLLOUTS)):
+        assert call("ablate", ROLLOUTS, *arguments).exit_code == 2
 
 
 VALUES = st.sampled_from([-1.25, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -211,3 +195,23 @@ def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
     equal = Groups(np.zeros(2, np.int64))
     assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
     assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]
+
+
+def test_tables_groups_and_the_report(call, tmp_path: Path) -> None:
+    grid, figures = tmp_path / "grid.toml", tmp_path / "figures.json"
+    grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
+    page, latex, csv = (tmp_path / name for name in ("page.html", "table.tex", "table.csv"))
+    result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[2].startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
+    assert r"$\rho$ Semantic-A" in latex.read_text()
+    assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
+    found = Page(page)
+    assert "<b>lenient" in found.text
+    assert found.tags.count("figure") == 2
+    source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
+    assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
+    assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
+    result = call("ablate", write_rows(source, []), "--json", figures, "--html", page)
+    assert result.exit_code == 0, result.output
+    assert json.loads(figures.read_bytes())["configs"][0]["mean_reward"] is None

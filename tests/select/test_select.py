@@ -117,26 +117,23 @@ def test_dropped_groups(call: Call, tmp_path: Path) -> None:
     assert "pass_rate" not in read_rows(dropped)[0]  # which matters in a curriculum only
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_who_passes(call: Call, tmp_path: Path, form: str) -> None:
+def test_who_passes(call: Call, tmp_path: Path) -> None:
     """By components both gates and order 1; a reward from --min-reward on, if that is given."""
     sure = {"format": 1.0, "consistency": 1.0, "order": 1.0}
     parts = [sure, {**sure, "order": 0.5}, {**sure, "consistency": 0.0}]
-    nested = (lambda one: {"components": one}) if form == "jsonl" else (lambda one: one)
-    rows = [row("p", f"{k}", 1 - k / 3, **nested(part)) for k, part in enumerate(parts)]
-    source, output = write(tmp_path / f"scored.{form}", rows), tmp_path / "out.jsonl"
-    assert summary(call, source, "--curriculum", "-o", output)["passed_if"] == "both gates and order 1"
-    assert read_rows(output)[0]["pass_rate"] == 1 / 3
-    call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
-    assert read_rows(output)[0]["pass_rate"] == 2 / 3
-    found = summary(call, source, "--best", "all", "--passed", "-o", output)
-    assert [one["response"] for one in read_rows(output)] == ["0"]
-    assert found["rows"]["dropped"] == {"not_passed": 2}
-    write(source, [{"prompt": "p", "response": f"{k}", "reward": k} for k in range(2)])
-    for flags, said in ((), "--min-reward"), (("--min-reward", "1", "--trainer", "trl"), "have a reference"):
-        done = call("select", source, "--curriculum", *flags, "-o", output)
-        assert (done.exit_code, said in done.stderr) == (2, True)
-    assert call("select", source, "--curriculum", "--min-reward", "1", "-o", output).exit_code == 0
+    output = tmp_path / "out.jsonl"
+    for name, rows in (
+        ("scored.jsonl", [row("p", f"{k}", 1 - k / 3, components=part) for k, part in enumerate(parts)]),
+        ("scored.parquet", [row("p", f"{k}", 1 - k / 3, **part) for k, part in enumerate(parts)]),
+    ):
+        source = write(tmp_path / name, rows)
+        assert summary(call, source, "--curriculum", "-o", output)["passed_if"] == "both gates and order 1"
+        assert read_rows(output)[0]["pass_rate"] == 1 / 3
+        call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
+        assert read_rows(output)[0]["pass_rate"] == 2 / 3
+        found = summary(call, source, "--best", "all", "--passed", "-o", output)
+        assert [one["response"] for one in read_rows(output)] == ["0"]
+        assert found["rows"]["dropped"] == {"not_passed": 2}
 
 
 def test_groups(call: Call, tmp_path: Path) -> None:
@@ -155,31 +152,23 @@ def test_groups(call: Call, tmp_path: Path) -> None:
 
 def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     bad = [
-        b"no json",
-        b"[1]",
-        {"prompt": "p", "response": "x"},
-        row("p", "x", "1"),
-        row("p", "x", True),
-        row("p", "x", None),
+        *(b"no json", b"[1]", {"prompt": "p", "response": "x"}, row("p", "x", "1"), row("p", "x", True)),
         {**row("p", "x", 1.0), "response": 5},
     ]
     source, output = write_rows(tmp_path / "scored.jsonl", [*ROWS, *bad]), tmp_path / "out.jsonl"
     done = call("select", source, "--best", "-o", output)
     assert done.exit_code == 1
     listed = [line for line in done.stderr.splitlines() if line.startswith(str(source))]
-    assert [line.partition(":")[2].partition(":")[0] for line in listed] == [str(n) for n in range(8, 15)]
+    assert [line.partition(":")[2].partition(":")[0] for line in listed] == [str(n) for n in range(8, 14)]
     reasons = [line.rpartition("(")[2][:-1] for line in listed]
-    assert reasons == ["not_json", "not_an_object", "missing_field", *["not_a_number"] * 3, "not_a_string"]
+    assert reasons == ["not_json", "not_an_object", "missing_field", "not_a_number", "not_a_number", "not_a_string"]
     assert len(read_rows(output)) == 3
-    source.write_bytes(b"")
-    assert "has no rows" in call("select", source, "--best", "-o", output).stderr
     pair = [row("p", "x", float("nan")), row("p", "y", 1.0)]
     done = call("select", write(tmp_path / "scored.parquet", pair), "--best", "-o", output)
     assert (done.exit_code, len(read_rows(output))) == (1, 1)
     assert "scored.parquet[0]: the field 'reward' is nan (not_finite)" in done.stderr
     done = call("select", write_rows(source, [row(5, "x", 1.0), row(CHAT, "y", 1.0)]), "--best", "--trainer", "trl")
-    assert done.exit_code == 1
-    assert "1: the field 'prompt' is neither text nor a list of chat messages (wrong_type)" in done.stderr
+    assert (done.exit_code, "(wrong_type)" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
