@@ -73,15 +73,12 @@ def test_other_faults_and_long_prose_are_named(tmp_path: Path) -> None:
     data, _ = checked(tmp_path, [GOOD, numbered_wrong, numbered_wrong])
     assert dict(data.gold.reasons) == {"ok": 1, "orc_numbering": 2}
     assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
-    assert data.gold.suggested() is not None
-    assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
     steps = [{"action": "add", "objects": ["buffer"], "parameters": []}]
     wordy = answer(steps, ["Add the buffer " + "slowly " * 32])
-    data, _ = checked(tmp_path, [wordy])
-    assert (data.gold.too_wordy, data.gold.longest) == (1, 35.0)
-    assert any("max_mean_words=35" in advice.text for advice in data.advice())
-    data, _ = checked(tmp_path, [wordy], use_length=False)
-    assert not any("max_mean_words" in advice.text for advice in data.advice() if not advice.good)
+    for use_length in (True, False):
+        data, _ = checked(tmp_path, [wordy], use_length=use_length)
+        advised = any("max_mean_words=35" in advice.text for advice in data.advice() if not advice.good)
+        assert (data.gold.longest, data.gold.too_wordy, advised) == (35.0, int(use_length), use_length)
 
 
 def test_a_published_record_has_its_own_answer(tmp_path: Path) -> None:
@@ -136,19 +133,6 @@ def test_every_answer_covers_its_words() -> None:
     scores = Scorer().score(answers, [reference])
     assert scores.reasons.tolist() == ["ok"] * len(POLICIES)
     assert json.dumps(steps[0], ensure_ascii=False) in answers[0].partition("<orc>")[2]
-
-
-def test_a_policy_that_beats_the_gold_is_a_warning(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [{"reference": ten_words(2)}, {"reference": GOOD}])
-    pasted = data.policies()[1]
-    assert pasted.beats_gold
-    assert pasted.gold_difference == pytest.approx(0.5)
-    warnings = [advice.text for advice in data.advice() if not advice.good]
-    assert any(
-        text.startswith("JSON pasted as prose: earns 0.5000 more") and "they earn 1.0000, no less" in text
-        for text in warnings
-    )
-    assert data.document([])["policies"][1]["beats_gold"] is True
 
 
 def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

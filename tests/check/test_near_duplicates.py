@@ -11,7 +11,7 @@ import pytest
 
 from assay.research.check.near_duplicates import NearDuplicates
 from assay.service.records.rows import Location, Place
-from tests.check.data_sets import GOOD, checked, key_of
+from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 
 pytest.importorskip("datasketch")
@@ -103,20 +103,6 @@ def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:
     ]
     assert [(finding.reason, finding.place.location.number) for finding in findings] == [("near_duplicate", 1)] * 2
     assert [Path(split).name for split in data.splits] == ["a.jsonl", "b.jsonl"]
-
-
-def test_references_without_an_answer_are_compared_by_their_words(tmp_path: Path) -> None:
-    """The names in the JSON of key lines are not words of the steps, which may also be given as objects."""
-    steps = [{"action": f"act{n}", "objects": [f"thing{n}"], "parameters": [f"amount{n}"]} for n in range(4)]
-    others = [{**step, "objects": [f"{step['objects'][0]}b"]} for step in steps]
-    for given in (steps, others):
-        data, _ = checked(tmp_path, [{"reference": key_of(steps)}], [{"reference": {"steps": given}}], similarity=0.1)
-        expected = jaccard(*(" ".join(word for one in some for word in words_of(one)) for some in (steps, given)))
-        assert [pair.similarity for pair in data.pairs] == [expected] * (expected > 0)
-
-
-def words_of(step: dict[str, Any]) -> list[str]:
-    return [step["action"], *step["objects"], *step["parameters"]]
 
 
 def test_the_split_of_a_row(tmp_path: Path) -> None:

@@ -157,16 +157,6 @@ def test_kubernetes_service_links_are_named_together_with_one_hint(services):
     assert [path for path, detail in found.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
 
 
-def test_one_service_link_beside_a_port_that_was_set():
-    """The container's own `env` overrides what Kubernetes adds."""
-    with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
-        load({}, links_of("ASSAY") | {"ASSAY_PORT": "8000"})
-    (issue,) = raised.value.issues
-    assert "ASSAY_PORT," not in issue.path
-    with pytest.raises(InvalidSetting, match="enableServiceLinks"):
-        load({}, {"ASSAY_PORT": "tcp://10.0.0.1:8000"})
-
-
 MEANT_AS_SETTINGS = [
     {"ASSAY_SERVICE_PORT": "8000"},
     {"ASSAY_SERVICE_HOST": "0.0.0.0", "ASSAY_SERVICE_PORT_NUMBER": "8000"},

@@ -32,13 +32,6 @@ def test_no_line_is_wider_than_the_terminal(response, width):
     assert max(map(_columns, text.split("\n"))) <= width
 
 
-def test_the_width_is_that_of_the_terminal(monkeypatch):
-    for columns, most in (("72", 72), ("300", 100), ("20", 60)):
-        monkeypatch.setenv("COLUMNS", columns)
-        widest = max(map(_columns, click.unstyle(shown(LONG, None)).split("\n")))
-        assert most - 12 < widest <= most
-
-
 def test_steps_are_shown_with_what_differs():
     text = click.unstyle(shown(told(MINE)))
     part = text.partition("Steps of the response ─ steps of the reference\n")[2].partition("\n\n")[0]

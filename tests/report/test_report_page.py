@@ -12,12 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from assay.kernels.warmup import warmup
 from assay.service.records.summary import QUANTILES
 from tests.cases import told
 from tests.cases.writing import step
-from tests.command_line import KEY_LINE, RESPONSE, write_rows
-from tests.files.test_memory import peak_of
+from tests.command_line import write_rows
 from tests.report.pages import Page
 
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
@@ -131,14 +129,3 @@ def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
     text = re.search(f'aria-label="{name} as CSV">(.*?)</pre>', page.source, re.DOTALL)
     assert text is not None
     yield from csv.DictReader(io.StringIO(html.unescape(text[1])))
-
-
-PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)
-LINE = json.dumps({"response": PADDED, "reference": KEY_LINE, "prompt": "p" * 10_000}).encode() + b"\n"
-
-
-@pytest.mark.usefixtures("compiled")
-def test_memory(tmp_path) -> None:
-    warmup()
-    flags = ["--report", str(tmp_path / "report.html"), "--group-field", "prompt"]
-    assert peak_of(200, LINE, *flags) - peak_of(60, LINE, *flags) < 40

@@ -41,7 +41,7 @@ def summary(call: Call, *arguments: Any) -> dict[str, Any]:
     return json.loads(target.read_bytes())
 
 
-@pytest.mark.parametrize(("form", "target"), zip(FORMATS, reversed(FORMATS), strict=True))
+@pytest.mark.parametrize(("form", "target"), [*zip(FORMATS, reversed(FORMATS), strict=True)])
 def test_every_format(call: Call, tmp_path: Path, form: str, target: str) -> None:
     """The same input gives the same bytes, and no row gives an empty file."""
     source, output = write(tmp_path / f"scored.{form}", ROWS), tmp_path / f"out.{target}"

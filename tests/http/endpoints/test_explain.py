@@ -95,12 +95,6 @@ def test_too_long_for_an_explanation(generous):
         assert errors_of(problem_of(reply, 422)) == [(path, "too_long")]
 
 
-def test_a_response_that_is_too_long_for_score_only(generous):
-    body = REQUEST | {"response": STEPS_OF_RESPONSE, "config": {"max_steps": 1024}}
-    found = generous.post("/v1/explain", json=body).json()
-    assert (found["reason"], found["prediction"]) == ("too_long", [])
-
-
 def test_bodies_that_are_not_read(client):
     problem_of(client.post("/v1/explain", content=b"x" * (MAX_BODY_BYTES + 1)), 413)
     headers = {"content-type": "application/vnd.apache.arrow.stream"}

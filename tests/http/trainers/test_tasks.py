@@ -13,7 +13,7 @@ import pytest
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
+from tests.http.samples import COMMAND_LINE, PERFECT, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     GYM,
@@ -112,14 +112,6 @@ def test_the_reference_in_a_label(client, monkeypatch, task, label):
     assert named == task
     body = {"responses": [response], "references": [reference_of(reference, named)], "task": [named]}
     assert client.post("/v1/score", json=body).json()["rewards"] == [1.0]
-
-
-@pytest.mark.parametrize("metadata", [{"task": "bioprobench.ord"}, {}, {"task": None}, 3])
-def test_a_task_outside_the_label(client, metadata):
-    other = metadata == {"task": "bioprobench.ord"}
-    row = {"response": RIGHT if other else PERFECT, "label": ORD if other else REFERENCE, "metadata": metadata}
-    found = numbers_in(client.post(f"{SLIME}?task_field=metadata.task", json=row), TASK_NUMBERS)
-    assert (found["score_task"], found["reward"], found["score_passed"]) == (2.0 * other, 1.0, 1.0)
 
 
 QUERIES: dict[str, set[tuple[str, str]]] = {
