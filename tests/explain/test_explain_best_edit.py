@@ -15,7 +15,7 @@ from tests.cases.writing import Steps, step
 from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
-CASES = 600 if JIT else 4
+CASES = 200 if JIT else 4
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},

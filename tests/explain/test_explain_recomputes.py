@@ -15,7 +15,7 @@ from tests.strategies import examples, rollouts, settings
 
 def test_vectors():
     cases = [case for case in read_vectors(["score"]) if "reward" in case.expected]
-    for case in cases[:: 1 if JIT else 16]:
+    for case in cases[:: 4 if JIT else 16]:
         document = explained(case.row["response"], case.row["reference"], case.row["config"])
         assert_recomputes(document)
         assert document["reward"] == case.expected["reward"], case.id

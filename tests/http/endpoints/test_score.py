@@ -148,3 +148,30 @@ def test_texts_count_once_for_each_reading(small):
     document = problem_of(small.post("/v1/score", json=request | {"configs": [prefilled, {}, shorter]}), 413)
     assert errors_of(document) == [("configs", "too_many")]
     assert "3 times" in document["errors"][0]["detail"]
+
+
+def test_fields_of_json_in_the_query(client):
+    query = {"config": '{"order":"lcs"}', "include": "advantages", "task": "score"}
+    fields = {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"}
+    assert scored(client, REQUEST, params=query) == scored(client, REQUEST | fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "errors"),
+    [
+        ("config=[]&include=all", [("query.include", "unknown_column"), ("query.config", "wrong_type")]),
+        ("task=score&task=score", [("query.task", "repeated_setting")]),
+        (
+            "task=lexical&config={%22order%22:1}&include=",
+            [("query.config", "repeated_setting"), ("query.task", "repeated_setting")],
+        ),
+    ],
+)
+def test_wrong_fields_in_the_query(client, query, errors):
+    body = REQUEST | ({"task": "score", "config": {}} if "lexical" in query else {})
+    assert errors_of(problem_of(client.post(f"/v1/score?{query}", json=body), 422)) == errors
+
+
+@pytest.mark.parametrize("path", ["/v1/explain", "/v1/evaluate"])
+def test_other_requests_take_no_query(client, path):
+    assert errors_of(problem_of(client.post(f"{path}?task=score", json={}), 422)) == [("query", "unknown_field")]
