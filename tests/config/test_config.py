@@ -87,6 +87,9 @@ def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
     [
         ("ASSAY_PORT", "eighty"),
         ("ASSAY_PORT", "70000"),
+        ("ASSAY_PORT", ""),
+        ("ASSAY_THREADS", "0"),
+        ("ASSAY_DEADLINE_SECONDS", "inf"),
         ("ASSAY_ORDER", "LCS"),
         ("ASSAY_ADVANTAGE_DDOF", "2"),
         ("ASSAY_MIN_COVERAGE", "nan"),
@@ -226,3 +229,8 @@ def test_the_command_that_installs_an_extra_runs_pip_of_this_interpreter(tmp_pat
         assert arguments[:3] == ["-m", "pip", "install"]
         assert [name.partition("<")[0].partition(">")[0] for name in arguments[3:]] == ["nltk", "sacrebleu"]
     assert [name[:3] for name in shlex.split(install_command("ray"))[4:]] == ["pya", "ray"]
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path):
+    path = written(tmp_path, "[server]\nport = 1\n")
+    assert load({}, {"ASSAY_CONFIG": str(path)}).server.port == 1

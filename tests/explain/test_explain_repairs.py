@@ -106,3 +106,30 @@ def test_key_lines_alone_get_the_other_sections():
     text = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
     (found,) = explained(f"Here it is:\n{text}", REFERENCE, {}, 5)["suggestions"]
     assert (found["kind"], found["reward"]) == ("skeleton", 1.0)
+
+
+def test_the_number_of_a_line_is_kept_or_given():
+    for line in (SECOND.replace("Step 2:", "2."), SECOND.replace("Step 2: ", ""), SECOND.replace(":", "", 1)):
+        assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udfffx"])
+def test_escapes_of_lone_surrogates_are_not_text(escape):
+    for line in (SECOND.replace("action", escape), SECOND.replace("}", f', "{escape}": 1}}')):
+        document = explained(GOOD.replace(SECOND, line), REFERENCE, {}, 5)
+        assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
+
+
+def test_missing_fields_are_added_and_numbers_become_strings():
+    steps = [step("mix"), step("wait", "", "5 min")]
+    response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')
+    (added,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
+    assert added["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
+    assert added["reward"] == 1.0
+    line = SECOND.replace('["5 ml", "PBS"]', '[5, "ml", "PBS"]')
+    assert repair(GOOD.replace(SECOND, line))["text"].startswith("In step 2, make “parameters” an array of strings;")
+
+
+@pytest.mark.parametrize("text", ["\n".join("wash it" for _ in range(65)), "…", "12 34"])
+def test_a_text_without_steps_gets_no_sections(text):
+    assert explained(text, REFERENCE, {}, 5)["suggestions"] == []

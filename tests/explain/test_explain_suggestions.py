@@ -77,6 +77,11 @@ GOOD = told(R)
 
 DAMAGED = {
     "no <think>": GOOD.replace("<think>", ""),
+    "no think at all": GOOD.replace("<think>t</think>\n", ""),
+    "no </think>": GOOD.replace("</think>", ""),
+    "no <orc>": GOOD.replace("<orc>", ""),
+    "no note": GOOD.partition("<note>")[0],
+    "no </note>": GOOD.partition("</note>")[0],
     "words between": GOOD.replace("<key>", "so: <key>"),
     "no </orc>": GOOD.replace("</orc>", ""),
     "cut off": GOOD.partition("</orc>")[0],

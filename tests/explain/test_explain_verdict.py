@@ -45,6 +45,14 @@ def test_failure(reason):
     assert [factor["name"] for factor in document["factors"]] == ["best", "gate", "score"]
 
 
+def test_the_missing_tag_is_named():
+    assert "the response has no tags" in explained("1. Harvest the cells.", KEY, {})["failure"]["message"]
+    both = {"</key>": "</key> directly followed by <orc>", "<note>": "</orc> directly followed by <note>"}
+    for cut, named in {**both, "<think>": "<think>", "</note>": "</note>"}.items():
+        text = GOOD if cut != "<think>" else GOOD.replace("</think>", "")
+        assert f"{named} is missing" in explained(text.replace(cut, ""), KEY, {})["failure"]["message"]
+
+
 def test_what_can_be_read_is_shown_if_a_gate_fails():
     response = answer(f"{KEY}\nnonsense\n{SECOND.replace('2', '3')}", f"{ORC}\nStep 2: -\nStep 3: Add DMEM for 5 min.")
     document = explained(response, BOTH, {})
@@ -80,7 +88,12 @@ def test_alignment():
     ("line", "message"),
     [
         (SECOND.replace("action", "verb"), "unknown field “verb”; allowed: action, objects, parameters."),
+        (SECOND.replace("}", ', "x": 1, "y": 2}'), "unknown fields “x”, “y”; allowed: action, objects, parameters."),
+        (SECOND.replace(', "parameters": ["5 min"]', ""), "missing field parameters."),
+        (SECOND.replace('"add"', "7"), "action is not a string."),
         (SECOND.replace('"add"', '"…"'), "action has no words."),
+        (SECOND.replace('["dmem"]', '"dmem"'), "objects is not an array of strings."),
+        (SECOND.replace('["dmem"]', '["dmem"'), "valid JSON (expecting ',' delimiter, column 59)."),
         (SECOND.replace('"5 min"', f"{'9' * 5000}"), "parameters contains a value that is not a string."),
         (SECOND.replace("dmem", "\\ud83dx"), "escape \\ud83d is half of a surrogate pair, which is not valid JSON."),
         (SECOND[:-1], "the line does not end with the closing brace of its object."),

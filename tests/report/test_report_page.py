@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from assay.service.records.summary import QUANTILES
+from assay.service.tables.page import without_controls
 from tests.cases import told
 from tests.cases.writing import step
 from tests.command_line import write_rows
@@ -129,3 +130,7 @@ def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
     text = re.search(f'aria-label="{name} as CSV">(.*?)</pre>', page.source, re.DOTALL)
     assert text is not None
     yield from csv.DictReader(io.StringIO(html.unescape(text[1])))
+
+
+def test_lines_and_tabs_stay_and_other_controls_are_replaced():
+    assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"

@@ -54,7 +54,10 @@ def test_the_numbers_are_those_of_score(client, reference, config):
         ),
         (REQUEST | {"reference": {"steps": [{"action": "swordfish"}]}}, [("reference", "bad_step_schema")]),
         (REQUEST | {"reference": " " * 300_000}, [("reference", "too_long")]),
+        ([], [("body", "wrong_type")]),
+        (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
         (REQUEST | {"suggestions": 21}, [("suggestions", "out_of_range")]),
+        (REQUEST | {"suggestions": -1}, [("suggestions", "out_of_range")]),
         (
             REQUEST | {"response": "x" * (1 << 21), "config": {"max_response_bytes": 1 << 30}},
             [("config.max_response_bytes", "over_limit")],

@@ -58,6 +58,11 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"task": ["scor", "bioprobench.gen", None]},
         [("task[0]", "unknown_task"), ("task[1]", "unknown_task"), ("task[2]", "wrong_type")],
     ),
+    "a reference without a response": (
+        {"references": [REFERENCE, ORD, "f()", "?"], "reference_index": [0, 1, 2]},
+        [("references[3]", "unused_reference")],
+    ),
+    "too few tasks": ({"task": ["score"]}, [("task", "wrong_length")]),
     "too many groups": ({"groups": ["a"] * 4}, [("groups", "wrong_length")]),
     "a large number as a group": ({"groups": [2**100, 1, 1e30]}, [("groups[2]", "wrong_type")]),
     "a reward without its model": (
@@ -131,6 +136,8 @@ STREAM = {"response": ["a", "b"], "reference": [REFERENCE, json.dumps(ORD)], "ta
     [
         ({"task": ["score", None]}, {"config": json.dumps(OPTIONS)}, [("task[1]", "wrong_type")]),
         ({"group": pa.array([None, 3])}, {}, [("group[0]", "wrong_type")]),
+        ({"group": [1.5, 2.5]}, {}, [("group", "wrong_type")]),
+        ({"task": [1, 2]}, {}, [("task", "wrong_type")]),
         ({"task": ["score", "scor"]}, {}, [("task[1]", "unknown_task")]),
         ({}, {"task": "score"}, [("query.task", "repeated_setting")]),
         (None, {"task": "bioprobench.od"}, [("query.task", "unknown_task")]),

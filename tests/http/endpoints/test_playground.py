@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assay.service.http.endpoints.docs import FOLDER, Playground
+from assay.service.http.endpoints.docs import FOLDER, Playground, prefers_html, quality_values
 from tests.http.samples import problem_of
 from tests.servers import serving
 
@@ -114,3 +114,9 @@ def test_playground_and_docs_can_be_disabled():
         assert not {"docs", "openapi"} & reply.json()["links"].keys()
         for address in (*FILES, "/docs", "/docs/openapi.json", "/docs/swagger-ui.css", "/openapi.json"):
             problem_of(client.get(address), 404)
+
+
+def test_preferences():
+    found = quality_values(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0, w;q=-1")
+    assert found == {b"gzip": 0.5, b"br": 1.0, b"x": 1.0, b"y": 0.0, b"z": 0.0, b"w": 0.0}
+    assert not prefers_html(b"application/*;q=0.9, text/html;q=0.8")

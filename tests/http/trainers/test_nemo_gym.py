@@ -50,6 +50,7 @@ OUTPUTS = {
     "tool calls between": [reasoning("Look."), CALL, RESULT, reasoning(THOUGHT), message(ANSWER)],
     "others' messages": [message(SWAPPED), {"role": "user", "content": PERFECT, "type": "message"}],
     "content as text": [{"role": "assistant", "content": SWAPPED, "type": "message"}],
+    "no type": [{"role": "assistant", "content": [{"type": "output_text", "text": SWAPPED}]}],
     "a refusal beside": [{**message(), "content": [*message(SWAPPED)["content"], REFUSAL]}],
     "nothing": [],
 }

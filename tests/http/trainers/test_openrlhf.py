@@ -83,6 +83,10 @@ BAD = {
         ],
     ),
     "nothing": ({}, [("query", "missing_field"), ("prompts", "missing_field"), ("labels", "missing_field")]),
+    "no arrays": (
+        {"query": "a", "prompts": None, "labels": REFERENCE},
+        [("query", "wrong_type"), ("prompts", "wrong_type"), ("labels", "wrong_type")],
+    ),
     "other lengths": (
         {"query": ["a", "b"], "prompts": ["a"], "labels": [REFERENCE]},
         [("prompts", "wrong_length"), ("labels", "wrong_length")],

@@ -52,6 +52,7 @@ def test_not_json(client, body):
 
 WRONG = {
     "string": (SECRET, [("body", "wrong_type")]),
+    "nothing": ({}, [("references", "missing_field"), ("responses", "missing_field")]),
     "unknown fields": (
         REQUEST | {"response": SECRET, "References": []},
         [("response", "unknown_field"), ("References", "unknown_field")],
@@ -104,6 +105,11 @@ WRONG = {
     "index out of range": (
         REQUEST | {"reference_index": [1, -1, 2**40]},
         [(f"reference_index[{k}]", "index_out_of_range") for k in (0, 1, 2)],
+    ),
+    "index too short": (REQUEST | {"reference_index": [0, 0]}, [("reference_index", "wrong_length")]),
+    "index missing without responses": (
+        {"references": [REFERENCE] * 2, "responses": []},
+        [("reference_index", "missing")],
     ),
     "index missing": (REQUEST | {"references": [REFERENCE] * 2}, [("reference_index", "missing")]),
     "unknown columns": (

@@ -18,7 +18,7 @@ from assay.service.http.wire.json_codec import MAX_ROWS, FastPath, Limits, NotJs
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.scoring.agreement import bits
-from tests.strategies import batches, examples
+from tests.strategies import batches, doubtful_references, examples, settings
 
 LIMITS = Limits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
 MAX_BYTES = 60_000
@@ -164,3 +164,18 @@ def test_damaged_bodies(fast_path, batch, data):
     at = data.draw(st.integers(0, len(body)))
     body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     check(fast_path, bytes(body), Scorer())
+
+
+@given(batches(), settings)
+@examples(30)
+def test_settings(batch, overrides):
+    responses, references, _ = batch
+    scorer = Scorer(**overrides)
+    check(FastPath(scorer, MAX_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
+
+
+@given(st.lists(doubtful_references, min_size=1, max_size=3))
+@examples(60)
+def test_doubtful_references(fast_path, references):
+    check(fast_path, body_of([answer(), *references], references[:1]), Scorer())
+    check(fast_path, body_of(references, references), Scorer())

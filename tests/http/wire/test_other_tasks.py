@@ -167,3 +167,11 @@ def test_columns_of_other_types_and_lengths_are_refused(columns):
     text = b'{"head":{},"columns":%b}' % columns
     with pytest.raises(ValueError):  # noqa: PT011
         unpack(len(text).to_bytes(8, "little") + text + b"12")
+
+
+def test_another_process_reports_the_same_issues():
+    request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
+    parts = left_of(request)
+    here = score_parts(parts, LIMITS, StageTimes())
+    assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
+    assert all(isinstance(outcome, ScoringError) for outcome in here)
