@@ -1,4 +1,4 @@
-"""`assay ablate`: rewards of one file under many configurations, and figures within groups against SciPy."""
+"""`assay ablate`: rewards of one file under many configurations, figures within groups, and grids of configurations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -17,9 +18,12 @@ from scipy.stats import spearmanr
 
 from assay import evaluate
 from assay.research.ablate.ablation import METRICS, Groups
+from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
+from assay.service.errors import InvalidSetting
 from assay.service.records.forms import reference_text
+from assay.service.settings import ScoreSettings
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
-from tests.files.any_format import read, write
+from tests.files.any_format import read
 from tests.report.pages import Page
 
 ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
@@ -79,102 +83,40 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> No
     flags = ("--grid", "table3", "--option", "bertscore_model=roberta-large", "-o", target, "--json", figures)
     result = call("ablate", source, *flags)
     assert result.exit_code == 0, result.output
-    texts = [reference_text(row["reference"]) for row in rows]
-    records = [{"response": row["response"], "reference": text} for row, text in zip(rows, texts, strict=True)]
+    records = [{"response": row["response"], "reference": reference_text(row["reference"])} for row in rows]
     expected = evaluate("lexical", records, section="orc", bertscore_model="roberta-large").per_record["vanilla"]
     assert [row["rewards"]["Vanilla"] for row in read_rows(target)] == expected.tolist()
-    document = json.loads(figures.read_bytes())
-    *_, vanilla = document["configs"]
-    assert (vanilla["name"], vanilla["task"]) == ("Vanilla", "lexical")
+    *_, vanilla = json.loads(figures.read_bytes())["configs"]
     assert vanilla["config"] == {"reward": "vanilla", "section": "orc", "bertscore_model": "roberta-large"}
     assert vanilla["mean_reward"] == pytest.approx(expected.mean())
     assert (vanilla["passed_gates"], vanilla["passed"]) == (None, None)
     assert vanilla["rank_correlation"]["order_lcs"]["mean"] is not None
-    assert document["unavailable"] == {}
 
 
 def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path) -> None:
     target, figures, page = tmp_path / "out.parquet", tmp_path / "out.json", tmp_path / "out.html"
     result = call("ablate", ROLLOUTS, "--grid", "table3", "-o", target, "--json", figures, "--html", page)
     assert result.exit_code == 0, result.output
-    (note,) = [line for line in result.stdout.splitlines() if line.startswith("– Vanilla: not computed. ")]
-    assert "--option bertscore_model=roberta-large" in note
+    assert "--option bertscore_model=roberta-large" in result.stdout
     assert [row["rewards"]["Vanilla"] for row in read(target)] == [None] * 20
-    few = write_rows(tmp_path / "few.jsonl", EXAMPLES[:2])
-    assert call("ablate", few, "--grid", "table3", "-o", tmp_path / "out.jsonl").exit_code == 0
-    assert [row["rewards"]["Vanilla"] for row in read_rows(tmp_path / "out.jsonl")] == [None] * 2
     document = json.loads(figures.read_bytes())
     assert document["configs"][-1]["mean_reward"] is document["configs"][-1]["group_std"] is None
     assert list(document["unavailable"]) == ["Vanilla"]
     assert "not computed" in page.read_text(encoding="utf-8")
-    assert call("ablate", ROLLOUTS, "--option", "bertscore_model=x").exit_code == 2
-
-
-@pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])
-def test_formats(call, tmp_path: Path, ending: str) -> None:
-    lines, target = tmp_path / "lines.jsonl", tmp_path / f"o.{ending}"
-    source = write(tmp_path / f"in.{ending}", EXAMPLES)
-    for rollouts, output in ((ROLLOUTS, lines), (source, target)):
-        assert call("ablate", rollouts, "--grid", "table22", "-o", output).exit_code == 0
-    kind = "record" if ending == "json" else "row"
-    expected = [{**row, kind: k} for k, row in enumerate(read_rows(lines))]
-    for row in expected:
-        del row["line"]
-    assert read(target) == expected
 
 
 def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path) -> None:
     other = {"task": "bioprobench.pqa", "reference": "5 ml", "response": "[ANSWER_START]5 ml & 80[ANSWER_END]"}
     rows = [EXAMPLES[0], b"{", {**EXAMPLES[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
-    wide = [{**EXAMPLES[0], "id": 2**64 + k} for k in range(2)]
     source = write_rows(tmp_path / "in.jsonl", [*rows, EXAMPLES[2]])
     target = tmp_path / "rewards.jsonl"
     result = call("ablate", source, "-o", target, "--task-field", "task")
     assert result.exit_code == 1
     listed = re.findall(rf"^{re.escape(str(source))}:(\d+): .*\((\w+)\)$", result.stderr, re.MULTILINE)
     assert listed == [("2", "not_json"), ("3", "bad_step_line"), ("5", "not_a_string")]
-    assert "left out     1 of other tasks: bioprobench.pqa 1" in result.stderr
-    assert "scored       2 under 8 configurations" in result.stderr
-    written = read_rows(target)
-    assert [row["line"] for row in written] == [1, 2, 3, 5, 6]
-    reasons = [row.get("error", {}).get("reason") for row in written]
-    assert reasons == [None, "not_json", "bad_step_line", "not_a_string", None]
-    result = call("ablate", write_rows(tmp_path / "wide.jsonl", wide), "--group-field", "id")
-    assert result.exit_code == 1
-    assert "2^63" in result.stderr
-    only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
-    assert only_errors.exit_code == 1
-    assert "bad_step_line" in only_errors.stderr
-
-
-def test_groups_and_no_rollouts(call, tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
-    assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
-    assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
-    result = call("ablate", write_rows(source, []), "--json", figures, "--html", tmp_path / "page.html")
-    assert result.exit_code == 0, result.output
-    assert "has no rows" in result.stderr
-    assert json.loads(figures.read_bytes())["configs"][0]["mean_reward"] is None
-
-
-def test_tables_and_the_report(call, tmp_path: Path) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
-    page, latex, csv = (tmp_path / name for name in ("page.html", "table.tex", "table.csv"))
-    result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
-    assert result.exit_code == 0, result.output
-    first, _, base, lenient = result.stdout.splitlines()[:4]
-    assert first.startswith("| configuration | mean reward | range |")
-    assert base.startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
-    assert lenient.startswith("| &lt;b>lenient&lt;/b> |")
-    assert r"$\rho$ Semantic-A" in latex.read_text()
-    assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
-    found = Page(page)
-    assert "<b>lenient" in found.text
-    assert "min_coverage" in found.text
-    assert found.tags.count("figure") == 2
-    assert re.search(r",-0\.\d{3},4$", csv.read_text(), re.MULTILINE)  # spreadsheets know no other minus
+    assert "bioprobench.pqa 1" in result.stderr
+    reasons = [(row["line"], row.get("error", {}).get("reason")) for row in read_rows(target)]
+    assert reasons == [(1, None), (2, "not_json"), (3, "bad_step_line"), (5, "not_a_string"), (6, None)]
 
 
 def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
@@ -182,10 +124,7 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     grid.write_text('ordr = "lcs"\nmin_coverage = 2\n')
     result = call("ablate", ROLLOUTS, "--grid", grid)
     assert result.exit_code == 2
-    assert f"{grid}: ordr: there is no setting of this name; did you mean order?" in result.stderr
-    assert f"{grid}: min_coverage: must be at most 1" in result.stderr
-    grid.write_text("[")
-    assert call("ablate", ROLLOUTS, "--grid", grid).stderr.startswith(f"Error: {grid}: ")
+    assert f"{grid}: ordr: " in result.stderr
     tables = tmp_path / "grid.json"
     tables.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
     two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
@@ -193,12 +132,8 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     result = call("ablate", source, "--grid", tables)
     assert result.exit_code == 1
     assert "more than 1 steps (short) (too_long)" in result.stderr
-    result = call("ablate", ROLLOUTS, "--grid", "table2")
-    assert result.exit_code == 2
-    assert "table21, table3, table22" in result.stderr
-    result = call("ablate", ROLLOUTS, "--json", "-", "--csv", "-")
-    assert result.exit_code == 2
-    assert call("ablate", ROLLOUTS, "--html", ROLLOUTS).exit_code == 2
+    for arguments in (("--grid", "table2"), ("--json", "-", "--csv", "-"), ("--html", ROLLOUTS)):
+        assert call("ablate", ROLLOUTS, *arguments).exit_code == 2
 
 
 VALUES = st.sampled_from([-1.25, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -255,3 +190,130 @@ def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
     equal = Groups(np.zeros(2, np.int64))
     assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
     assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]
+
+
+def test_tables_groups_and_the_report(call, tmp_path: Path) -> None:
+    grid, figures = tmp_path / "grid.toml", tmp_path / "figures.json"
+    grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
+    page, latex, csv = (tmp_path / name for name in ("page.html", "table.tex", "table.csv"))
+    result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[2].startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
+    assert r"$\rho$ Semantic-A" in latex.read_text()
+    assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
+    found = Page(page)
+    assert "<b>lenient" in found.text
+    assert found.tags.count("figure") == 2
+    source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
+    assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
+    assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
+    result = call("ablate", write_rows(source, []), "--json", figures, "--html", page)
+    assert result.exit_code == 0, result.output
+    assert json.loads(figures.read_bytes())["configs"][0]["mean_reward"] is None
+
+
+PAPER = ScoreSettings()
+
+
+def grid_of(path: Path, text: str, base: ScoreSettings = PAPER):
+    path.write_text(text, encoding="utf-8")
+    return grid_named(str(path), base)
+
+
+def paths_of(path: Path, text: str) -> list[str]:
+    with pytest.raises(InvalidSetting) as raised:
+        grid_of(path, text)
+    return [issue.path for issue in raised.value.issues]
+
+
+def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
+    grid = grid_named("table21", PAPER)
+    found = [(one.settings.order, one.settings.semantics, one.settings.total) for one in grid.configurations]
+    assert sorted(found) == sorted(product(("strict", "lcs"), ("sum", "product"), ("product", "sum")))
+    assert [one.name for one in grid.configurations] == [" · ".join(values) for values in found]
+    assert grid.configurations[grid.base].settings == PAPER
+    assert grid.base == 0
+    ranges = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
+    assert ranges == ["unit", "raw", "double", "shift"]
+
+
+def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
+    """But for KL(·), which is a penalty of the training and no part of the reward."""
+    *of_score, vanilla = grid_named("table3", PAPER).configurations
+    off = {
+        "Thoth": (),
+        "w/o f(d)": ("use_step_gap",),
+        "w/o g(L̄)": ("use_length",),
+        "w/o f(d)+g(L̄)": ("use_step_gap", "use_length"),
+        "w/o m_ij": ("use_position",),
+        "w/o Order(·)": ("use_order",),
+        "w/o Order(·)+f(d)+g(L̄)": ("use_order", "use_step_gap", "use_length"),
+    }
+    assert {one.name: one.settings for one in of_score} == {
+        name: PAPER.checked(dict.fromkeys(switches, False), PAPER) for name, switches in off.items()
+    }
+    assert (vanilla.name, vanilla.task, vanilla.options.reward, vanilla.options.section) == (
+        "Vanilla",
+        "lexical",
+        "vanilla",
+        "orc",
+    )
+    assert vanilla.identity["signature"].startswith("lexical|")
+
+
+def test_options_are_those_of_vanilla(tmp_path: Path) -> None:
+    *_, vanilla = grid_named("table3", PAPER, {"bertscore_model": "roberta-large"}).configurations
+    assert vanilla.options.bertscore_model == "roberta-large"
+    for name, options in (("table3", {"bertscore": "x", "bertscore_modle": 1}), ("table21", {"bertscore_model": "x"})):
+        with pytest.raises(InvalidSetting) as raised:
+            grid_named(name, PAPER, options)
+        assert len(raised.value.issues) == len(options)
+    (own,) = grid_of(tmp_path / "grid.toml", 'name = "Vanilla"\n', PAPER).configurations
+    assert own.settings == PAPER
+
+
+def test_the_configuration_at_hand_is_marked_or_added() -> None:
+    lenient = PAPER.checked({"order": "lcs", "min_coverage": 0.8})
+    grid = grid_named("table21", lenient)
+    assert grid.configurations[grid.base].name == "lcs · sum · product"
+    assert {one.settings.min_coverage for one in grid.configurations} == {0.8}
+    without = PAPER.checked({"use_order": False, "use_length": False})
+    grid = grid_named("table3", without)
+    assert [one.name for one in grid.configurations[:2]] == ["base", "Thoth"]
+    assert (grid.base, grid.configurations[0].settings) == (0, without)
+
+
+def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path / "grid.toml", 'order = ["strict", "lcs"]\nposition_decay = [1, 1.5]\ntotal = "product"\n')
+    assert [one.name for one in grid.configurations] == [
+        "order=strict · position_decay=1",
+        "order=strict · position_decay=1.5",
+        "order=lcs · position_decay=1",
+        "order=lcs · position_decay=1.5",
+    ]
+    assert grid.base == 1
+    lenient, decay = 'name = "lenient"\nmin_coverage = 0.8', 'name = "λ"\nposition_decay = [1, 2]'
+    text = "\n".join(f"[[configs]]\n{table}" for table in (lenient, decay, ""))
+    names = ["lenient", "λ · position_decay=1", "λ · position_decay=2", "base"]
+    grid = grid_of(tmp_path / "grid.toml", text)
+    assert [one.name for one in grid.configurations] == names
+    assert grid.base == 3
+    tables = [{"name": "lenient", "min_coverage": 0.8}, {"name": "λ", "position_decay": [1, 2]}, {}]
+    for document in (tables, {"configs": tables}):
+        found = grid_of(tmp_path / "grid.json", json.dumps(document))
+        assert [one.settings for one in found.configurations] == [one.settings for one in grid.configurations]
+
+
+def test_every_invalid_setting_is_named(tmp_path: Path) -> None:
+    text = 'order = ["strict", "subsequence"]\nposition_decai = 2\nmin_coverage = [0.9, 1.1]\ntotal = []\n'
+    assert paths_of(tmp_path / "grid.toml", text) == ["order[1]", "position_decai", "min_coverage[1]", "total"]
+    tables = [{"order": "lcs"}, 5, {"name": 1, "use_order": "no"}]
+    path = tmp_path / "grid.json"
+    assert paths_of(path, json.dumps(tables)) == ["configs[1]", "configs[2].name", "configs[2].use_order"]
+    assert paths_of(path, json.dumps({"configs": [{}], "order": "lcs"})) == ["configs[0]"]
+    assert paths_of(path, json.dumps([{"order": "lcs"}, {"order": "lcs"}])) == ["order=lcs"]
+    for malformed in ("[", "5", "[]", "{}"):
+        assert len(paths_of(path, malformed)) == 1
+    most = [1 + k / 100 for k in range(MAX_CONFIGURATIONS)]
+    assert len(grid_of(path, json.dumps({"position_decay": most})).configurations) >= MAX_CONFIGURATIONS
+    assert paths_of(path, json.dumps({"position_decay": [*most, 9]})) == ["the grid"]

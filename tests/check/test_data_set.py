@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from pathlib import Path
 
@@ -36,19 +35,6 @@ def test_references_are_compared_by_the_words_of_their_steps(tmp_path: Path) -> 
         ("contradictory_reference", 4),
     ]
     assert "a.jsonl:1" in findings[0].detail
-
-
-def test_the_order_of_objects_and_their_number_matter_as_in_the_rules(tmp_path: Path) -> None:
-    """Of the first file, where the references agree, and across files."""
-    objects = ((["a", "b"], ["c"]), (["b", "a"], ["c"]), (["a"], ["b", "c"]))
-    one, other, moved = (
-        {"prompt": PROMPT, "reference": key_of([{"action": "add", "objects": names, "parameters": parameters}])}
-        for names, parameters in objects
-    )
-    data, findings = checked(tmp_path, [one, other], [moved])
-    lines = [("a.jsonl", 1), ("a.jsonl", 2)], [("b.jsonl", 1)]
-    places = [[{"source": str(tmp_path / name), "line": line} for name, line in each] for each in lines]
-    assert data.document(findings)["contradictions"] == [places]
 
 
 def test_answers_that_pass_at_each_coverage(tmp_path: Path) -> None:
@@ -87,15 +73,12 @@ def test_other_faults_and_long_prose_are_named(tmp_path: Path) -> None:
     data, _ = checked(tmp_path, [GOOD, numbered_wrong, numbered_wrong])
     assert dict(data.gold.reasons) == {"ok": 1, "orc_numbering": 2}
     assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
-    assert data.gold.suggested() is not None
-    assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
     steps = [{"action": "add", "objects": ["buffer"], "parameters": []}]
     wordy = answer(steps, ["Add the buffer " + "slowly " * 32])
-    data, _ = checked(tmp_path, [wordy])
-    assert (data.gold.too_wordy, data.gold.longest) == (1, 35.0)
-    assert any("max_mean_words=35" in advice.text for advice in data.advice())
-    data, _ = checked(tmp_path, [wordy], use_length=False)
-    assert not any("max_mean_words" in advice.text for advice in data.advice() if not advice.good)
+    for use_length in (True, False):
+        data, _ = checked(tmp_path, [wordy], use_length=use_length)
+        advised = any("max_mean_words=35" in advice.text for advice in data.advice() if not advice.good)
+        assert (data.gold.longest, data.gold.too_wordy, advised) == (35.0, 1, use_length)
 
 
 def test_a_published_record_has_its_own_answer(tmp_path: Path) -> None:
@@ -141,27 +124,6 @@ def test_rewards_of_two_steps(tmp_path: Path) -> None:
     assert (rewards["gold"], rewards["actions_only"]) == (1.0, 0.0)
 
 
-def test_half_of_five_steps(tmp_path: Path) -> None:
-    """Three of five: d = 2, M = 3, cos(2π / 6) = 1/2, and all that is there is right."""
-    steps = [{"action": f"do{n}", "objects": [f"object{n}"], "parameters": []} for n in range(5)]
-    data, _ = checked(tmp_path, [{"reference": key_of(steps)}])
-    half = next(one for one in data.policies() if one.policy.name == "half")
-    assert half.rewards.mean == pytest.approx(math.cos(math.pi * 2 / 6), abs=1e-12)
-    assert half.gold_difference is None
-    assert not half.beats_gold
-    assert data.policies()[0].rewards.mean is None
-    assert "nothing to be compared with" in data.advice()[0].text
-
-
-def test_a_library_counts_where_there_is_one(tmp_path: Path) -> None:
-    """In the reference's order it earns its order; without a library the policy has no answer."""
-    rows = [{"reference": GOOD, "action_new": ["add", "mix"]}, {"reference": GOOD}]
-    data, _ = checked(tmp_path, rows)
-    earned = next(one for one in data.policies() if one.policy.name == "library_order")
-    assert (earned.answered, earned.mean_of_answered) == (1, pytest.approx(0.4))
-    assert (earned.rewards.number, earned.rewards.mean) == (2, pytest.approx(0.2))
-
-
 def test_every_answer_covers_its_words() -> None:
     steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": ["10 µl", "1 × 10⁶"]}] * 2
     reference = answer(steps, ["", ""])
@@ -171,19 +133,6 @@ def test_every_answer_covers_its_words() -> None:
     scores = Scorer().score(answers, [reference])
     assert scores.reasons.tolist() == ["ok"] * len(POLICIES)
     assert json.dumps(steps[0], ensure_ascii=False) in answers[0].partition("<orc>")[2]
-
-
-def test_a_policy_that_beats_the_gold_is_a_warning(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [{"reference": ten_words(2)}, {"reference": GOOD}])
-    pasted = data.policies()[1]
-    assert pasted.beats_gold
-    assert pasted.gold_difference == pytest.approx(0.5)
-    warnings = [advice.text for advice in data.advice() if not advice.good]
-    assert any(
-        text.startswith("JSON pasted as prose: earns 0.5000 more") and "they earn 1.0000, no less" in text
-        for text in warnings
-    )
-    assert data.document([])["policies"][1]["beats_gold"] is True
 
 
 def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

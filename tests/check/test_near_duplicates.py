@@ -11,7 +11,7 @@ import pytest
 
 from assay.research.check.near_duplicates import NearDuplicates
 from assay.service.records.rows import Location, Place
-from tests.check.data_sets import GOOD, checked, key_of
+from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 
 pytest.importorskip("datasketch")
@@ -60,14 +60,6 @@ def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
     assert list(found.pairs()) == []
 
 
-def test_instructions_in_every_prompt_do_not_make_them_similar() -> None:
-    instructions = " ".join(f"rule{n}" for n in range(200))
-    prompts = [f"{instructions} question about {n} {n + 1} {n + 2}" for n in range(0, 60, 3)]
-    found = NearDuplicates(0.8)
-    found.add("prompt", [*prompts, prompts[7]], ["train"] * 20 + ["test"], places(21))
-    assert [pair.first[0].location.number for pair in found.pairs()] == [7]
-
-
 INSTRUCTIONS = " ".join(f"rule{n}" for n in range(200))
 QUESTIONS = [
     "How do I isolate a plasmid from an overnight culture of bacteria?",
@@ -99,13 +91,6 @@ def test_what_rows_share_does_not_make_a_few_of_them_similar(tmp_path: Path, row
         assert (pair.first[0].location.number, pair.second[0].location.number) == (1, 1)
 
 
-def test_the_library_of_a_question_is_not_compared(tmp_path: Path) -> None:
-    library = "only use the following actions: " + ", ".join(f'"act{n}"' for n in range(30)) + "."
-    rows = [{"query": f"{question} For this, {library}", "reference": GOOD} for question in QUESTIONS[:2]]
-    data, _ = checked(tmp_path, rows[:1], rows[1:], similarity=0.8)
-    assert [pair.of for pair in data.pairs] == ["reference"]
-
-
 def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:
     rows = [
         {"prompt": f"How do I isolate the plasmid number {n} from an overnight culture?", "reference": GOOD}
@@ -118,20 +103,6 @@ def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:
     ]
     assert [(finding.reason, finding.place.location.number) for finding in findings] == [("near_duplicate", 1)] * 2
     assert [Path(split).name for split in data.splits] == ["a.jsonl", "b.jsonl"]
-
-
-def test_references_without_an_answer_are_compared_by_their_words(tmp_path: Path) -> None:
-    """The names in the JSON of key lines are not words of the steps, which may also be given as objects."""
-    steps = [{"action": f"act{n}", "objects": [f"thing{n}"], "parameters": [f"amount{n}"]} for n in range(4)]
-    others = [{**step, "objects": [f"{step['objects'][0]}b"]} for step in steps]
-    for given in (steps, others):
-        data, _ = checked(tmp_path, [{"reference": key_of(steps)}], [{"reference": {"steps": given}}], similarity=0.1)
-        expected = jaccard(*(" ".join(word for one in some for word in words_of(one)) for some in (steps, given)))
-        assert [pair.similarity for pair in data.pairs] == [expected] * (expected > 0)
-
-
-def words_of(step: dict[str, Any]) -> list[str]:
-    return [step["action"], *step["objects"], *step["parameters"]]
 
 
 def test_the_split_of_a_row(tmp_path: Path) -> None:

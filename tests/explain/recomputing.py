@@ -11,11 +11,6 @@ from assay import Scorer
 from assay.service.explain.explanation import explain
 from assay.service.explain.schema import Explanation
 
-COMPONENTS = (
-    *("format", "consistency", "coverage", "step_gap", "mean_words", "scale", "order", "content", "semantics"),
-    *("anchors", "score"),
-)
-
 
 def explained(response: str, reference: Any, settings: dict[str, Any], suggestions: int = 0) -> dict[str, Any]:
     """Return the explanation as its JSON, which must match its schema and the scorer's result bit for bit."""

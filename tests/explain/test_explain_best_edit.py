@@ -15,7 +15,7 @@ from tests.cases.writing import Steps, step
 from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
-CASES = 600 if JIT else 4
+CASES = 200 if JIT else 4
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
@@ -87,38 +87,6 @@ def test_no_edit_of_one_step_is_better():
         assert explanation.exhaustive is not False, seed
         assert max(best, 0.0) <= max(gains, default=0.0) + 1e-9, seed
         assert not single or best <= single[0] + 1e-9, seed
-
-
-LOADED = "add[pbs], load[tube], load[gel], thaw[rna], mix[dna], run[gel]"
-
-
-@pytest.mark.parametrize(
-    ("response", "reference", "kind", "steps", "taken"),
-    [
-        ("spin[pbs]", "spin[rna], spin[pbs]", "add_step", [], [1]),
-        (LOADED, LOADED.replace("load[tube], ", ""), "drop_step", [2], []),
-    ],
-)
-def test_equal_actions(response, reference, kind, steps, taken):
-    document = explained(told(steps_of(response)), {"steps": steps_of(reference)}, {}, 5)
-    best = document["suggestions"][0]
-    assert (best["kind"], best["steps"], best["reference_steps"], best["reward"]) == (kind, steps, taken, 1.0)
-    assert document["exhaustive"] is True
-
-
-def test_suggestions_do_not_repeat_one_another():
-    steps, reference = steps_of("wash[gel], add[pbs], spin[rna]"), steps_of("add[pbs], spin[rna], run[gel], mix[dna]")
-    found = explained(told(steps), {"steps": reference}, {}, 20)["suggestions"]
-    said = [(one["kind"], tuple(one["reference_steps"] or one["steps"])) for one in found if one["kind"] == "add_step"]
-    assert len(said) == len(set(said)) > 0
-    assert len({one["response"] for one in found}) == len(found)
-
-
-def test_long_thoughts_do_not_use_up_the_budget():
-    steps, reference = steps_of("spin[pbs], add[rna]"), steps_of("spin[rna], spin[pbs], add[rna]")
-    response = told(steps).replace("<think>t", "<think>" + "t" * (200_000 if JIT else 20_000))
-    document = explained(response, {"steps": reference}, {}, 1)
-    assert (document["suggestions"][0]["reward"], document["exhaustive"]) == (1.0, True)
 
 
 @pytest.mark.parametrize("wanted", [0, 5])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from assay.kernels.compiler import JIT
 from tests.cases import answer, told
 from tests.cases.writing import step
 from tests.explain.recomputing import explained
@@ -34,10 +31,8 @@ def hints(mine: str, theirs: str, where: str = "parameters") -> list[str]:
         ("5 mg per ml", "5000 µg per ml", "5 mg is 5000 μg: units"),
         ("5.0 ml", "5 ml", "5.0 ml is 5 ml: numbers"),
         ("five minutes", "5 min", "five minutes is 5 min: numbers"),
-        ("ten times", "10 times", "ten is 10: numbers"),
         ("two hours", "120 min", "two hours is 120 min: units"),
         ("1,000,000 cells", "10⁶ cells", "1000000 is 10^6: numbers"),
-        ("1e6 cells", "10^6 cells", "1e6 is 10^6: numbers"),
         ("5x10⁶ cells/ml", "5 × 10⁶ cells/ml", "5x10^6 is 5 x 10^6: numbers"),
         ("2.5 × 10^-3 l", "2.5 ml", "2.5 x 10^-3 l is 2.5 ml: units"),
     ],
@@ -54,42 +49,33 @@ def test_equal_quantities(mine, theirs, hint, where):
     [
         ("106 cells", "10⁶ cells", "106 is not 10^6"),
         ("10⁶ cells", "106 cells", "10^6 is not 106"),
-        ("2 × 106 cells/ml", "2 × 10⁶ cells/ml", "106 is not 10^6"),
         ("10-3 m", "10⁻³ m", "10-3 is not 10^-3"),
     ],
 )
 def test_powers_without_their_sign(mine, theirs, hint):
     assert hints(mine, theirs) == [f"{hint}: powers are written with ^ or superscript digits."]
-    key = f'Step 1: {{"action": "add", "objects": [], "parameters": ["{mine}"]}}'
-    said = explained(answer(key, f"Step 1: Add {theirs}."), key, {})["hints"]
-    one, other = hint.split(" is not ")
-    wanted = [f"The step has {one}, its prose {other}: powers are written with ^ or superscript digits."]
-    assert [found["text"] for found in said] == (wanted if "^" in other else [])
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
-        ("5 ml", "5 ml"),
         ("5 ml", "5 minutes"),
-        ("5 ml", "50 µl"),
         ("5001 µl", "5 ml"),
         ("1000 mg/l", "1 g/ml"),
         ("1000 mg per l", "1 g per ml"),
         ("5-10 min", "300 s"),
         ("5 to 10 min", "600 s"),
         ("5 min to 10 min", "300 s"),
+        ("one", "1 ml"),
         ("1 h 30 min", "60 min"),
         ("1 h and 30 min", "30 min|3600 s"),
         ("3 x 5 ml", "5000 µl"),
         ("300 x g", "0.3 kg"),
         ("-80 °c", "80 °c"),
-        ("10^6 cells", "ten cells|6"),
         ("10⁶ cells|106", "10⁶ cells"),
         ("10⁶ cells", "10⁶ cells|106"),
         ("110 6", "1106"),
         ("10⁵ cells", "10⁶ cells|1000000"),
-        ("one", "1 ml"),
         ("5000 µl|5 ml", "5 ml"),
         ("9" * 400, "9" * 400 + ".0"),
     ],
@@ -125,19 +111,3 @@ def test_words_that_the_prose_says_in_another_way():
         ("The step has 5 ml, its prose 5000 μl: units are compared as written.", 1, None),
         ("The step has 10, its prose ten: numbers are compared as written.", 1, None),
     ]
-
-
-def test_hints_are_few():
-    mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, 20)))]
-    theirs = [step("add", "", "|".join(f"{k} ml" for k in range(1, 20)))]
-    assert len(explained(told(mine), {"steps": theirs}, {})["hints"]) == 10
-
-
-def test_time_is_bounded():
-    """As many quantities as fit into a response: with comparisons of all pairs this takes minutes."""
-    number = 6000 if JIT else 20
-    mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, number)))]
-    theirs = [step("add", "", "|".join(f"{k} g" for k in range(1, number)))]
-    started = time.perf_counter()
-    assert explained(told(mine), {"steps": theirs}, {})["hints"] == []
-    assert time.perf_counter() - started < 30

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
-from assay.kernels.compiler import JIT
-from tests.cases import answer, told
+from tests.cases import told
 from tests.cases.writing import step
 from tests.explain.recomputing import explained
 
@@ -65,28 +63,6 @@ def test_an_invalid_line_is_repaired(done):
     )
 
 
-def test_the_number_of_a_line_is_kept_or_given():
-    for line in (SECOND.replace("Step 2:", "2."), SECOND.replace("Step 2: ", ""), SECOND.replace(":", "", 1)):
-        assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
-
-
-@pytest.mark.parametrize("escape", [r"\ud800", r"\udfffx"])
-def test_escapes_of_lone_surrogates_are_not_text(escape):
-    for line in (SECOND.replace("action", escape), SECOND.replace("}", f', "{escape}": 1}}')):
-        document = explained(GOOD.replace(SECOND, line), REFERENCE, {}, 5)
-        assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
-
-
-def test_missing_fields_are_added_and_numbers_become_strings():
-    steps = [step("mix"), step("wait", "", "5 min")]
-    response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')
-    (added,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
-    assert added["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
-    assert added["reward"] == 1.0
-    line = SECOND.replace('["5 ml", "PBS"]', '[5, "ml", "PBS"]')
-    assert repair(GOOD.replace(SECOND, line))["text"].startswith("In step 2, make “parameters” an array of strings;")
-
-
 def test_steps_on_several_lines_are_joined():
     response = GOOD
     for one in R:
@@ -111,16 +87,6 @@ def test_what_cannot_be_repaired_is_deleted():
     assert deleted["steps"] == [2]
 
 
-@pytest.mark.parametrize("length", [20, 300, 3900])
-def test_time_is_bounded(length):
-    """Responses of the largest size by default, all of whose lines are invalid: few are repaired."""
-    body = f'{{"action": "a", "objects": ["{"b, " * (length // 3)}", "parameters": []}}'
-    key = "\n".join(f"Step {k}: {body}" for k in range(1, min(1024, 200_000 // len(body)) if JIT else 3))
-    started = time.perf_counter()
-    assert explained(answer(key, "Step 1: a"), REFERENCE, {}, 5)["reason"] == "bad_step_json"
-    assert time.perf_counter() - started < 30
-
-
 PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of PBS.\nStep 3: Spin the tube at 300 x g."
 
 
@@ -140,6 +106,28 @@ def test_key_lines_alone_get_the_other_sections():
     text = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
     (found,) = explained(f"Here it is:\n{text}", REFERENCE, {}, 5)["suggestions"]
     assert (found["kind"], found["reward"]) == ("skeleton", 1.0)
+
+
+def test_the_number_of_a_line_is_kept_or_given():
+    for line in (SECOND.replace("Step 2:", "2."), SECOND.replace("Step 2: ", ""), SECOND.replace(":", "", 1)):
+        assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udfffx"])
+def test_escapes_of_lone_surrogates_are_not_text(escape):
+    for line in (SECOND.replace("action", escape), SECOND.replace("}", f', "{escape}": 1}}')):
+        document = explained(GOOD.replace(SECOND, line), REFERENCE, {}, 5)
+        assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
+
+
+def test_missing_fields_are_added_and_numbers_become_strings():
+    steps = [step("mix"), step("wait", "", "5 min")]
+    response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')
+    (added,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
+    assert added["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
+    assert added["reward"] == 1.0
+    line = SECOND.replace('["5 ml", "PBS"]', '[5, "ml", "PBS"]')
+    assert repair(GOOD.replace(SECOND, line))["text"].startswith("In step 2, make “parameters” an array of strings;")
 
 
 @pytest.mark.parametrize("text", ["\n".join("wash it" for _ in range(65)), "…", "12 34"])

@@ -79,13 +79,12 @@ DAMAGED = {
     "no <think>": GOOD.replace("<think>", ""),
     "no think at all": GOOD.replace("<think>t</think>\n", ""),
     "no </think>": GOOD.replace("</think>", ""),
-    "words between": GOOD.replace("<key>", "so: <key>"),
-    "no </key>": GOOD.replace("</key>", ""),
     "no <orc>": GOOD.replace("<orc>", ""),
-    "no </orc>": GOOD.replace("</orc>", ""),
     "no note": GOOD.partition("<note>")[0],
-    "cut off": GOOD.partition("</orc>")[0],
     "no </note>": GOOD.partition("</note>")[0],
+    "words between": GOOD.replace("<key>", "so: <key>"),
+    "no </orc>": GOOD.replace("</orc>", ""),
+    "cut off": GOOD.partition("</orc>")[0],
     "key number": GOOD.replace("Step 2", "Step 7", 1),
     "orc number": GOOD[::-1].replace("2 petS", "7 petS", 1)[::-1],
     "prose of a step": GOOD.replace("\nStep 4: spin and lysate", ""),
@@ -104,13 +103,6 @@ def test_failed_gates_are_repaired():
     assert unrepaired == {}
 
 
-def test_several_faults_are_repaired_one_by_one():
-    damaged = GOOD.replace("<think>", "").replace("Step 2", "Step 7", 1).replace("spin and lysate", "see above")
-    best = next(found for found in suggested(damaged) if found["kind"] == "mend")
-    assert best["reward"] == 1.0
-    assert best["text"].count(";") >= 2
-
-
 def test_the_setting_is_suggested_where_the_prompt_has_opened_think():
     found = suggested(GOOD.removeprefix("<think>"))
     setting = next(one for one in found if one["kind"] == "setting")
@@ -126,14 +118,6 @@ def test_nothing_is_suggested_for_the_best_reward_nor_where_none_is_wanted():
     assert suggested(GOOD) == []
     assert suggested(told(R[::-1]), most=0) == []
     assert len(suggested(told(R[::-1]), most=1)) == 1
-
-
-@pytest.mark.parametrize("phrase", ["a\nStep 2: b", "a\u2028b", "“a”\t(b", "</orc><note>"])
-def test_texts_of_phrases_do_no_harm_in_prose(phrase):
-    reference = {"steps": [*R, {"action": "store", "objects": [phrase], "parameters": []}]}
-    document = explained(told(R), reference, {}, 5)
-    for found in document["suggestions"]:
-        assert_promise_kept(document, found, told(R), reference, {})
 
 
 @given(rollouts())
@@ -166,14 +150,6 @@ def test_time_is_bounded():
     document = explained(answer(key, orc), "\n".join(key.split("\n")[::-1]), {"length_penalty": "relative"}, 20)
     assert document["suggestions"]
     assert time.perf_counter() - started < 60
-
-
-def test_a_swap_is_found_in_a_long_response():
-    """Only some of a long response's neighbours are tried: those out of order first."""
-    steps = [step(f"act{k}", f"object {k}|{'long ' * 20}") for k in range(300 if JIT else 40)]
-    swapped = [*steps[:-3], steps[-2], steps[-3], steps[-1]]
-    best = explained(told(swapped), {"steps": steps}, {}, 1)["suggestions"][0]
-    assert (best["kind"], best["steps"], best["reward"]) == ("swap_steps", [len(steps) - 2, len(steps) - 1], 1.0)
 
 
 def test_suggested_responses_over_the_limit_are_left_out():

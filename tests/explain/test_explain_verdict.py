@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from assay.kernels.rules import REASONS
 from tests.cases import answer
 from tests.cases.writing import KEY, ORC
 from tests.explain.recomputing import explained
@@ -27,10 +26,6 @@ CASES = {
 }
 
 
-def test_every_reason_has_a_case():
-    assert ["ok", *CASES] == list(REASONS)
-
-
 @pytest.mark.parametrize("reason", CASES)
 def test_failure(reason):
     response, settings, check, section, line = CASES[reason]
@@ -50,28 +45,12 @@ def test_failure(reason):
     assert [factor["name"] for factor in document["factors"]] == ["best", "gate", "score"]
 
 
-def test_ok_has_no_failure():
-    document = explained(GOOD, KEY, {})
-    assert document["failure"] is None
-    assert all(found["passed"] for found in document["checks"])
-    assert document["headline"] == "Reward 1.0000 of at most 1.0000: no deductions."
-
-
 def test_the_missing_tag_is_named():
-    named = {
-        "<think>": "<think> is missing",
-        "</think>": "</think> directly followed by <key> is missing",
-        "<key>": "</think> directly followed by <key> is missing",
-        "</key>": "</key> directly followed by <orc> is missing",
-        "<orc>": "</key> directly followed by <orc> is missing",
-        "</orc>": "</orc> directly followed by <note> is missing",
-        "<note>": "</orc> directly followed by <note> is missing",
-        "</note>": "</note> is missing",
-    }
     assert "the response has no tags" in explained("1. Harvest the cells.", KEY, {})["failure"]["message"]
-    for cut, message in named.items():
+    both = {"</key>": "</key> directly followed by <orc>", "<note>": "</orc> directly followed by <note>"}
+    for cut, named in {**both, "<think>": "<think>", "</note>": "</note>"}.items():
         text = GOOD if cut != "<think>" else GOOD.replace("</think>", "")
-        assert message in explained(text.replace(cut, ""), KEY, {})["failure"]["message"], cut
+        assert f"{named} is missing" in explained(text.replace(cut, ""), KEY, {})["failure"]["message"]
 
 
 def test_what_can_be_read_is_shown_if_a_gate_fails():
@@ -83,29 +62,6 @@ def test_what_can_be_read_is_shown_if_a_gate_fails():
     assert [step["coverage"] and step["coverage"]["value"] for step in document["prediction"]] == [1.0, None, 1.0]
     assert document["content"]["value"] == 1.5
     assert document["reward"] == 0.0
-
-
-def test_sections_are_shown_as_far_as_they_are_found():
-    document = explained(GOOD.partition("<note>")[0], KEY, {})
-    sections = document["sections"]
-    assert not sections["found"]
-    assert [sections[name] is not None for name in ("think", "key", "orc", "note")] == [True, True, False, False]
-    assert [step["status"] for step in document["prediction"]] == ["ok"]
-    assert len(document["prose"]) == 1
-
-
-def test_a_missing_think_tag_is_read_as_present():
-    document = explained(GOOD.removeprefix("<think>"), KEY, {})
-    assert document["sections"]["found"]
-    assert document["content"]["value"] == 1.5
-
-
-def test_uncovered_words():
-    document = explained(CASES["low_coverage"][0], KEY, {})
-    (step,) = document["prediction"]
-    assert step["coverage"]["uncovered"] == ["pbs"]
-    assert [use["covered"] for use in step["coverage"]["words"]] == [True, False, True, True]
-    assert step["coverage"]["value"] == document["components"]["coverage"] == 3 / 4
 
 
 def test_alignment():
@@ -128,14 +84,6 @@ def test_alignment():
     assert parameters == {"value": 1.0, "compared": "nothing", "shared": [], "missing": [], "extra": []}
 
 
-def test_parameters_that_do_not_count_are_listed():
-    other = KEY.replace("pbs", "dmem").replace("5 min", "6 min")
-    (pair,) = explained(GOOD, other, {})["pairs"]
-    assert pair["parameters_counted"] is False
-    assert pair["parameters"]["value"] == 0.0
-    assert (pair["parameters"]["missing"], pair["parameters"]["extra"]) == (["6"], ["5"])
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -145,9 +93,9 @@ def test_parameters_that_do_not_count_are_listed():
         (SECOND.replace('"add"', "7"), "action is not a string."),
         (SECOND.replace('"add"', '"…"'), "action has no words."),
         (SECOND.replace('["dmem"]', '"dmem"'), "objects is not an array of strings."),
+        (SECOND.replace('["dmem"]', '["dmem"'), "valid JSON (expecting ',' delimiter, column 59)."),
         (SECOND.replace('"5 min"', f"{'9' * 5000}"), "parameters contains a value that is not a string."),
         (SECOND.replace("dmem", "\\ud83dx"), "escape \\ud83d is half of a surrogate pair, which is not valid JSON."),
-        (SECOND.replace('["dmem"]', '["dmem"'), "valid JSON (expecting ',' delimiter, column 59)."),
         (SECOND[:-1], "the line does not end with the closing brace of its object."),
         ("- add", "the line is not of the form Step N: {…}."),
     ],
@@ -156,13 +104,3 @@ def test_an_invalid_line_is_described(line, message):
     failure = explained(answer(f"{KEY}\n{line}"), KEY, {})["failure"]
     assert failure["message"].startswith("Step 2, in line 4: ")
     assert failure["message"].endswith(message)
-
-
-@pytest.mark.parametrize("settings", [{}, {"reward_scale": "shift"}, {"reward_scale": "double", "order": "lcs"}])
-def test_people_see_rewards_with_four_decimals(settings):
-    document = explained(answer(BOTH, f"{ORC}\nStep 2: Add DMEM for 5 min."), KEY, settings)
-    costs = [factor for factor in document["factors"][1:-1] if factor["reward_change"] < 0]
-    assert costs
-    for factor in costs:
-        assert f"{factor['label'].lower()} −{-factor['reward_change']:.4f} (" in document["headline"]
-    assert f"{document['reward']:.4f}".replace("-", "−") in document["headline"]

@@ -12,14 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from assay import ScoreSettings
-from assay.kernels.warmup import warmup
 from assay.service.records.summary import QUANTILES
 from assay.service.tables.page import without_controls
-from tests.cases import answer, told
+from tests.cases import told
 from tests.cases.writing import step
-from tests.command_line import KEY_LINE, RESPONSE, write_rows
-from tests.files.test_memory import peak_of
+from tests.command_line import write_rows
 from tests.report.pages import Page
 
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
@@ -66,21 +63,14 @@ def test_what_it_says(page):
     text = " ".join(" ".join(page(rows, "--group-field", "prompt").texts).split())
     for said in (
         "Rewards of rows.jsonl",
-        "missing_sections",
-        "Rows that could not be scored",
         "bad_step_line",
         "Groups without spread: 2",
-        "Highest-scoring responses",
-        "Lowest-scoring responses that passed both gates",
         "Swap steps 2 and 3: order 0.0000 → 1.0000",
-        "One example of each reason",
         "duplicate steps",
         "correlation",
-        "not in the response",
         "2 of 7 responses (28.6 %) fail a gate: missing_sections (2).",
         "3 groups of 2 responses",
         "From the best reward to this one",
-        "assay score",
     ):
         assert said in text
     assert "rows.jsonl:3" in text
@@ -90,78 +80,30 @@ def test_what_it_says(page):
     "rows",
     [
         [],
-        [{"response": "x", "reference": "y"}],
-        [{"response": "x", "reference": REFERENCE}],
         [{"response": told(R), "reference": REFERENCE}],
         [{"response": told(R), "reference": REFERENCE}] * 5,
     ],
-    ids=["empty", "only faults", "one failed gate", "one", "all equal"],
+    ids=["empty", "one", "all equal"],
 )
 def test_few_rows(page, rows):
     assert ("Groups without spread: 1" in page(rows).source) == (len(rows) == 5)
 
 
-def test_settings_change_the_page(page):
-    found = page(ROWS, "--reward-scale", "shift", "--order", "lcs")
-    for shown in ("-1.25", "changed", ScoreSettings(reward_scale="shift", order="lcs").signature):
-        assert shown in found.source
-    response = answer(f"Step 1: {json.dumps(R[0])}", "Step 1:")
-    found = page([{"response": response, "reference": REFERENCE}], "--min-coverage", "0")
-    assert "Distribution of mean_words, mean 0.00" in found.source
-
-
-def test_rows_are_written_as_without_a_report(call, tmp_path):
-    source = write_rows(tmp_path / "rows.jsonl", ROWS)
-    for name, flags in (("with", ["--report", tmp_path / "report.html"]), ("without", [])):
-        call("score", source, "-o", tmp_path / name, "--output-format", "jsonl", "--include", "components", *flags)
-    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
-
-
-def test_a_dump_of_verl(call, tmp_path):
-    names = {"prompt": "input", "response": "output", "reference": "gts"}
-    rows = [{names[name]: value for name, value in row.items()} | {"score": 0.0, "step": 1} for row in ROWS]
-    source = write_rows(tmp_path / "1.jsonl", rows[:5])
-    report = tmp_path / "report.html"
-    done = call("score", source, "--layout", "verl", "-o", tmp_path / "out.jsonl", "--report", report)
-    assert done.exit_code == 0, done.output
-    assert "3</b><span>prompts" in report.read_text(encoding="utf-8")
-    renamed = write_rows(tmp_path / "2.jsonl", [{**row, "answer": row["output"]} for row in rows[:5]])
-    done = call("score", renamed, "--layout", "verl", "--response-field", "answer", "-o", tmp_path / "out.jsonl")
-    assert done.exit_code == 0, done.output
-
-
-@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("form", ["parquet", "json"])
 def test_columns_and_a_request(call, tmp_path, form):
-    pytest.importorskip("pyarrow")
-    rows = [row | {"reference": "\n".join(f"Step 1: {json.dumps(one)}" for one in R)} for row in ROWS[:4]]
-    source, columns = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / f"rows.{form}"
-    assert call("score", source, "-o", columns, "-q").exit_code == 0
-    reports = []
-    for given in (source, columns):
-        report = tmp_path / "report.html"
-        assert call("score", given, "-o", tmp_path / "out.jsonl", "-q", "--report", report).exit_code == 0
-        reports.append(Page(report).texts)
-    request = {"references": [REFERENCE], "responses": [row["response"] for row in ROWS[:3]]}
-    source.with_suffix(".json").write_text(json.dumps(request), encoding="utf-8")
-    done = call("score", source.with_suffix(".json"), "-o", tmp_path / "out.json", "--report", report)
+    source = write_rows(tmp_path / "rows.jsonl", ROWS[:2])
+    given, report = tmp_path / f"rows.{form}", tmp_path / "report.html"
+    if form == "json":
+        request = {"references": [REFERENCE], "responses": [row["response"] for row in ROWS[:2]]}
+        given.write_text(json.dumps(request), encoding="utf-8")
+    else:
+        lines = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
+        write_rows(source, [{**row, "reference": lines} for row in ROWS[:2]])
+        assert call("score", source, "-o", given, "-q").exit_code == 0
+    done = call("score", given, "-o", tmp_path / f"out.{form}", "--report", report)
     assert done.exit_code == 0, done.output
-    assert "3</b><span>responses" in report.read_text(encoding="utf-8")
-    numbers = [[text for text in texts if re.fullmatch(r"[\d.,]+", text)] for texts in reports]
-    assert numbers[0] == numbers[1]
-
-
-def test_where_it_cannot_be_written(call, tmp_path):
-    source = write_rows(tmp_path / "rows.jsonl", ROWS)
-    for report in (source, "-", tmp_path / "nowhere" / "report.html"):
-        done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", report)
-        assert done.exit_code == 2
-    assert source.read_text(encoding="utf-8").count("\n") == len(ROWS)
-    done = call("score", source, "--report", tmp_path / "r.html", "--task", "bioprobench.ord")
-    assert done.exit_code == 2
-
-
-def test_lines_and_tabs_stay_and_other_controls_are_replaced():
-    assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"
+    assert "2</b><span>responses" in report.read_text(encoding="utf-8")
+    assert call("score", source, "-o", tmp_path / "out.jsonl", "--report", source).exit_code == 2
 
 
 def test_the_terminal_and_the_report_print_the_same_quantiles(call, tmp_path, example_rollouts):
@@ -190,31 +132,5 @@ def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
     yield from csv.DictReader(io.StringIO(html.unescape(text[1])))
 
 
-def test_a_report_on_many_long_responses_stays_small(page):
-    """Also if every section is full of examples, each with many steps."""
-    many = [step(f"add {k}", "|".join(f"object {n} {'x' * 20}" for n in range(12)), "5 ml|1 h|3 x") for k in range(30)]
-    whole = [told(many[k % 7 :]) for k in range(20)]
-    texts = [*whole, *(text.replace(*fault) for text, fault in zip(whole, FAULTS, strict=False))]
-    found = page([{"prompt": "p" * 5_000, "response": text, "reference": {"steps": many}} for text in texts])
-    assert len(set(re.findall(r"<code>(\w+)</code> <span", found.source))) >= 5
-    assert len(found.source) < 1_000_000
-
-
-FAULTS = [
-    ("<think>", ""),
-    ("<note>", ""),
-    ('"action"', '"verb"'),
-    ('"objects": [', '"objects": '),
-    ("Step 9:", "Step 8:"),
-]
-
-
-PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)
-LINE = json.dumps({"response": PADDED, "reference": KEY_LINE, "prompt": "p" * 10_000}).encode() + b"\n"
-
-
-@pytest.mark.usefixtures("compiled")
-def test_memory(tmp_path) -> None:
-    warmup()
-    flags = ["--report", str(tmp_path / "report.html"), "--group-field", "prompt"]
-    assert peak_of(200, LINE, *flags) - peak_of(60, LINE, *flags) < 40
+def test_lines_and_tabs_stay_and_other_controls_are_replaced():
+    assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"

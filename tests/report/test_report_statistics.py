@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +16,6 @@ from assay.research.reports.statistics import (
     Groups,
     Tallies,
     prompt_label,
-    shown_prompt,
     split_parts,
 )
 from assay.service.records.rows import Location, Rollout
@@ -68,7 +65,7 @@ def test_groups_are_bounded_and_have_short_labels():
     assert (len(groups), groups.left_out) == (3, 4)
     assert [group.size for group in groups] == [2, 2, 2]
     groups = Groups()
-    for k, prompt in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1}, "\ud800")):  # equal however they are written
+    for k, prompt in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1}, "\ud800")):
         groups.add(prompt, Location("line", k), 0.5)
     assert [group.size for group in groups] == [2, 1]
     assert prompt_label("short\n prompt") == "short prompt"
@@ -78,20 +75,6 @@ def test_groups_are_bounded_and_have_short_labels():
     assert label.endswith("system the question")
     assert MAX_LABEL - 10 < len(label) <= MAX_LABEL + 3
     assert shortened("a" + " " * 10_000 + "b", 20) == "a … b"
-
-
-def test_prompts_of_examples():
-    """Without a field for it, the prompt is what rows are grouped by, but not the reference."""
-    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]
-    for row, group, expected in (
-        ({"prompt": "Write it.", "query": "no"}, None, "Write it."),
-        ({"query": chat}, None, "Be brief. Go."),
-        ({"prompt": ""}, "the group", "the group"),
-        ({}, {"steps": []}, ""),
-        ({}, "x", ""),
-    ):
-        shown = Rollout(Location("line", 1), json.dumps(row).encode(), response="r", reference="x", group=group)
-        assert shown_prompt(shown) == expected
 
 
 def rollout(k: int, response: str = "r") -> Rollout:

@@ -48,58 +48,32 @@ def test_all_is_well():
 
 def test_failed_gates_are_named_with_what_to_do():
     gates, *rest = said(collected([NOT_OPENED] * 2 + [BEST] * 2), {"not_json": 3, "bad_step_line": 1})
-    assert gates == (
-        "2 of 4 responses (50.0 %) fail a gate: think_not_opened (2). "
-        "The chat template probably ends the prompt with <think>: set think_prefilled."
-    )
+    assert gates.startswith("2 of 4 responses (50.0 %) fail a gate: think_not_opened (2). ")
+    assert "set think_prefilled" in gates
     assert rest[0].startswith("4 rows could not be scored: most often not_json (3).")
     assert set(REMEDIES) == set(REASONS) - {"ok"}
-    for responses in (["no", "no"], ["no"] * 40):
-        assert "The mean reward is 0.0000." in said(collected(responses))
+    assert "The mean reward is 0.0000." in said(collected(["no", "no"]))
     assert said(collected([]), {"not_json": 1})[-1] == "No response was scored."
     cut = told(R).partition("</orc>")[0]
-    assert "missing_sections (1). All of them stop before the last tag: raise" in said(collected([cut, told(R)]))[0]
     assert remedies(collected([cut, "no"]))["missing_sections"].startswith("1 of them stop before the last tag")
-
-
-def test_reward_hacking_and_length():
-    def padded(k: int) -> str:
-        return told(R).replace("<note>n", "<note>n" + "n" * (50 * k)) if k > 20 else told(R[: 2 if k > 10 else 1])
-
-    text = " ".join(said(collected([padded(k) for k in range(40)])))
-    assert "Longer responses earn more (correlation +0." in text
-    signs = said(collected([told(R) + "x" * 2_000, told(R)]))
-    assert "Padding in 50.0 % of the responses that pass both gates" in signs[-1]
 
 
 NOT_OPENED, MISSING, NO_STEPS = BEST.removeprefix("<think>"), "no", "<think></think><key></key><orc></orc><note></note>"
 
 
-@pytest.mark.parametrize(
-    ("counts", "named"),
-    [
-        ((3, 1, 0), "think_not_opened (3) and missing_sections (1)."),
-        ((31, 11, 2), "most often think_not_opened (31) and missing_sections (11)."),
-        ((10, 3, 0), "most often think_not_opened (10)."),
-        ((31, 10, 3), "most often think_not_opened (31)."),
-        ((4, 2, 2), "most often think_not_opened (4)."),
-        ((4, 3, 2), "most often think_not_opened (4) and missing_sections (3)."),
-        ((4, 0, 0), "think_not_opened (4)."),
-    ],
-)
-def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on(counts, named):
+def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on():
     """And only if it is more frequent than the third."""
-    responses = [
-        BEST,
-        *(text for text, n in zip((NOT_OPENED, MISSING, NO_STEPS), counts, strict=True) for _ in range(n)),
-    ]
-    gates = verdict(collected(responses), {})[0]
-    assert gates.text.endswith(f"fail a gate: {named}")
-    two = " and " in named
-    assert [text.partition(":")[0] for text in gates.advice if two] == ["think_not_opened", "missing_sections"][
-        : 2 * two
-    ]
-    assert len(gates.advice) == 1 + two
+    for counts, named in (
+        ((31, 11, 2), ["think_not_opened", "missing_sections"]),
+        ((10, 3, 0), ["think_not_opened"]),
+        ((31, 10, 3), ["think_not_opened"]),
+        ((4, 2, 2), ["think_not_opened"]),
+    ):
+        failing = zip((NOT_OPENED, MISSING, NO_STEPS), counts, strict=True)
+        gates = verdict(collected([BEST, *(text for text, n in failing for _ in range(n))]), {})[0]
+        listed = " and ".join(f"{name} ({n})" for name, n in zip(named, counts, strict=False))
+        assert gates.text.endswith(f"fail a gate: most often {listed}.")
+        assert len(gates.advice) == len(named)
 
 
 def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
@@ -113,21 +87,6 @@ def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
 def test_one_group_of_ten_without_spread_is_well():
     well, not_well = ((9, 0, 0), (9, 1, 0), (18, 1, 1)), ((8, 1, 0), (17, 1, 1), (18, 1, 2))
     assert [[spread(*count).good for count in counts] for counts in (well, not_well)] == [[True] * 3, [False] * 3]
-
-
-def test_groups_of_one_response_are_not_counted():
-    found = spread(2, 1, 0, single=7)
-    assert found.text == "1 of 3 groups has no spread (33.3 %): 1 at the lowest reward, 0 at the highest."
-    assert not found.good, "seven more groups would make it one of ten"
-
-
-def test_advice_on_groups_is_for_those_that_there_are():
-    for low, high in ((1, 0), (0, 1), (1, 1)):
-        found = spread(1, low, high)
-        advice = " ".join(found.advice)
-        assert ("too hard" in advice, "too easy" in advice) == (low > 0, high > 0)
-        assert f"{low} at the lowest reward, {high} at the highest" in found.text
-    assert any("--group-field" in text for text in said(collected([BEST, BEST])))
 
 
 @pytest.mark.parametrize(

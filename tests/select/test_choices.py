@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.select.scored_rows import ALL, Choice, Eligibility, Options, ScoredRows, choose, figures_of
+from assay.research.select.scored_rows import ALL, Choice, Options, ScoredRows, choose, figures_of
 from tests.strategies.effort import examples
 
 TIE = 1e-9
@@ -142,12 +142,6 @@ def test_a_tie_is_one_up_to_rounding() -> None:
     assert chosen(rows, Options("pairs", margin=0.21)).dropped_groups == {0: "below_margin"}
     made = columns([Row(0, reward, k, 0, k == 0) for k, reward in enumerate((0.1,) * 10)])
     assert figures_of(made, range(10)) == (10, 0.1, 0.1, 0.0)  # summed one by one, the mean is 0.09999999999999999
-
-
-def test_a_response_that_fails_a_gate_is_only_rejected() -> None:
-    rows = [Row(0, 0.9, 0, Eligibility.FAILED_GATE, False), Row(0, 0.5, 1, 0, True), Row(0, 0.0, 2, 1, False)]
-    choice = chosen(rows, Options("pairs", ALL))
-    assert list(zip(choice.picked, choice.rejected, strict=True)) == [(1, 2)]
 
 
 def test_the_most_pairs_of_a_large_group_need_no_list_of_all() -> None:

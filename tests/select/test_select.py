@@ -41,8 +41,7 @@ def summary(call: Call, *arguments: Any) -> dict[str, Any]:
     return json.loads(target.read_bytes())
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize(("form", "target"), [*zip(FORMATS, reversed(FORMATS), strict=True)])
 def test_every_format(call: Call, tmp_path: Path, form: str, target: str) -> None:
     """The same input gives the same bytes, and no row gives an empty file."""
     source, output = write(tmp_path / f"scored.{form}", ROWS), tmp_path / f"out.{target}"
@@ -59,7 +58,7 @@ def test_every_format(call: Call, tmp_path: Path, form: str, target: str) -> Non
             contents.append(output.read_bytes())
         assert read(output) == expected
         assert contents[0] == contents[1]
-    flat = call("select", write(source, ROWS[5:]), "--pairs", "-o", output)
+    flat = call("select", write(source, ROWS[5:]), "--pairs", "-o", output)  # no row is written
     assert (flat.exit_code, "warning" in flat.stderr, read(output)) == (0, True, [])
 
 
@@ -94,11 +93,9 @@ def test_a_summary_says_what_was_kept_and_why(call: Call, tmp_path: Path) -> Non
     assert found["groups"]["dropped"] == {"no_spread": 1, "single": 1}
     assert (found["written"], found["options"]["per_group"]) == (3, "all")
     assert found["mean_reward"] == pytest.approx({"all": 4.1 / 7, "chosen": 0.8, "rejected": 0.2})
-    assert "kept         3 pairs from 1 of 3 groups" in call("select", source, "--pairs", "all", *output).stderr
     assert "kept         1 pair from 1 of 3 groups" in call("select", source, "--pairs", *output).stderr
     shown = call("select", source, "--curriculum", *output).stderr
-    assert "8 rows in 3 groups of equal prompt and reference" in shown
-    for words in ("no_spread", "all rewards are equal", "kept         1 of 3 groups (33.3 %)", "bad_json", "reason ok"):
+    for words in ("8 rows in 3 groups", "no_spread", "kept         1 of 3 groups (33.3 %)", "bad_json"):
         assert words in shown
     assert not call("select", source, "--curriculum", "-q", *output).stderr
 
@@ -120,26 +117,23 @@ def test_dropped_groups(call: Call, tmp_path: Path) -> None:
     assert "pass_rate" not in read_rows(dropped)[0]  # which matters in a curriculum only
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_who_passes(call: Call, tmp_path: Path, form: str) -> None:
+def test_who_passes(call: Call, tmp_path: Path) -> None:
     """By components both gates and order 1; a reward from --min-reward on, if that is given."""
     sure = {"format": 1.0, "consistency": 1.0, "order": 1.0}
     parts = [sure, {**sure, "order": 0.5}, {**sure, "consistency": 0.0}]
-    nested = (lambda one: {"components": one}) if form == "jsonl" else (lambda one: one)
-    rows = [row("p", f"{k}", 1 - k / 3, **nested(part)) for k, part in enumerate(parts)]
-    source, output = write(tmp_path / f"scored.{form}", rows), tmp_path / "out.jsonl"
-    assert summary(call, source, "--curriculum", "-o", output)["passed_if"] == "both gates and order 1"
-    assert read_rows(output)[0]["pass_rate"] == 1 / 3
-    call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
-    assert read_rows(output)[0]["pass_rate"] == 2 / 3
-    found = summary(call, source, "--best", "all", "--passed", "-o", output)
-    assert [one["response"] for one in read_rows(output)] == ["0"]
-    assert found["rows"]["dropped"] == {"not_passed": 2}
-    write(source, [{"prompt": "p", "response": f"{k}", "reward": k} for k in range(2)])
-    for flags, said in ((), "--min-reward"), (("--min-reward", "1", "--trainer", "trl"), "have a reference"):
-        done = call("select", source, "--curriculum", *flags, "-o", output)
-        assert (done.exit_code, said in done.stderr) == (2, True)
-    assert call("select", source, "--curriculum", "--min-reward", "1", "-o", output).exit_code == 0
+    output = tmp_path / "out.jsonl"
+    for name, rows in (
+        ("scored.jsonl", [row("p", f"{k}", 1 - k / 3, components=part) for k, part in enumerate(parts)]),
+        ("scored.parquet", [row("p", f"{k}", 1 - k / 3, **part) for k, part in enumerate(parts)]),
+    ):
+        source = write(tmp_path / name, rows)
+        assert summary(call, source, "--curriculum", "-o", output)["passed_if"] == "both gates and order 1"
+        assert read_rows(output)[0]["pass_rate"] == 1 / 3
+        call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
+        assert read_rows(output)[0]["pass_rate"] == 2 / 3
+        found = summary(call, source, "--best", "all", "--passed", "-o", output)
+        assert [one["response"] for one in read_rows(output)] == ["0"]
+        assert found["rows"]["dropped"] == {"not_passed": 2}
 
 
 def test_groups(call: Call, tmp_path: Path) -> None:
@@ -158,67 +152,38 @@ def test_groups(call: Call, tmp_path: Path) -> None:
 
 def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     bad = [
-        b"no json",
-        b"[1]",
-        {"prompt": "p", "response": "x"},
-        row("p", "x", "1"),
-        row("p", "x", True),
-        row("p", "x", None),
+        *(b"no json", b"[1]", {"prompt": "p", "response": "x"}, row("p", "x", "1"), row("p", "x", True)),
         {**row("p", "x", 1.0), "response": 5},
     ]
     source, output = write_rows(tmp_path / "scored.jsonl", [*ROWS, *bad]), tmp_path / "out.jsonl"
     done = call("select", source, "--best", "-o", output)
     assert done.exit_code == 1
     listed = [line for line in done.stderr.splitlines() if line.startswith(str(source))]
-    assert [line.partition(":")[2].partition(":")[0] for line in listed] == [str(n) for n in range(8, 15)]
+    assert [line.partition(":")[2].partition(":")[0] for line in listed] == [str(n) for n in range(8, 14)]
     reasons = [line.rpartition("(")[2][:-1] for line in listed]
-    assert reasons == ["not_json", "not_an_object", "missing_field", *["not_a_number"] * 3, "not_a_string"]
+    assert reasons == ["not_json", "not_an_object", "missing_field", "not_a_number", "not_a_number", "not_a_string"]
     assert len(read_rows(output)) == 3
-    source.write_bytes(b"")
-    assert "has no rows" in call("select", source, "--best", "-o", output).stderr
     pair = [row("p", "x", float("nan")), row("p", "y", 1.0)]
     done = call("select", write(tmp_path / "scored.parquet", pair), "--best", "-o", output)
     assert (done.exit_code, len(read_rows(output))) == (1, 1)
     assert "scored.parquet[0]: the field 'reward' is nan (not_finite)" in done.stderr
     done = call("select", write_rows(source, [row(5, "x", 1.0), row(CHAT, "y", 1.0)]), "--best", "--trainer", "trl")
-    assert done.exit_code == 1
-    assert "1: the field 'prompt' is neither text nor a list of chat messages (wrong_type)" in done.stderr
-
-
-def test_a_file_of_another_kind_leaves_the_output_alone(call: Call, tmp_path: Path) -> None:
-    output, packed, cut = (tmp_path / name for name in ("out.jsonl", "scored.jsonl", "scored.json"))
-    output.write_bytes(b"before")
-    write_rows(packed, [b"\x1f\x8b"] * 100)
-    cut.write_text(json.dumps([*ROWS, *ROWS * 20])[:-9])
-    for source, said in ((packed, "gzip"), (cut, "is not JSON")):
-        done = call("select", source, "--best", "-o", output, "--dropped", tmp_path / "dropped.jsonl")
-        assert (done.exit_code, said in done.stderr) == (2, True)
-    assert output.read_bytes() == b"before"
-    assert sorted(tmp_path.iterdir()) == sorted([output, packed, cut])
+    assert (done.exit_code, "(wrong_type)" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "exactly one of --best, --pairs and --curriculum is needed"),
         (["--best", "--pairs"], "one of"),
         (["--best", "--margin", "0.1"], "--margin is for --pairs"),
-        (["--curriculum", "--passed"], "--passed is for --best and --pairs"),
-        (["--pairs", "--min-pass-rate", "0.5"], "--min-pass-rate is for --curriculum"),
         (["--best", "--min-reward", "nan"], "--min-reward: not a finite number"),
         (["--curriculum", "--min-pass-rate", "0.6", "--max-pass-rate", "0.5"], "above"),
-        (["--best=0"], "neither a number from 1 on nor all"),
         (["--best", "-1"], "'-1' is neither a number from 1 on nor all"),
-        (["--pairs", "2.5"], "'2.5' is neither a number from 1 on nor all"),
         (["--best", "--passed"], "--include components"),
         (["--best", "--prompt-field", "ask"], "no field 'ask'"),
-        (["--best", "--reward-field", "rewards"], "did you mean reward"),
         (["--best", "--trainer", "verl"], "verl reads responses only from Parquet"),
         (["--best", "--trainer", "areal"], "--best has rows for trl, verl, openrlhf, ms-swift, slime, skyrl, prime-rl"),
-        (["--pairs", "--trainer", "slime"], "--pairs has rows for trl, verl, openrlhf, ms-swift, not for slime"),
         (["--best", "--dropped", "nowhere/dropped.jsonl"], "nowhere/dropped.jsonl: the directory does not exist"),
-        (["--best", "--json", "-", "-o", "-"], "only one of"),
-        (["--best", "-o", "scored.jsonl"], "the same file"),
     ],
 )
 def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
@@ -229,14 +194,6 @@ def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argu
     assert done.exit_code == 2, done.output
     assert message in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["scored.jsonl"]
-
-
-def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: Path) -> None:
-    lines = write_rows(tmp_path / "scored.jsonl", ROWS).read_bytes()
-    done = run("select", "--best", "-", given=lines)
-    assert done.returncode == 0
-    assert done.stdout == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
-    assert b"kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
 
 
 SFT = {"prompt": "p", "completion": "good"}
@@ -257,11 +214,8 @@ GYM = {"responses_create_params": {"input": ASKED}, "reference": "r", "id": "p0"
     [
         ("--best", "trl", SFT),
         ("--best", "openrlhf", {"input": "p", "output": "good"}),
-        *(
-            ("--best", name, {"messages": ASKED + ANSWER})
-            for name in ("verl", "ms-swift", "slime", "skyrl", "prime-rl")
-        ),
-        *(("--pairs", name, PAIR) for name in ("trl", "verl", "openrlhf")),
+        *(("--best", name, {"messages": ASKED + ANSWER}) for name in ("verl", "prime-rl")),
+        ("--pairs", "trl", PAIR),
         ("--pairs", "ms-swift", {**ANSWERED, "rejected_response": "bad"}),
         ("--curriculum", "trl", {"prompt": "p", "reference": "r", "id": "p0", **STATISTICS}),
         ("--curriculum", "verl", VERL),
@@ -280,21 +234,6 @@ def test_rows_of_trainers(call: Call, tmp_path: Path, mode: str, trainer: str, e
     assert call("select", source, mode, "--trainer", trainer, "-o", output).exit_code == 0
     rewards = {"--best": {"reward": 0.9}, "--pairs": {"chosen_reward": 0.9, "rejected_reward": 0.0}}
     assert read(output)[0] == {**expected, **rewards.get(mode, {})}
-
-
-def test_one_chat_makes_all_prompts_chats(call: Call, tmp_path: Path) -> None:
-    """Because a column has one type."""
-    source = write_rows(tmp_path / "scored.jsonl", [row("p", "a", 1.0), row(CHAT, "b", 1.0)])
-    output = tmp_path / "out.parquet"
-    call("select", source, "--best", "--trainer", "trl", "-o", output)
-    answers = [[{"role": "assistant", "content": text}] for text in "ab"]
-    assert [found["completion"] for found in read(output)] == answers
-    assert [found["prompt"] for found in read(output)] == [ASKED, CHAT]
-    done = call("select", source, "--pairs", "--trainer", "verl", "-o", output)
-    assert (done.exit_code, "the field 'prompt' is a chat" in done.stderr) == (2, True)
-    write_rows(source, [row("p", f"{k}", k % 2) for k in range(100)] + [row(CHAT, "b", 1.0)])
-    done = call("select", source, "--pairs", "--trainer", "verl", "-o", output)
-    assert (done.exit_code, "scored.jsonl:101: the field 'prompt' is not text" in done.stderr) == (1, True)
 
 
 def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None:

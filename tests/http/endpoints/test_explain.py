@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import tracemalloc
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +13,7 @@ from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.evaluate import MAX_BODY_BYTES, decode_explain_request
 from assay.service.http.wire.json_codec import Limits
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.wire.test_contract import junk
 from tests.servers import serving
 from tests.strategies import examples
@@ -46,27 +42,9 @@ def test_the_numbers_are_those_of_score(client, reference, config):
     assert (found.reference[0].place is None) == isinstance(reference, dict)
 
 
-def test_a_compressed_body(client):
-    body = gzip.compress(json.dumps(REQUEST).encode())
-    headers = {"content-type": "application/json; charset=utf-8", "content-encoding": "gzip"}
-    reply = client.post("/v1/explain", content=body, headers=headers)
-    assert reply.json()["reward"] == pytest.approx(SWAPPED_REWARD, abs=1e-12)
-
-
-@pytest.mark.parametrize(("suggestions", "count"), [({}, 1), ({"suggestions": 20}, 1), ({"suggestions": 0}, 0)])
-def test_suggestions(client, suggestions, count):
-    found = client.post("/v1/explain", json=REQUEST | suggestions).json()
-    assert found["reward"] == pytest.approx(SWAPPED_REWARD, abs=1e-12)
-    kinds = [suggestion["kind"] for suggestion in found["suggestions"]]
-    assert kinds[:1] == ["swap_steps"] * count
-
-
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        ([], [("body", "wrong_type")]),
-        ({}, [("response", "missing_field"), ("reference", "missing_field")]),
-        (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
         (
             REQUEST | {"task": ["score"], "groups": ["a"], "config": [], "suggestions": True},
             [
@@ -74,10 +52,10 @@ def test_suggestions(client, suggestions, count):
                 ("groups", "unknown_field"),
             ],
         ),
-        (REQUEST | {"reference": ["swordfish"]}, [("reference", "wrong_type")]),
-        (REQUEST | {"reference": {"steps": []}}, [("reference", "no_steps")]),
         (REQUEST | {"reference": {"steps": [{"action": "swordfish"}]}}, [("reference", "bad_step_schema")]),
         (REQUEST | {"reference": " " * 300_000}, [("reference", "too_long")]),
+        ([], [("body", "wrong_type")]),
+        (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
         (REQUEST | {"suggestions": 21}, [("suggestions", "out_of_range")]),
         (REQUEST | {"suggestions": -1}, [("suggestions", "out_of_range")]),
         (
@@ -110,58 +88,21 @@ KEY = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k
 STEPS_OF_RESPONSE = f"<think></think><key>{KEY}</key><orc>Step 1: a</orc><note></note>"
 
 
-@pytest.mark.parametrize(
-    ("changed", "path"),
-    [
+def test_too_long_for_an_explanation(generous):
+    for changed, path in (
         ({"response": "x" * (1 << 21)}, "response"),
         ({"response": STEPS_OF_RESPONSE}, "response"),
-        ({"reference": KEY}, "reference"),
         ({"reference": KEY, "response": STEPS_OF_RESPONSE, "config": {"max_steps": 1024}}, "reference"),
-    ],
-    ids=["bytes", "steps", "reference", "setting"],
-)
-def test_too_long_for_an_explanation(generous, changed, path):
-    assert errors_of(problem_of(generous.post("/v1/explain", json=REQUEST | changed), 422)) == [(path, "too_long")]
+    ):
+        reply = generous.post("/v1/explain", json=REQUEST | changed)
+        assert errors_of(problem_of(reply, 422)) == [(path, "too_long")]
 
 
-def test_a_response_that_is_too_long_for_score_only(generous):
-    body = REQUEST | {"response": STEPS_OF_RESPONSE, "config": {"max_steps": 1024}}
-    found = generous.post("/v1/explain", json=body).json()
-    assert (found["reason"], found["prediction"]) == ("too_long", [])
-
-
-NOT_A_REQUEST: list[tuple[dict[str, Any], int]] = [
-    ({"content": b"{"}, 400),
-    ({"content": b"x" * (MAX_BODY_BYTES + 1)}, 413),
-    ({"json": REQUEST, "headers": {"content-encoding": "br"}}, 415),
-    ({"content": b"x", "headers": {"content-type": "text/plain"}}, 415),
-    ({"content": b"x", "headers": {"content-type": "application/vnd.apache.arrow.stream"}}, 415),
-    ({"json": REQUEST, "headers": {"x-request-timeout": "soon"}}, 422),
-]
-
-
-@pytest.mark.parametrize(("request_of", "status"), NOT_A_REQUEST, ids=range(len(NOT_A_REQUEST)))
-def test_not_a_request(client, request_of, status):
-    problem_of(client.post("/v1/explain", **request_of), status)
-
-
-@pytest.mark.parametrize(
-    ("document", "issues"),
-    [
-        ({"response": "", "reference": {"steps": [1] * 1_000_000}}, [("reference", "bad_step_schema")]),
-        ({str(k): 0 for k in range(100_000)}, [("body", "too_many")]),
-    ],
-    ids=["steps", "fields"],
-)
-def test_many_errors_are_one(scorer, document, issues):
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidRequest) as caught:
-            decode_explain_request(document, scorer, LIMITS)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
-    assert [(issue.path, issue.reason) for issue in caught.value.issues] == issues
+def test_bodies_that_are_not_read(client):
+    problem_of(client.post("/v1/explain", content=b"x" * (MAX_BODY_BYTES + 1)), 413)
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    problem_of(client.post("/v1/explain", content=b"x", headers=headers), 415)
+    problem_of(client.post("/v1/explain", json={str(k): 0 for k in range(100_000)}), 422)
 
 
 @given(junk, junk, junk)

@@ -26,7 +26,7 @@ from assay.service.http.request.exchange import continue_trace, format_tracepare
 from assay.service.http.request.tracing import Tracing, TracingUnavailable, otlp_tracing
 from assay.service.http.state import ServiceState
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
-from tests.servers import LiveServer, launched, ready, running, wait_for
+from tests.servers import LiveServer, ready, running, wait_for
 
 PROBES = (
     *("/livez", "/v2/health/live", "/readyz", "/v2/health/ready", "/health", "/healthz", "/ping", "/metrics"),
@@ -124,12 +124,10 @@ INVALID_TRACES = [
 ]
 
 
-@pytest.mark.parametrize("given", INVALID_TRACES)
-def test_an_invalid_trace_is_ignored(given):
-    assert continue_trace(given.encode()) is None
-
-
-def test_a_trace_of_a_later_version():
+def test_an_invalid_trace_is_ignored():
+    """But not one of a later version, which may have more fields."""
+    for given in INVALID_TRACES:
+        assert continue_trace(given.encode()) is None
     span = continue_trace(f"01-{TRACE}-{PARENT}-03-more".encode())
     assert span is not None
     assert format_traceparent(span).startswith(f"00-{TRACE}-".encode())
@@ -174,18 +172,6 @@ def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
     assert keys._accepts(b"first")
     answers.set()
     assert comes_true(lambda: keys._accepts(b"second-key-file"))
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no modes here")
-def test_an_unusable_cache_folder_is_logged_in_the_same_format(compiled, tmp_path):
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache").chmod(0o777)
-    environ = {"ASSAY_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    with launched("--log-format", "json", environ=environ) as server:
-        entries = [json.loads(line) for line in server.log.splitlines()]
-    assert entries[0]["level"] == "warning"
-    assert "others can write to it (mode 0777; chmod go-w)" in entries[0]["message"]
-    assert not list((tmp_path / "cache").glob("*/*"))
 
 
 @pytest.mark.attack

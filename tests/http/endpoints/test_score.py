@@ -1,17 +1,23 @@
-"""POST /v1/score: replies to valid requests."""
+"""POST /v1/score: replies to valid requests, and `configs`: the results of as many requests with `config`."""
 
 from __future__ import annotations
 
 import json
+import re
+from itertools import product
+from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay import ScoreSettings
 from assay.kernels.score import COMPONENTS
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, STEPS, SWAPPED, scored
-
-WAIT = 'Step 1: {"action": "wait", "objects": [], "parameters": []}'
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, errors_of, problem_of, scored
+from tests.servers import serving
+from tests.strategies import batches, examples, settings
 
 
 def test_columns_only_if_they_are_included(client):
@@ -29,39 +35,12 @@ def test_columns_only_if_they_are_included(client):
     assert every["advantages"] == pytest.approx((rewards - rewards.mean()) / rewards.std(ddof=1), abs=1e-12)
 
 
-@pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["key lines", "whole answer", "steps"])
-def test_forms_of_a_reference(client, reference):
-    assert scored(client, REQUEST | {"references": [reference]})["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-
-
-def test_the_index_is_optional_with_as_many_references_as_responses(client):
-    request = {"references": [WAIT, REFERENCE], "responses": [PERFECT, PERFECT]}
-    assert scored(client, request)["rewards"] == [0.0, 1.0]
-    assert scored(client, request | {"reference_index": [1, 0]})["rewards"] == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("changed", [{}, {"references": []}, {"reference_index": []}])
-def test_empty_batch(client, changed):
-    request = {"references": [REFERENCE], "responses": [], "include": ["components", "advantages"]}
-    reply = scored(client, request | changed)
-    assert reply["rewards"] == reply["reasons"] == reply["advantages"] == []
-    assert reply["components"] == {name: [] for name in COMPONENTS}
-
-
-def test_config_overrides_the_defaults_for_one_request(client):
-    changed = {"reward_scale": "raw", "order": "lcs"}
-    reply = scored(client, REQUEST | {"config": changed})
-    assert reply["rewards"][:2] == pytest.approx([2.5, 2.5 * REWARDS[1] + 0.5], abs=1e-12)
-    settings = ScoreSettings.checked(changed)
-    assert (reply["config_id"], reply["signature"]) == (settings.config_id, settings.signature)
-    assert scored(client, REQUEST)["config_id"] == ScoreSettings().config_id
-
-
-def test_minus_zero_is_zero(client):
-    ids = [scored(client, REQUEST | {"config": {"min_coverage": zero}})["config_id"] for zero in (0, 0.0, -0.0)]
-    explained = {"response": "", "reference": REFERENCE, "config": {"min_coverage": -0.0}}
-    ids.append(client.post("/v1/explain", json=explained).json()["config_id"])
-    assert set(ids) == {ScoreSettings(min_coverage=0.0).config_id}
+def test_empty_batch(client):
+    for references in ([REFERENCE], []):
+        request = {"references": references, "responses": [], "include": ["components", "advantages"]}
+        reply = scored(client, request)
+        assert reply["rewards"] == reply["reasons"] == reply["advantages"] == []
+        assert reply["components"] == {name: [] for name in COMPONENTS}
 
 
 def test_the_last_of_duplicate_names_wins(client):
@@ -69,14 +48,130 @@ def test_the_last_of_duplicate_names_wins(client):
     assert client.post("/v1/score", content=body).json()["rewards"] == []
 
 
-ODD = {
-    **{"empty": "", "nul": "\x00", "bom": "\ufeff", "astral": "😀" * 100, "tags": "<think>" * 5000, "end": "</note>"},
-    **{"escapes": '"\\', "space": "\r\n\t", "last": "\U0010ffff", "nested": "[" * 100_000, "long": "x" * 1_000_000},
+def test_a_response_of_any_content_is_a_result(client):
+    for response in ("", "\x00", "\ufeff", "\U0010ffff" * 100, "[" * 100_000, "x" * 262_144, "x" * 262_145):
+        reply = scored(client, {"references": [REFERENCE], "responses": [PERFECT, response, SWAPPED]})
+        assert reply["rewards"] == pytest.approx([REWARDS[0], 0.0, REWARDS[1]], abs=1e-12)
+        assert (reply["reasons"][1] == "too_long") == (len(response) > 262_144)
+
+
+TABLE_21: list[dict[str, Any]] = [
+    dict(zip(("order", "semantics", "total"), values, strict=True))
+    for values in product(("strict", "lcs"), ("sum", "product"), ("product", "sum"))
+]
+BOTH = ["components", "advantages"]
+
+
+def separate(client: httpx.Client, request: dict[str, Any], configs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [scored(client, request | {"config": config}) for config in configs]
+
+
+@pytest.mark.parametrize("include", [[], BOTH], ids=["rewards", "all columns"])
+def test_each_equals_a_request_of_its_own(client, rollout_request, include):
+    """Each overrides the configuration of the service, not that of `config`."""
+    request = rollout_request(40, 4) | {"include": include}
+    both = request | {"config": {"reward_scale": "raw"}, "configs": [*TABLE_21, {}]}
+    reply = scored(client, both)
+    assert list(reply) == ["rewards", "reasons", *include, "config_id", "signature", "configs"]
+    assert reply.pop("configs") == separate(client, request, [*TABLE_21, {}])
+    assert reply == scored(client, request | {"config": {"reward_scale": "raw"}})
+
+
+@given(batches(), st.lists(settings, min_size=1, max_size=4))
+@examples(15)
+def test_any_configurations(client, columns, configs):
+    configs = [config | {"max_steps": 1024} for config in configs]
+    request = dict(zip(("responses", "references", "reference_index"), columns, strict=True))
+    request["include"] = ["components"]
+    assert scored(client, request | {"configs": configs})["configs"] == separate(client, request, configs)
+
+
+WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "settings": (
+        {"config": {"ordr": 1}, "configs": [{"order": "x"}, {}, {"ordr": 1, "max_steps": 9999}, 5]},
+        [
+            *(("config.ordr", "unknown_setting"), ("configs[0].order", "invalid_setting")),
+            *(("configs[2].ordr", "unknown_setting"), ("configs[2].max_steps", "over_limit")),
+            ("configs[3]", "wrong_type"),
+        ],
+    ),
+    "none": ({"configs": []}, [("configs", "too_few")]),
+    "too many": ({"configs": [{}] * 65}, [("configs", "too_many")]),
+    "too many settings": ({"configs": [{str(k): 0 for k in range(255)}, *[{"a": 1}] * 2]}, [("configs", "too_many")]),
+    "references that one configuration refuses": (
+        {"configs": [{}, {"max_steps": 1}], "references": [REFERENCE, "no"], "reference_index": [0, 1, 1]},
+        [("references[0]", "too_long"), ("references[1]", "bad_step_line")],
+    ),
+    "no group": (
+        {"configs": [{}], "include": BOTH, "references": [REFERENCE] * 3, "reference_index": [0, 1, 2]},
+        [("include", "no_group")],
+    ),
+    "another task": ({"task": "lexical", "configs": [{}], "references": ["Add."]}, [("configs", "unknown_field")]),
 }
 
 
-@pytest.mark.parametrize("response", ODD.values(), ids=ODD)
-def test_a_response_of_any_content_is_a_result(client, response):
-    reply = scored(client, {"references": [REFERENCE], "responses": [PERFECT, response, SWAPPED]})
-    assert reply["rewards"] == pytest.approx([REWARDS[0], 0.0, REWARDS[1]], abs=1e-12)
-    assert (reply["reasons"][1] == "too_long") == (len(response) > 262_144)
+@pytest.mark.parametrize(("changed", "errors"), WRONG.values(), ids=WRONG.keys())
+def test_every_error_is_named(client, changed, errors):
+    document = problem_of(client.post("/v1/score", json=REQUEST | changed), 422)
+    assert errors_of(document) == errors
+    refused = [error["detail"] for error in document["errors"] if error["reason"] == "too_long"]
+    assert refused in ([], ["it has more than 1 steps (configs[1])"])
+
+
+def test_as_many_settings_and_configurations_as_a_request_may_have(client):
+    configs = [{f"use_lenght{k}_{j}": 0 for j in range(4)} for k in range(64)]
+    document = problem_of(client.post("/v1/score", json=REQUEST | {"configs": configs}), 422)
+    assert document["error_count"] == 256
+    assert "did you mean use_length?" in document["errors"][0]["detail"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Serve an application with small limits."""
+    with serving(max_responses=12, max_body_bytes=20_000) as client:
+        yield client
+
+
+def test_a_response_counts_once_for_each_configuration(small):
+    assert len(scored(small, REQUEST | {"configs": [{}, {"order": "lcs"}] * 2})["configs"]) == 4
+    document = problem_of(small.post("/v1/score", json=REQUEST | {"configs": [{}] * 5}), 413)
+    assert errors_of(document) == [("configs", "too_many")]
+    counted = re.findall(r'assay_responses_total{.*reason="ok".*} (.*)', small.get("/metrics").text)
+    assert [float(count) for count in counted] == [2.0]
+
+
+def test_texts_count_once_for_each_reading(small):
+    prefilled, shorter = {"think_prefilled": True}, {"max_response_bytes": 10_000}
+    request = {"references": [REFERENCE], "responses": [SWAPPED + " " * 7_000]}
+    for configs in ([{}] * 9, [prefilled]):
+        assert len(scored(small, request | {"configs": configs})["configs"]) == len(configs)
+    document = problem_of(small.post("/v1/score", json=request | {"configs": [prefilled, {}, shorter]}), 413)
+    assert errors_of(document) == [("configs", "too_many")]
+    assert "3 times" in document["errors"][0]["detail"]
+
+
+def test_fields_of_json_in_the_query(client):
+    query = {"config": '{"order":"lcs"}', "include": "advantages", "task": "score"}
+    fields = {"config": {"order": "lcs"}, "include": ["advantages"], "task": "score"}
+    assert scored(client, REQUEST, params=query) == scored(client, REQUEST | fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "errors"),
+    [
+        ("config=[]&include=all", [("query.include", "unknown_column"), ("query.config", "wrong_type")]),
+        ("task=score&task=score", [("query.task", "repeated_setting")]),
+        (
+            "task=lexical&config={%22order%22:1}&include=",
+            [("query.config", "repeated_setting"), ("query.task", "repeated_setting")],
+        ),
+    ],
+)
+def test_wrong_fields_in_the_query(client, query, errors):
+    body = REQUEST | ({"task": "score", "config": {}} if "lexical" in query else {})
+    assert errors_of(problem_of(client.post(f"/v1/score?{query}", json=body), 422)) == errors
+
+
+@pytest.mark.parametrize("path", ["/v1/explain", "/v1/evaluate"])
+def test_other_requests_take_no_query(client, path):
+    assert errors_of(problem_of(client.post(f"{path}?task=score", json={}), 422)) == [("query", "unknown_field")]

@@ -46,25 +46,20 @@ RESULT = {"call_id": "c1", "output": PERFECT, "type": "function_call_output", "i
 REFUSAL = {"type": "refusal", "refusal": PERFECT}
 OUTPUTS = {
     "several parts": [message(SWAPPED[:100], SWAPPED[100:])],
-    "several messages": [message(SWAPPED[:40]), message(SWAPPED[40:])],
     "reasoning in parts": [reasoning("First ", THOUGHT), message(ANSWER)],
-    "reasoning without text": [reasoning(), message(ANSWER)],
     "tool calls between": [reasoning("Look."), CALL, RESULT, reasoning(THOUGHT), message(ANSWER)],
     "others' messages": [message(SWAPPED), {"role": "user", "content": PERFECT, "type": "message"}],
     "content as text": [{"role": "assistant", "content": SWAPPED, "type": "message"}],
     "no type": [{"role": "assistant", "content": [{"type": "output_text", "text": SWAPPED}]}],
     "a refusal beside": [{**message(), "content": [*message(SWAPPED)["content"], REFUSAL]}],
-    "for training": [{**message(SWAPPED), "prompt_token_ids": [1, 2], "generation_log_probs": [-0.5, -1e-9]}],
     "nothing": [],
-    "calls only": [CALL],
 }
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-@pytest.mark.parametrize("ballast", [0, 100_000])
-def test_the_text_of_an_output(client, name, ballast):
-    row = gym(*OUTPUTS[name], reference=REFERENCE, ballast=["x" * ballast])
-    text = "" if name in ("nothing", "calls only") else SWAPPED
+def test_the_text_of_an_output(client, name):
+    row = gym(*OUTPUTS[name], reference=REFERENCE)
+    text = "" if name == "nothing" else SWAPPED
     check_reply(verify(client, row), row, *expected_of([Rollout(text, REFERENCE)]))
 
 
@@ -88,7 +83,6 @@ OLD_REPLY = {
 MANY = {f"field_{k}": k for k in range(100)}
 ECHOES = {
     "scalars": (SCALARS | OTHERS, [*SCALARS, "y" * 1_024]),
-    "scalars of a long row": (SCALARS | OTHERS | {"ballast": ["x" * 100_000]}, [*SCALARS, "y" * 1_024]),
     "names of the reply": (OLD_REPLY, []),
     "many": (MANY, list(MANY)[:64]),
     "too long": ({"id": "r", "ballast": ["x" * (1 << 20)]}, []),
@@ -104,28 +98,12 @@ def test_scalar_fields_of_the_row_are_echoed(client, further, echoed):
     assert list(masked)[2:-4] == [*echoed, "reward", *NUMBERS]
 
 
-def test_a_row_with_a_number_without_a_double_has_no_echo(client):
-    body = json.dumps(GOOD | {"id": "r"})[:-1] + ', "large": 1e999}'
-    check_reply(client.post(GYM, content=body), GOOD, EXPECTED)
-
-
-@pytest.mark.parametrize(
-    ("field", "further"),
-    [
-        ("answer", {"answer": STEPS}),
-        ("verifier_metadata.reference", {"verifier_metadata": {"other": 1, "reference": REFERENCE}}),
-        ("a.b.c", {"a": {"b": {"c": STEPS}}}),
-        ("µ", {"µ": STEPS}),
-    ],
-)
-def test_the_reference_may_be_in_another_field(client, field, further):
-    row = gym(message(SWAPPED + EOS), reference=None, **further)
-    check_reply(verify(client, row, reference_field=field), row, *expected_of([Rollout(SWAPPED, STEPS)]))
-
-
-@pytest.mark.parametrize("field", ["nowhere", "agent_ref.reference", "reference.a", "_ng_task_index.x"])
-def test_a_reference_missing_from_the_given_field(client, field):
-    assert errors_of(problem_of(verify(client, GOOD, reference_field=field), 422)) == [(field, "missing_field")]
+def test_the_reference_may_be_in_another_field(client):
+    row = gym(message(SWAPPED + EOS), reference=None, a={"µ": {"c": STEPS}})
+    check_reply(verify(client, row, reference_field="a.µ.c"), row, *expected_of([Rollout(SWAPPED, STEPS)]))
+    for field in ("nowhere", "a.c", "a.µ.c.d"):
+        errors = errors_of(problem_of(verify(client, row, reference_field=field), 422))
+        assert errors == [(field, "missing_field")]
 
 
 def without(name: str) -> dict[str, Any]:
@@ -139,13 +117,11 @@ PARTS = [
     {**reasoning(), "summary": 3},
 ]
 BAD = {
-    "no parameters": (without("responses_create_params"), [("responses_create_params", "missing_field")]),
     "parameters of another kind": (
         GOOD | {"responses_create_params": None},
         [("responses_create_params", "wrong_type")],
     ),
     "no response": (without("response"), [("response", "missing_field")]),
-    "a response of another kind": (GOOD | {"response": PERFECT}, [("response", "wrong_type")]),
     "no output": (GOOD | {"response": {}}, [("response.output", "wrong_type")]),
     "items of another kind": (
         GOOD | {"response": {"output": ITEMS}, "reference": 1},
@@ -172,8 +148,6 @@ def test_an_invalid_row_gets_no_reward(client, row, errors):
 BAD_REFERENCES = {
     "null": (GOOD | {"reference": None}, "wrong_type"),
     "missing": (without("reference"), "missing_field"),
-    "prose": (GOOD | {"reference": "Add buffer."}, "bad_step_line"),
-    "too long": (GOOD | {"reference": "x" * 9_000_000}, "too_long"),
     "in a long body": (GOOD | {"reference": "Step 1: nothing", "ballast": "x" * 100_000}, "bad_step_line"),
 }
 
@@ -221,17 +195,11 @@ def test_masked_rollouts_are_logged(caplog):
 
 
 @pytest.mark.parametrize("name", ["seed_session", "close_session"])
-@pytest.mark.parametrize("ballast", [0, 100_000])
-def test_sessions_have_no_state(client, name, ballast):
+def test_sessions_have_no_state(client, name):
     """The name of a session is the caller's, and the reply has nothing else."""
     named = {"resources_session_id": "resources-session-µ"}
-    for given, reply in (
-        (named, named),
-        (without("response"), {}),
-        *(({"resources_session_id": wrong}, {}) for wrong in (None, 7, ["s"])),
-    ):
-        body = given | {"episode_id": {"rollout_id": "0-1"}, "task_data": "x" * ballast}
-        found = client.post(f"{PATH}/{name}", json=body)
+    for given, reply in ((named, named), (without("response"), {}), ({"resources_session_id": 7}, {})):
+        found = client.post(f"{PATH}/{name}", json=given | {"task_data": "x" * 100_000})
         assert (found.status_code, found.json()) == (200, reply)
         assert "set-cookie" not in found.headers
     assert client.post(f"{PATH}/{name}", content=b"").json() == {}

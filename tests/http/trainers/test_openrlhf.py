@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import unicodedata
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     NUMBERS,
     OPENRLHF,
@@ -34,17 +33,12 @@ def check_reply(reply: httpx.Response, expected: list[dict[str, float]]) -> None
     assert all(len(column) == len(expected) for column in document["extra_logs"].values())
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100, len(PROMPT) - 1], ids=lambda cut: f"{cut} characters of the prompt lost")
+@pytest.mark.parametrize("cut", [0, 1, len(PROMPT) - 1], ids=lambda cut: f"{cut} characters of the prompt lost")
 def test_rollouts_after_a_prompt(client, cut):
-    """One a call, several, and too many for the event loop; the prompt contains the four tags itself."""
-    for rollout in ROLLOUTS:
-        body = openrlhf([rollout.response], [rollout.reference], cut=cut)
-        check_reply(client.post(OPENRLHF, json=body), expected_of([rollout]))
+    """Several, and too many for the event loop; the prompt contains the four tags itself."""
     check_reply(client.post(OPENRLHF, json=openrlhf(RESPONSES, LABELS, cut=cut)), expected_of(ROLLOUTS))
     body = openrlhf(RESPONSES * 40, LABELS * 40, cut=cut)
     check_reply(client.post(OPENRLHF, json=body), expected_of(ROLLOUTS) * 40)
-    packed = gzip.compress(json.dumps(body).encode())
-    check_reply(client.post(OPENRLHF, content=packed, headers={"content-encoding": "gzip"}), expected_of(ROLLOUTS) * 40)
     alone = client.post(OPENRLHF, json=openrlhf([SWAPPED, "I do not know."], [REFERENCE] * 2, cut=cut)).json()
     assert alone["rewards"] == pytest.approx([SWAPPED_REWARD, 0.0])
     assert alone["extra_logs"]["score_reason_code"] == [0.0, 3.0]
@@ -69,10 +63,6 @@ PROMPTS: dict[str, tuple[dict[str, Any], list[Rollout]]] = {
     "cut within a character": (
         {"query": ["\ufffd\ufffd" + PROMPT + SWAPPED], "prompts": ["心" + PROMPT], **ONE},
         [Rollout(SWAPPED, REFERENCE)],
-    ),
-    "beside other members": (
-        {"step": 3, **openrlhf([PERFECT], [STEPS]), "extra": {"query": [None], "big": 10**30}},
-        [Rollout(PERFECT, STEPS)],
     ),
     "of nothing": ({"query": [], "prompts": [], "labels": []}, []),
 }
@@ -101,15 +91,9 @@ BAD = {
         {"query": ["a", "b"], "prompts": ["a"], "labels": [REFERENCE]},
         [("prompts", "wrong_length"), ("labels", "wrong_length")],
     ),
-    "two labels for one": ({"query": ["a"], "prompts": [""], "labels": [STEPS] * 2}, [("labels", "wrong_length")]),
     "no texts": (
         {"query": ["a", None], "prompts": [1, ""], "labels": [None, REFERENCE]},
         [("query[1]", "wrong_type"), ("prompts[0]", "wrong_type"), ("labels[0]", "wrong_type")],
-    ),
-    "a missing prompt": ({"query": ["a"], "prompts": [None], "labels": [STEPS]}, [("prompts[0]", "wrong_type")]),
-    "several things": (
-        {"query": [1], "labels": [None]},
-        [("prompts", "missing_field"), ("query[0]", "wrong_type"), ("labels[0]", "wrong_type")],
     ),
     "a hundred": (openrlhf(["x"] * 300, [None] * 300), [(f"labels[{k}]", "wrong_type") for k in range(100)]),
 }
@@ -117,7 +101,6 @@ BAD = {
 
 @pytest.mark.parametrize(("document", "errors"), BAD.values(), ids=BAD)
 def test_every_error_is_reported(client, document, errors):
-    for further in ({}, {"ballast": "x" * 100_000}):
-        found = problem_of(client.post(OPENRLHF, json=document | further), 422)
-        assert errors_of(found) == errors
-        assert found["error_count"] == (300 if len(errors) == 100 else len(errors))
+    found = problem_of(client.post(OPENRLHF, json=document), 422)
+    assert errors_of(found) == errors
+    assert found["error_count"] == (300 if len(errors) == 100 else len(errors))

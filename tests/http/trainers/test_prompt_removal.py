@@ -57,12 +57,9 @@ def test_the_longest_suffix_of_the_prompt_is_removed(rows):
         ("A\u030a wash", "\u00c5 washx", "x"),
         ("xA\u030a wash", "\u00c5 washx", "x"),
         ("心 wash", "\ufffd\ufffd washx", "x"),
-        ("心A\u030a wash", "\ufffd\u00c5 washx", "x"),
         ("wash", "\ufffd\ufffd", "\ufffd\ufffd"),
         ("", "\ufffdx", "\ufffdx"),
         ("\ufffdwash", "\ufffdwashx", "x"),
-        ("A\u030a", "x", "x"),
-        ("A\u030a", "A\u030ax", "x"),
     ],
 )
 def test_normalized_prompts(prompt, query, response):
@@ -71,7 +68,6 @@ def test_normalized_prompts(prompt, query, response):
 
 HOSTILE = {
     "one letter": ("a" * 200_000, "a" * 199_999 + "b" * 9),
-    "a text a thousand times": ("<think>x</think>" * 1000 + "!", "<think>x</think>" * 1000 + "?" * 400),
     "marks out of order": ("\u0316\u0301" * 8_000, "x" + "\u0301\u0316" * 8_000),
 }
 

@@ -64,11 +64,9 @@ LONG = "a" * (2 * MIB)
 LONG_DICTIONARY = pa.array([LONG]).dictionary_encode()
 BOMBS = {
     "response": {"response": [LONG], "reference": [REFERENCE]},
-    "reference": {"response": [PERFECT], "reference": [LONG]},
     "dictionary": {"response": [PERFECT], "reference": LONG_DICTIONARY},
     "view": {"response": pa.array([LONG], pa.string_view()), "reference": [REFERENCE]},
     "unknown column": {"response": [PERFECT], "reference": [REFERENCE], "more": [LONG]},
-    "nested": {"response": [PERFECT], "reference": pa.array([[{"x": [LONG]}]])},
     "nested dictionary": {
         "response": [PERFECT],
         "reference": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), LONG_DICTIONARY),
@@ -172,13 +170,12 @@ def test_metadata_is_limited(client):
     assert errors_of(problem_of(post(client, stream_of(wide)), 413)) == [("body", "too_large")]
 
 
-@pytest.mark.parametrize("cut", range(0, 1200, 37))
-def test_damaged_compressed_streams_are_not_arrow(cut):
-    body = bytearray(stream_of({"response": [PERFECT] * 20, "reference": [REFERENCE] * 20}, compression="zstd"))
-    body[cut % len(body)] ^= 0xFF
-    for spoiled in (body, body[: cut % len(body)]):
-        with suppress(Problem):
-            read_stream(bytes(spoiled), limits(100, MIB))
+def test_damaged_compressed_streams_are_not_arrow():
+    body = stream_of({"response": [PERFECT] * 20, "reference": [REFERENCE] * 20}, compression="zstd")
+    for cut in range(0, len(body), 37):
+        for spoiled in (body[:cut] + bytes([body[cut] ^ 0xFF]) + body[cut + 1 :], body[:cut]):
+            with suppress(Problem):
+                read_stream(spoiled, limits(100, MIB))
 
 
 def memory_of(pid: int, name: str) -> int:

@@ -32,20 +32,15 @@ NO_TEXTS = (
 """A control character, invalid UTF-8, and lone surrogates."""
 NO_NUMBERS = (b"NaN", b"Infinity", b"-Infinity", b"1e400")
 NOT_JSON = [
-    *(b"", b" \n", b"references", b"{", VALID[:-20], LONG[:-1], VALID + b"x", VALID + b"\0"),
-    b'{"references": [], "responses": [],}',
-    b"{'references': [], 'responses': []}",
-    b"// none\n{}",
+    *(b"", b"{", VALID[:-20], LONG[:-1], VALID + b"x", VALID + b"\0"),
     *(b'{"references": [], "responses": ["%b"]}' % text for text in NO_TEXTS),
     *(b'{"references": [], "responses": [], "config": {"max_mean_words": %b}}' % number for number in NO_NUMBERS),
     b"\xef\xbb\xbf" + VALID,
-    *(VALID.decode().encode(name) for name in ("utf-16", "utf-16-le", "utf-32")),
+    *(VALID.decode().encode(name) for name in ("utf-16", "utf-32")),
     b'{"references": ["\\ud83d"], "responses": []}',
     b'{"references": [], "responses": [], "\\ud83d": 1}',
-    b'{"references": [], "responses": [], "config": {"order": "\\ud83d"}}',
     b'{"references": [], "responses": [], "x": {"y": ["\\udc00"]}}',
-    *(b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b"[" * 100_000),
-    b'{"references": ' + b"[" * 5000 + b"]" * 5000 + b', "responses": []}',
+    *(b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
 ]
 
 
@@ -56,7 +51,6 @@ def test_not_json(client, body):
 
 
 WRONG = {
-    "array": ([], [("body", "wrong_type")]),
     "string": (SECRET, [("body", "wrong_type")]),
     "nothing": ({}, [("references", "missing_field"), ("responses", "missing_field")]),
     "unknown fields": (
@@ -73,15 +67,6 @@ WRONG = {
     "responses of wrong types": (
         REQUEST | {"responses": [PERFECT, None, 5, SECRET, ["x"], {}, True]},
         [(f"responses[{k}]", "wrong_type") for k in (1, 2, 4, 5, 6)],
-    ),
-    "references of wrong types": (
-        {"references": [REFERENCE, None, 5, [SECRET]], "responses": [], "reference_index": []},
-        [(f"references[{k}]", "wrong_type") for k in (1, 2, 3)],
-    ),
-    "reference without steps": (REQUEST | {"references": [""]}, [("references[0]", "no_steps")]),
-    "reference with empty key": (
-        REQUEST | {"references": ["<think></think><key>\n</key><orc></orc><note></note>"]},
-        [("references[0]", "no_steps")],
     ),
     "broken references": (
         {
@@ -105,20 +90,12 @@ WRONG = {
             ("references[7]", "no_steps"),
         ],
     ),
-    "unused reference": (
-        {"references": [REFERENCE, SECRET], "responses": [PERFECT], "reference_index": [0]},
-        [("references[1]", "bad_step_line")],
-    ),
     "a big body": (
         {"references": [REFERENCE, SECRET], "responses": [PERFECT] * 400, "reference_index": [0] * 399 + [2]},
         [("references[1]", "bad_step_line"), ("reference_index[399]", "index_out_of_range")],
     ),
     "reference too long": (
         REQUEST | {"references": [REFERENCE + "\n" * 262_144]},
-        [("references[0]", "too_long")],
-    ),
-    "reference of too many steps": (
-        REQUEST | {"references": ["\n".join([REFERENCE.split("\n")[0]] * 1025)]},
         [("references[0]", "too_long")],
     ),
     "index of wrong types": (
@@ -130,57 +107,15 @@ WRONG = {
         [(f"reference_index[{k}]", "index_out_of_range") for k in (0, 1, 2)],
     ),
     "index too short": (REQUEST | {"reference_index": [0, 0]}, [("reference_index", "wrong_length")]),
-    "index too long": (REQUEST | {"reference_index": [0] * 4}, [("reference_index", "wrong_length")]),
-    "index missing": (REQUEST | {"references": [REFERENCE] * 2}, [("reference_index", "missing")]),
     "index missing without responses": (
         {"references": [REFERENCE] * 2, "responses": []},
         [("reference_index", "missing")],
     ),
-    "unknown settings": (
-        REQUEST | {"config": {"ordr": "lcs", "order": "lcs", "Order": "lcs", "port": 1}},
-        [(f"config.{name}", "unknown_setting") for name in ("Order", "ordr", "port")],
-    ),
-    "settings out of range": (
-        REQUEST
-        | {
-            "config": {
-                "order": SECRET,
-                "min_coverage": 1.5,
-                "max_mean_words": 0.5,
-                "object_similarity": "words",
-                "position_decay": -1,
-                "use_order": 1,
-                "advantage_ddof": 2,
-                "max_steps": 0,
-                "max_response_bytes": 1.5,
-                "total": None,
-            }
-        },
-        [
-            (f"config.{name}", "invalid_setting")
-            for name in (
-                *("order", "total", "min_coverage", "max_mean_words", "object_similarity", "position_decay"),
-                *("use_order", "advantage_ddof", "max_response_bytes", "max_steps"),
-            )
-        ],
-    ),
-    "limits that a request may not raise": (
-        REQUEST | {"config": {"max_steps": 1025, "max_response_bytes": 2**62, "order": "any"}},
-        [
-            ("config.order", "invalid_setting"),
-            ("config.max_response_bytes", "over_limit"),
-            ("config.max_steps", "over_limit"),
-        ],
-    ),
+    "index missing": (REQUEST | {"references": [REFERENCE] * 2}, [("reference_index", "missing")]),
     "unknown columns": (
         REQUEST | {"include": ["components", "Advantages", 5, None]},
         [(f"include[{k}]", "unknown_column") for k in (1, 2, 3)],
     ),
-    "advantages without a group": (
-        REQUEST | {"references": [REFERENCE] * 3, "include": ["advantages"]},
-        [("include", "no_group")],
-    ),
-    "unknown task": (REQUEST | {"task": "bioprobench.nope"}, [("task", "unknown_task")]),
     "too many fields": ({f"f{k}": 0 for k in range(300)}, [("body", "too_many")]),
     "too many settings": (REQUEST | {"config": {f"f{k}": 0 for k in range(300)}}, [("config", "too_many")]),
     "too many columns": (REQUEST | {"include": ["components"] * 300}, [("include", "too_many")]),
@@ -212,13 +147,6 @@ def test_errors_of_different_kinds_are_reported_together(client):
         assert [path for path, _ in errors_of(document)] == paths
         assert document["error_count"] == len(paths)
         assert SECRET not in reply.text
-
-
-def test_a_hundred_errors_are_listed_and_all_are_counted(client):
-    body = {"references": [SECRET] * 250, "responses": [], "reference_index": []}
-    document = problem_of(client.post("/v1/score", json=body), 422)
-    assert document["error_count"] == 250
-    assert errors_of(document) == [(f"references[{k}]", "bad_step_line") for k in range(100)]
 
 
 def test_a_long_name_is_truncated(client):

@@ -75,22 +75,17 @@ def test_what_is_left_to_the_general_path(fast_path):
     unusual = [
         body_of(*good, reference_index=[0]),
         body_of(*good, config={}),
-        body_of(*good, task="score"),
         body_of(*good, other=1),
         body_of(*good, include=["advantages"]),
-        body_of(*good, include=[]),
         body_of([], [KEY]),
         body_of([answer()] * 3, [KEY] * 2),
         body_of([answer(), None], [KEY]),
-        body_of([answer()], ["prose"]),
         body_of([answer()] * 2, [KEY, {"steps": []}]),
         body_of([answer()] * (MAX_ROWS + 1), [KEY]),
-        body_of(*good)[:-1],
         body_of(*good) + b"x",
         body_of(*good).replace(b"Add", b"\xff"),
         b"",
         b"[]",
-        b"{}",
         b'{"responses": "x", "references": []}',
     ]
     assert not any(check(fast_path, body, Scorer()) for body in unusual)
@@ -105,9 +100,6 @@ def test_long_references():
     assert fast_path.read(body_of([answer()], [KEY]))
     assert not fast_path.read(body_of([answer()], [KEY + " "]))
     assert not fast_path.read(body_of([answer()] * 2, [KEY, KEY + " "]))
-
-
-# Repeated references
 
 
 def key_of(number: int, steps: int = 1) -> str:
@@ -128,7 +120,7 @@ def test_repeated_references(fast_path, dice):
         assert check(fast_path, body_of(responses, [key]), Scorer()) == (key != "prose")
 
 
-@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_SLOT_BYTES + 1)])
+@pytest.mark.parametrize("bad", ["", "prose", "x" * (MAX_SLOT_BYTES + 1)])
 def test_slots_that_were_lost_to_invalid_references(fast_path, bad):
     good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(SLOT_COUNT)]
     assert all(check(fast_path, body, Scorer()) for body in good)
@@ -164,6 +156,16 @@ def test_batches(fast_path, batch, one_reference, include):
     assert check(fast_path, body_of(responses, chosen, **include), Scorer()) == bool(responses)
 
 
+@given(batches(), st.data())
+@examples(100)
+def test_damaged_bodies(fast_path, batch, data):
+    responses, references, _ = batch
+    body = bytearray(body_of(responses, references))
+    at = data.draw(st.integers(0, len(body)))
+    body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    check(fast_path, bytes(body), Scorer())
+
+
 @given(batches(), settings)
 @examples(30)
 def test_settings(batch, overrides):
@@ -177,13 +179,3 @@ def test_settings(batch, overrides):
 def test_doubtful_references(fast_path, references):
     check(fast_path, body_of([answer(), *references], references[:1]), Scorer())
     check(fast_path, body_of(references, references), Scorer())
-
-
-@given(batches(), st.data())
-@examples(100)
-def test_damaged_bodies(fast_path, batch, data):
-    responses, references, _ = batch
-    body = bytearray(body_of(responses, references))
-    at = data.draw(st.integers(0, len(body)))
-    body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
-    check(fast_path, bytes(body), Scorer())

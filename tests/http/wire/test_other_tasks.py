@@ -1,7 +1,8 @@
-"""Rows of other tasks: which need a separate process, and what it gives."""
+"""Rows of other tasks: which need a separate process, what it gives, and the frames between them."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from assay import Scorer
 from assay.service.errors import ScoringError
@@ -27,9 +29,12 @@ from assay.service.http.wire.parts import (
     pack,
     pack_parts,
     pieces_of,
+    read_frames,
     read_pieces,
     score_frames,
     score_parts,
+    unpack,
+    write_frame,
 )
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
@@ -37,6 +42,7 @@ from assay.service.rewards.scorer import Outcome
 from assay.service.scoring.column_scorer import Columns
 from assay.service.scoring.text_columns import text_column
 from tests.cases.mixed import OPTIONS, columns
+from tests.strategies import examples
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 
@@ -86,14 +92,6 @@ def test_another_process_gives_the_same_bits():
     assert not any(map(is_unscored, parts, here))
 
 
-def test_another_process_reports_the_same_issues():
-    request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
-    parts = left_of(request)
-    here = score_parts(parts, LIMITS, StageTimes())
-    assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
-    assert all(isinstance(outcome, ScoringError) for outcome in here)
-
-
 def test_rows_that_were_not_reached_are_out_of_time():
     parts = left_of({**columns(), "config": OPTIONS})
     frames = scored_elsewhere(parts)
@@ -133,3 +131,47 @@ def test_pieces_have_every_row_once_and_are_small(rows):
         assert 0 < len(piece) <= PIECE_ROWS
         assert len(piece) == 1 or lengths[piece].sum() <= PIECE_BYTES
         assert (np.diff(index[piece]) >= 0).all()
+
+
+COLUMN = st.one_of(*(arrays(kind, st.integers(0, 20)) for kind in (np.uint8, np.int64, np.float64)))
+HEAD = st.dictionaries(st.text(max_size=5), st.integers(-5, 5), max_size=3)
+
+
+@examples(100)
+@given(HEAD, st.lists(COLUMN, max_size=4), st.lists(st.binary(max_size=30), max_size=4), st.integers(0, 250))
+def test_what_is_packed_is_read_unless_it_was_cut_off(head, columns, others, length):
+    frames = [b"".join(pack(head, columns)), *others]
+    file = io.BytesIO()
+    for frame in frames:
+        write_frame(file, b"r", frame[:3], frame[3:])
+    assert list(read_frames(io.BytesIO(file.getvalue()))) == [(b"r", frame) for frame in frames]
+    ends = np.cumsum([len(frame) + 9 for frame in frames]).tolist()
+    whole = sum(end <= length for end in ends)
+    assert [frame for _, frame in read_frames(io.BytesIO(file.getvalue()[:length]))] == frames[:whole]
+    read, found = unpack(frames[0])
+    assert read == head
+    assert [(column.dtype, column.tobytes()) for column in found] == [(c.dtype, c.tobytes()) for c in columns]
+
+
+@examples(200)
+@given(st.binary(max_size=60))
+def test_other_bytes_are_refused(frame):
+    with pytest.raises(ValueError):  # noqa: PT011
+        unpack(frame)
+
+
+@pytest.mark.parametrize(
+    "columns", [b'[["O",1]]', b'[["u1",-1]]', b'[["u1",9]]', b'[["u1",0.5]]', b'[["u1"]]', b"5", b'[["u1",1]]x']
+)
+def test_columns_of_other_types_and_lengths_are_refused(columns):
+    text = b'{"head":{},"columns":%b}' % columns
+    with pytest.raises(ValueError):  # noqa: PT011
+        unpack(len(text).to_bytes(8, "little") + text + b"12")
+
+
+def test_another_process_reports_the_same_issues():
+    request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
+    parts = left_of(request)
+    here = score_parts(parts, LIMITS, StageTimes())
+    assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
+    assert all(isinstance(outcome, ScoringError) for outcome in here)
