@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from assay_client import AsyncClient, Client, Unavailable
-from tests.clients.fault_server import FaultServer, late, reward_of
+from tests.clients.fault_server import FaultServer, held, late, reward_of
 from tests.own_process import printed
 
 LENGTHS = range(1, 13)
@@ -103,14 +104,16 @@ from assay_client import AsyncClient, Client, local
 from assay_client.transport import connecting as resolving
 
 client = Client(sys.argv[1], timeout=20)
-client.score(["x"], ["r"])
+threading.Thread(target=client.score, args=(["x"], ["r"]), daemon=True).start()
+while not sockets(): time.sleep(0.01)
+time.sleep(0.3)
 asynchronous = AsyncClient(sys.argv[1])
 lookup = resolving.Lookup()
 resolving._lookups["localhost", client.settings.addresses[0].port] = lookup
 
 def check():
     import asyncio
-    if sockets(): return False  # of the parent's connection, which the child would keep open
+    if sockets(): return False  # a connection in use of the parent, which the child would keep open
     rewards = [client.score_one("xx", "r").reward, *client.score(["xx"], ["r"]).rewards]
     rewards.append(asyncio.run(asynchronous.score_one("xx", "r")).reward)
     client.close()
@@ -137,8 +140,12 @@ done.set()
 @pytest.mark.attack
 def test_a_child_does_not_wait_for_locks_of_its_parent(faults: FaultServer) -> None:
     """Another thread of the parent holds every lock of the client in the moment of the fork."""
-    url = faults.url.replace("127.0.0.1", "localhost")
-    assert printed(FORKED + HELD_LOCKS, url) == "0\n"
+    released = threading.Event()
+    faults.script = [held(released)]
+    try:
+        assert printed(FORKED + HELD_LOCKS, faults.url.replace("127.0.0.1", "localhost")) == "0\n"
+    finally:
+        released.set()
 
 
 STORM = """
@@ -179,6 +186,7 @@ def test_forty_forks_while_six_threads_call(faults: FaultServer) -> None:
 
 SUBINTERPRETER = """
 import sys
+import threading
 try:
     import _interpreters as interpreters
 except ImportError:
