@@ -75,8 +75,9 @@ class OnLoop(Waiting):
                     loop.remove_writer(sock.fileno())
 
     async def settled(self, future: concurrent.futures.Future[Any], seconds: float) -> None:
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+        settled = asyncio.wrap_future(future)
+        settled.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers read `future`
+        await asyncio.wait({settled}, timeout=seconds)  # `wait_for` can lose a cancellation before Python 3.12
 
 
 def select(events: Mapping[socket.socket, int], seconds: float) -> list[socket.socket]:
