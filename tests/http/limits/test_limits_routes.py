@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,19 +10,10 @@ from tests.http.limits.hostile import JSON, Attack, empty_strings, long_string, 
 from tests.http.limits.posting import MIB, connected
 from tests.http.process.watching import resident
 from tests.http.samples import paths_with_bodies
-from tests.servers import LiveServer, launched
 
 pytestmark = pytest.mark.attack
 
 PATHS = paths_with_bodies()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
-        assert "Traceback" not in server.log
 
 
 def send(url: str, attack: Attack, body: bytes) -> int:

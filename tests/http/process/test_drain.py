@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.http.process.drains import drain_at_random
-from tests.http.process.watching import in_time, wait_for_workers, workers_of
+from tests.http.process.watching import wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import LiveServer, launched, processes_of
@@ -93,19 +93,6 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
                 os.kill(pid, signal.SIGTERM)
                 time.sleep(0.02)
         assert server.process.wait(20) == 0, server.log
-
-
-@pytest.mark.attack
-def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
-    """Its workers notice it while they drain: that is no second signal."""
-    with launched("--workers", "2", "--drain-seconds", "1") as server:
-        server.wait_until_ready()
-        with request_in_flight(server):
-            server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
-            server.process.kill()
-            server.process.wait()
-        assert in_time(lambda: not processes_of(server))
 
 
 @pytest.mark.attack

@@ -52,9 +52,8 @@ def ask_for_too_much(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 
 def refuse(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    raise Problem(
-        "invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * call.arguments["number"], [(b"a", b"b")]
-    )
+    issues = [Issue("x" * 1_000, "wrong_type", "no")] * call.arguments["number"]
+    raise Problem("invalid-request", "No.", issues)
 
 
 def fail(body: bytes, call: JobCall, times: StageTimes) -> bytes:

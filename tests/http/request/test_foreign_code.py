@@ -25,7 +25,6 @@ import pytest
 from assay.service.http.job_server import JOBS
 from examples.rollouts import as_request, generate
 from tests.http.samples import paths_with_bodies
-from tests.servers import LiveServer
 
 ROUTES = paths_with_bodies()
 TIMEOUTS = (0.04, 0.02, 0.01, 0.005, 0.04, 0.08, 0.003)
@@ -56,58 +55,6 @@ def lexical(offset: int) -> bytes:
     texts = TEXTS[offset:] + TEXTS[:offset]
     config = {"reward": "rouge_l"}
     return orjson.dumps({"task": "lexical", "responses": TEXTS, "references": texts, "config": config})
-
-
-def storm(server: LiveServer, path: Path, seconds: float) -> Counter[str]:
-    """Attack for some seconds; return counts of replies by status, of connections that failed, and of wrong rewards."""
-    counts: Counter[str] = Counter()
-    bodies = hostile_bodies(path)
-    with server.client() as client:
-        right = {offset: client.post("/v1/score", content=lexical(offset)).json()["rewards"] for offset in range(3)}
-    batch = orjson.dumps(as_request(generate(128, 5, 7)))
-    end = time.monotonic() + seconds
-
-    def send(client: httpx.Client, route: str, body: bytes, timeout: float) -> httpx.Response | None:
-        headers = {"content-type": "application/json", "x-request-timeout": str(timeout)}
-        try:
-            reply = client.post(route, content=body, headers=headers)
-        except httpx.TransportError:
-            counts["failed"] += 1
-            return None
-        counts[str(reply.status_code)] += 1
-        return reply
-
-    def abandon(_number: int) -> None:
-        """Ask for rewards of another task that are ready too late, most of them; check those that are in time."""
-        with server.client() as client:
-            for offset, timeout in zip(itertools.cycle(range(3)), itertools.cycle(TIMEOUTS), strict=False):
-                if time.monotonic() > end:
-                    return
-                reply = send(client, "/v1/score", lexical(offset), timeout)
-                if reply is not None and reply.status_code == 200 and reply.json()["rewards"] != right[offset]:
-                    counts["wrong"] += 1
-
-    def deliver(number: int) -> None:
-        """Send hostile bodies: most to evaluations, which pass their bodies to a process."""
-        with server.client() as client:
-            for k in itertools.count(number):
-                if time.monotonic() > end:
-                    return
-                route = "/v1/evaluate" if k % 8 else ROUTES[k // 8 % len(ROUTES)]
-                send(client, route, bodies[k // 4 % len(bodies)], 0.15)
-
-    def load(_number: int) -> None:
-        with server.client() as client:
-            while time.monotonic() < end:
-                send(client, "/v1/score", batch, 30)
-
-    work = [(abandon, 0), (abandon, 1), *((deliver, k) for k in range(4)), (load, 0), (load, 1), (load, 2)]
-    threads = [threading.Thread(target=target, args=(number,)) for target, number in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return counts
 
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -147,7 +94,52 @@ def test_pickles_of_every_protocol_are_not_json(client, route: str, tmp_path: Pa
 @pytest.mark.attack
 def test_abandoned_jobs_never_read_the_bytes_of_others(fresh_server, tmp_path: Path) -> None:
     """Abandon jobs all the time while others send pickles, so that a process may meet another request's descriptor."""
-    counts = storm(fresh_server, tmp_path / "made", float(os.environ.get("ATTACK_SECONDS", "6")))
+    counts: Counter[str] = Counter()
+    bodies = hostile_bodies(tmp_path / "made")
+    with fresh_server.client() as client:
+        right = {offset: client.post("/v1/score", content=lexical(offset)).json()["rewards"] for offset in range(3)}
+    batch = orjson.dumps(as_request(generate(128, 5, 7)))
+    end = time.monotonic() + float(os.environ.get("ATTACK_SECONDS", "6"))
+
+    def send(client: httpx.Client, route: str, body: bytes, timeout: float) -> httpx.Response | None:
+        headers = {"content-type": "application/json", "x-request-timeout": str(timeout)}
+        try:
+            reply = client.post(route, content=body, headers=headers)
+        except httpx.TransportError:
+            counts["failed"] += 1
+            return None
+        counts[str(reply.status_code)] += 1
+        return reply
+
+    def abandon() -> None:
+        """Ask for rewards of another task that are ready too late, most of them; check those that are in time."""
+        with fresh_server.client() as client:
+            for offset, timeout in zip(itertools.cycle(range(3)), itertools.cycle(TIMEOUTS), strict=False):
+                if time.monotonic() > end:
+                    return
+                reply = send(client, "/v1/score", lexical(offset), timeout)
+                if reply is not None and reply.status_code == 200 and reply.json()["rewards"] != right[offset]:
+                    counts["wrong"] += 1
+
+    def deliver() -> None:
+        """Send hostile bodies: most to evaluations, which pass their bodies to a process."""
+        with fresh_server.client() as client:
+            for k in itertools.count():
+                if time.monotonic() > end:
+                    return
+                route = "/v1/evaluate" if k % 8 else ROUTES[k // 8 % len(ROUTES)]
+                send(client, route, bodies[k // 4 % len(bodies)], 0.15)
+
+    def load() -> None:
+        with fresh_server.client() as client:
+            while time.monotonic() < end:
+                send(client, "/v1/score", batch, 30)
+
+    threads = [threading.Thread(target=work) for work in (abandon, abandon, *[deliver] * 4, load, load, load)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not (tmp_path / "made").exists()
     assert counts["wrong"] == counts["failed"] == counts["500"] == 0, counts
     assert counts["504"] > 10, counts
