@@ -62,7 +62,7 @@ def alone() -> list[dict[str, Any]]:
     return [found[k] for k in range(len(ROWS))]
 
 
-@pytest.mark.parametrize(("source", "target"), zip(FORMATS, FORMATS[::-1], strict=True))
+@pytest.mark.parametrize(("source", "target"), [*zip(FORMATS, FORMATS[::-1], strict=True)])
 def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, target: str) -> None:
     content = rows_of_file(columnar=source in ("parquet", "arrow"))
     flags = (*BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
