@@ -25,7 +25,6 @@ SENTENCES = here(lambda: word_tokenizer("3.9"))
 WORDNET = here(synonyms_by_wordnet)
 
 needs_sentences = pytest.mark.skipif(not SENTENCES, reason="NLTK's punkt_tab is not on this machine: make word-lists")
-needs_wordnet = pytest.mark.skipif(not WORDNET, reason="WordNet 3.0 is not on this machine: make word-lists")
 
 NOUNS = ["00000000 05 n 02 cell 0 prison_cell 0 000 | a room\n", "{} 05 n 02 Mouse 0 Rodent 0 000 | an animal\n"]
 SECOND = len(NOUNS[0])
