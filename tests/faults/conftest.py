@@ -11,9 +11,14 @@ from examples.rollouts import as_request, generate
 
 
 @pytest.fixture(scope="session")
-def batch_body() -> bytes:
+def batch() -> dict[str, Any]:
     """Return a GRPO step: 1,024 references, 5 responses each; about 17 MB."""
-    return orjson.dumps(as_request(generate(1024, 5, 7)))
+    return as_request(generate(1024, 5, 7))
+
+
+@pytest.fixture(scope="session")
+def batch_body(batch: dict[str, Any]) -> bytes:
+    return orjson.dumps(batch)
 
 
 @pytest.fixture(scope="session")

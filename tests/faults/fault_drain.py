@@ -1,54 +1,24 @@
-"""Drains and lost workers under load: nothing lost, nothing twice, nothing different."""
+"""SIGTERM under load: nothing lost, nothing twice, nothing different."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import product
 
 import pytest
 
-from assay import Scorer
 from assay_client import Client
-from examples.rollouts import as_request, generate
+from tests.faults.steps import check_step
 from tests.http.process.drains import drain_at_random, drains
-from tests.http.process.watching import wait_for_workers, workers_of
 from tests.servers import launched
 
 pytestmark = pytest.mark.attack
-
-CLIENTS, PORTION = 8, 40
-
-
-def check_step(client: Client, disturb: Callable[[], object], rounds: int) -> None:
-    """Score 2,000 responses in portions, from several threads, `rounds` times; call `disturb` when a quarter is done.
-
-    Every response must get its reward, once and bit for bit.
-    """
-    step = as_request(generate(400, 5, 3))
-    expected = Scorer().score(step["responses"], step["references"], step["reference_index"]).rewards.tolist()
-    starts = list(range(0, len(expected), PORTION)) * rounds
-    references = [step["references"][k] for k in step["reference_index"]]
-    done: list[int] = []
-    lock = threading.Lock()
-
-    def score(start: int) -> list[float]:
-        rows = slice(start, start + PORTION)
-        scores = client.score(step["responses"][rows], references[rows])
-        with lock:
-            done.append(start)
-            if len(done) == len(starts) // 4:
-                disturb()
-        return list(scores.rewards)
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        assert list(pool.map(score, starts)) == [expected[start : start + PORTION] for start in starts]
 
 
 def test_a_client_with_retries_loses_nothing():
@@ -62,16 +32,23 @@ def test_a_client_with_retries_loses_nothing():
         assert "Traceback" not in first.log
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
-def test_a_client_with_retries_loses_nothing_to_a_lost_worker(number):
-    """A worker is killed, or stopped until its supervisor replaces it."""
-    with launched("--workers", "2", "--drain-seconds", "0.5", "--worker-timeout-seconds", "3") as server:
-        wait_for_workers(server, 2)
-        victim = workers_of(server)[0]
-        with Client(base_url=server.url, timeout=240) as client:
-            check_step(client, lambda: os.kill(victim, number), 6)
-        wait_for_workers(server, 3)
-        assert victim not in workers_of(server)
+def test_a_restart_in_place_loses_nothing():
+    """The service drains, exits and restarts at the same address while its clients continue."""
+    with ExitStack() as stack:
+        first = stack.enter_context(launched("--drain-seconds", "0.2"))
+        first.wait_until_ready()
+        port = first.url.rsplit(":", 1)[1]
+        codes: list[int] = []
+
+        def begin_again() -> None:
+            codes.append(first.stop())
+            stack.enter_context(launched("--port", port, "--drain-seconds", "0"))
+
+        restart = threading.Thread(target=begin_again)
+        with Client(base_url=first.url) as client:
+            check_step(client, restart.start, 40)
+        restart.join()
+    assert codes == [0]
 
 
 @pytest.mark.parametrize("clients", [16, 64])
@@ -98,13 +75,16 @@ def test_500_drains(workers, portion):
     answered = sum((drain.answered for drain, _, _ in done), Counter[str]())
     lost = [loss for drain, _, _ in done for loss in drain.lost]
     wrong = [name for drain, _, _ in done for name in drain.wrong]
+    idle = sum(drain.idle for drain, _, _ in done)
     left = sum(len(drain.left) for drain, _, _ in done)
+    seconds = max(drain.seconds for drain, _, _ in done)
     print(
         f"\n{workers} workers, portion {portion}: codes {dict(codes)}, lost {len(lost)}, wrong {len(wrong)}, "
-        f"left {left}, answered {answered.total()} {dict(answered)}"
+        f"left {left}, idle {idle}, longest {seconds:.1f} s, answered {answered.total()} {dict(answered)}"
     )
     assert codes == {0: len(moments)}, [log for _, code, log in done if code]
     assert not lost
     assert not wrong
     assert not left
     assert not [log for _, _, log in done if "Traceback" in log]
+    assert max(drain.most_processes for drain, _, _ in done) > workers

@@ -8,19 +8,23 @@ import os
 import random
 import time
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from assay import Scorer
 from examples.rollouts import as_request, generate
-from tests.cases.mixed import OPTIONS, columns
+from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.faults.storm import Watch, check_settled, fetch, request, resident
 from tests.servers import launched
 
 pytestmark = pytest.mark.attack
 
 SECONDS = float(os.environ.get("ASSAY_SOAK_SECONDS", "240"))
+RESPONSES = int(os.environ.get("ASSAY_MILLION", "1000000"))
 WARM_UP = 0.4
 """Share of the time, or of the responses, until pools, caches and the allocator have what they need."""
 
@@ -29,6 +33,11 @@ ALLOWED = 0.05
 
 AS_DEPLOYED = {"MALLOC_TRIM_THRESHOLD_": "131072"}
 """As in deploy/: without it, glibc keeps what the largest batches together have ever needed, and gets there slowly."""
+
+NAMES = 1000
+CLIENTS = 4
+MIXED_EVERY = 200
+"""One request in this many has rows of other tasks, which separate processes score."""
 
 
 def check_flat(sizes: list[tuple[float, int]]) -> None:
@@ -44,10 +53,89 @@ def check_flat(sizes: list[tuple[float, int]]) -> None:
     assert second < (1 + ALLOWED) * first
 
 
+class Traffic:
+    """Batches, singles, mixed tasks and wrong requests of many runs, and how many responses were scored."""
+
+    def __init__(self, url: str, singles: list[dict[str, Any]]) -> None:
+        self.url = url
+        self.scored = 0
+        self.statuses: Counter[int] = Counter()
+        self._singles = [orjson.dumps(single) for single in singles]
+        self._batches = [orjson.dumps(as_request(generate(count, 5, count))) for count in (40, 100, 200)]
+        self._sizes = [200, 500, 1000]
+        self._mixed = orjson.dumps(columns() | {"config": OPTIONS})
+
+    def choose(self, dice: random.Random, number: int) -> tuple[bytes, int]:
+        """Return a body, and how many responses it has if it is right."""
+        if number % MIXED_EVERY == 0:
+            return self._mixed, len(ROWS)
+        chance = dice.random()
+        if chance < 0.25:
+            k = dice.randrange(len(self._batches))
+            return self._batches[k], self._sizes[k]
+        single = dice.choice(self._singles)
+        return (single, 1) if chance < 0.9 else (single[:-5] + b"?????", 0)
+
+    async def send(self, seed: int) -> None:
+        """Send requests over one connection until there are enough responses."""
+        dice, number = random.Random(seed), seed
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
+        while self.scored < RESPONSES:
+            body, responses = self.choose(dice, number)
+            number += 1
+            writer.write(request(body, "/v1/score", f"X-Assay-Run: run {dice.randrange(NAMES)}", keep=True))
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r")[0]))
+            status = int(head.split()[1])
+            self.statuses[status] += 1
+            self.scored += responses if status == 200 else 0
+        writer.close()
+
+
+def test_a_service_with_many_runs_stays_flat(singles):
+    """1,000 names of runs, 32 in labels of metrics; a tenth of the requests is refused."""
+    sizes: list[tuple[float, int]] = []
+    with launched("--drain-seconds", "0", environ=AS_DEPLOYED) as server:
+        server.wait_until_ready()
+        traffic = Traffic(server.url, singles)
+
+        async def watch() -> None:
+            clients = [asyncio.create_task(traffic.send(seed)) for seed in range(CLIENTS)]
+            while traffic.scored < RESPONSES and not any(client.done() for client in clients):
+                sizes.append((traffic.scored, resident(server.process.pid)))
+                await asyncio.sleep(0.5)
+            await asyncio.gather(*clients)
+
+        asyncio.run(watch())
+        sizes.append((traffic.scored, resident(server.process.pid)))
+        check_settled(server)
+        with server.client() as client:
+            families = parse_text(client.get("/metrics").text)
+            samples = [sample for family in families for sample in family.samples]
+    print(f"\n{traffic.statuses}, {len(samples)} series", end="")
+    check_flat(sizes)
+    assert sum(sample.value for sample in samples if sample.name == "assay_reward_count") == traffic.scored
+    assert traffic.statuses.keys() == {200, 400}
+
+
+def test_a_scorer_stays_flat():
+    scorer, dice = Scorer(), random.Random(3)
+    batches = [as_request(generate(count, 5, count)) for count in (1, 20, 200, 400)]
+    sizes: list[tuple[float, int]] = []
+    scored = 0
+    while scored < RESPONSES:
+        batch = dice.choice(batches)
+        scores = scorer.score(batch["responses"], batch["references"], batch["reference_index"])
+        assert len(scores.rewards) == len(scores.reasons) == len(scores.advantages()) == len(batch["responses"])
+        scored += len(scores)
+        sizes.append((scored, resident(os.getpid())))
+    check_flat(sizes)
+
+
 def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
     bodies = [orjson.dumps(one) for one in singles]
     medium = [orjson.dumps(as_request(generate(40, 5, seed))) for seed in range(8)]
-    mixed = orjson.dumps(columns() | {"config": OPTIONS})
     sizes: list[tuple[float, int]] = []
     statuses: Counter[int] = Counter()
     with launched("--drain-seconds", "0", environ=AS_DEPLOYED) as server:
@@ -66,12 +154,10 @@ def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
                     data = request(dice.choice(bodies)[:-5] + b"?????")
                 elif chance < 0.35:
                     data = request(dice.choice(medium), "/v1/score", "X-Request-Timeout: 0.005")
-                elif chance < 0.355:
-                    data = request(mixed)
                 else:
-                    data = request(dice.choice(bodies), "/v1/score", f"X-Assay-Run: run {dice.randrange(1_000)}")
+                    data = request(dice.choice(bodies))
                 patience = 0.01 if dice.random() < 0.03 else 60.0
-                statuses[await fetch(server.url, data, patience)] += 1
+                statuses[(await fetch(server.url, data, patience)).status] += 1
 
         async def soak() -> None:
             end = time.monotonic() + SECONDS

@@ -7,56 +7,85 @@ import json
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tests.http.process.watching import comes_to, resident
 from tests.servers import LiveServer
 
-__all__ = ["Watch", "check_settled", "fetch", "fetch_all", "request", "resident"]
+__all__ = ["Answer", "Watch", "check_settled", "fetch", "fetch_all", "peak", "request", "resident"]
 
 
-def request(body: bytes, path: str = "/v1/score", *headers: str, media_type: str = "application/json") -> bytes:
-    """Return a complete request that closes its connection."""
-    usual = ("Host: localhost", f"Content-Type: {media_type}", "Connection: close")
+class Answer(NamedTuple):
+    """A reply; without one, status 0 and the error's name as the body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seconds: float = 0.0
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def request(
+    body: bytes, path: str = "/v1/score", *headers: str, media_type: str = "application/json", keep: bool = False
+) -> bytes:
+    """Return a complete request that closes its connection, or keeps it."""
+    usual = ("Host: localhost", f"Content-Type: {media_type}", f"Connection: {'keep-alive' if keep else 'close'}")
     lines = (f"POST {path} HTTP/1.1", *usual, *headers, f"Content-Length: {len(body)}", "", "")
     return "\r\n".join(lines).encode() + body
 
 
-async def fetch(url: str, data: bytes, timeout: float = 120.0) -> int:
-    """Send bytes on a fresh connection, read the reply to its end, and return its status; 0 without a reply."""
+async def fetch(url: str, data: bytes, timeout: float = 120.0) -> Answer:
+    """Send bytes on a fresh connection, and read the reply to its end."""
+    started = time.perf_counter()
     try:
         async with asyncio.timeout(timeout):
-            return await _fetch(url, data)
-    except (OSError, TimeoutError, EOFError, ValueError):
-        return 0
+            return (await _fetch(url, data))._replace(seconds=time.perf_counter() - started)
+    except (OSError, TimeoutError, EOFError, ValueError) as error:
+        return Answer(0, {}, type(error).__name__.encode(), time.perf_counter() - started)
 
 
-async def fetch_all(url: str, requests: Iterable[bytes]) -> list[int]:
-    return await asyncio.gather(*(fetch(url, data) for data in requests))
+async def fetch_all(url: str, requests: Iterable[bytes], timeout: float = 120.0, at_once: int = 10_000) -> list[Answer]:
+    """Fetch all, at most `at_once` of them at a time."""
+    free = asyncio.Semaphore(at_once)
+
+    async def fetch_one(data: bytes) -> Answer:
+        async with free:
+            return await fetch(url, data, timeout)
+
+    return await asyncio.gather(*map(fetch_one, requests))
 
 
-async def _fetch(url: str, data: bytes) -> int:
+async def _fetch(url: str, data: bytes) -> Answer:
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
         sending = asyncio.ensure_future(_send(writer, data))
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-            await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r")[0]))
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            first, *lines = head.rstrip().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in lines)
+            body = await reader.readexactly(int(headers["content-length"]))
         finally:
             sending.cancel()
-        return int(head.split()[1])
+        return Answer(int(first.split()[1]), headers, body)
     finally:
         writer.transport.abort()
 
 
 async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(OSError):  # the reply says why
+    try:
         writer.write(data)
         await writer.drain()
+    except OSError:  # the reply says why
+        pass
+
+
+def peak(pid: int) -> int:
+    return resident(pid, "VmHWM")
 
 
 def check_settled(server: LiveServer) -> None:

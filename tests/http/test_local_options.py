@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from assay.service.rewards.registry import REWARD_TASKS
-from assay.service.tasks.evaluation import every_task
-from tests.cases.mixed import ROWS
-from tests.http.samples import errors_of, problem_of
+from assay.service.tasks.evaluation import every_task, task_named
+from tests.cases.mixed import OPTIONS, ROWS
+from tests.http.samples import errors_of, problem_of, scored
 from tests.http.trainers.trainer_bytes import PATHS, body_of
 
 RESOURCES = {"model", "url", "replies", "path", "file", "folder", "address", "timeout", "concurrency", "retries"}
@@ -61,3 +61,19 @@ def test_a_request_for_rewards_cannot_set_it(client: httpx.Client, task: str, na
         refused(client.post(path, params={"task": task, name: "1"}, json=request), f"query.{name}")
         reply = client.post(path, params={"task_field": "kind", f"{task}.{name}": "1"}, json=request)
         refused(reply, f"query.{task}.{name}")
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(("task", "name"), EVALUATED)
+def test_a_record_cannot_set_it(client: httpx.Client, task: str, name: str) -> None:
+    """The option as a member of a record or of a reference, beside its fields: it is a field without meaning."""
+    option = {name: "http://127.0.0.1:1/", "options": {name: "http://127.0.0.1:1/"}, "config": {name: "x"}}
+    fields = dict.fromkeys(task_named(task).record.model_fields, "[ANSWER_START]1 & 1[ANSWER_END]")
+    reply = client.post("/v1/evaluate", json={"task": task, "records": [fields | option]})
+    assert reply.status_code in (200, 422)
+    assert "127.0.0.1" not in reply.text
+    if task in REWARD_TASKS:
+        response, reference = SAMPLES[task].response, SAMPLES[task].reference
+        record = reference if isinstance(reference, dict) else {task_named(task).text_reference: reference}
+        body = {"task": task, "responses": [response], "references": [record | option]}
+        assert scored(client, body | {"config": OPTIONS.get(task, {})})["rewards"] == [SAMPLES[task].reward]

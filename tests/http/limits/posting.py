@@ -1,10 +1,14 @@
-"""A minimal keep-alive connection, and probes beside it."""
+"""A minimal keep-alive connection, probes beside it, and the memory of a process."""
 
 from __future__ import annotations
 
 import http.client
+import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 JSON = {"content-type": "application/json"}
@@ -36,3 +40,37 @@ class Connection:
 
     def score(self, body: bytes, headers: dict[str, str] = JSON, query: str = "") -> tuple[int, bytes]:
         return self.send("POST", f"/v1/score{query}", body, headers)
+
+
+@contextmanager
+def probed(url: str, longest: float) -> Iterator[None]:
+    """Probe /livez all the time; each probe must be answered within `longest` seconds, all but one in a quarter."""
+    ended = threading.Event()
+    waits: list[float] = []
+
+    def probe() -> None:
+        while not ended.is_set():
+            started = time.perf_counter()
+            with connected(url) as connection:
+                assert connection.send("GET", "/livez")[0] == 200
+            waits.append(time.perf_counter() - started)
+            ended.wait(0.01)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert waits
+    *others, slowest = sorted(waits)
+    assert slowest < longest
+    assert max(others, default=0.0) < longest / 4  # one may be late on a busy machine
+
+
+def size(process: int, name: str = "VmRSS") -> int:
+    """Return the resident size (VmRSS) or its peak (VmHWM) in bytes."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024

@@ -95,8 +95,13 @@ class Drain:
         self.answered: Counter[str] = Counter()
         self.lost: list[str] = []
         self.wrong: list[str] = []
+        self.idle = 0
+        """Connections that were closed while their clients sent nothing."""
         self.left: list[int] = []
         """Processes of the server that outlived it."""
+        self.most_processes = 0
+        self.seconds = 0.0
+        """From the signal to the exit."""
         self._server = server
         self._killed_at = -math.inf
         self._signalled_at = math.inf
@@ -118,9 +123,11 @@ class Drain:
                 time.sleep(0.001)
             self._killed_at = time.monotonic()
             time.sleep(kill)
+        self.most_processes = len(processes_of(self._server))
         self._signalled_at = time.monotonic()
         self._server.process.send_signal(signal.SIGTERM)
         code = self._server.process.wait(90)
+        self.seconds = time.monotonic() - self._signalled_at
         for thread in self._threads:
             thread.join()
         in_time(lambda: not processes_of(self._server), 10)
@@ -151,7 +158,9 @@ class Drain:
                 self.answered[name] += 1
             elif outcome == "wrong":
                 self.wrong.append(name)
-            elif started > self._killed_at + EXCUSED_SECONDS and not (idle and outcome.endswith(CLOSED)):
+            elif idle and outcome.endswith(CLOSED):
+                self.idle += 1
+            elif started > self._killed_at + EXCUSED_SECONDS:
                 seconds = time.monotonic() - self._signalled_at
                 self.lost.append(f"{name}: {outcome}, {seconds:.2f} s after the signal, reused {reused}")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -68,8 +71,11 @@ def test_a_silent_connection_is_closed_without_a_reply(connection, strict):
     ("sent", "status", "kind"),
     [
         (b"P", 408, "too-slow"),
+        (b"POST /v1/score HTTP/1.1\r\n", 408, "too-slow"),
         (head()[:-2], 408, "too-slow"),
         (post()[: -len(BODY)], 408, "too-slow"),
+        (post()[: 10 - len(BODY)], 408, "too-slow"),
+        (post()[:-1], 408, "too-slow"),
         (post(LONG)[:-70_000], 408, "too-slow"),
         (b"GET /" + b"x" * HEAD_BYTES + b" HTTP/1.1\r\n\r\n", 431, "head-too-large"),
     ],
@@ -147,6 +153,15 @@ def test_floods_are_cut_off(connection, strict, start, flood, reason):
     assert resident(strict.process.pid) - idle < 32 << 20
 
 
+def test_pipelined_requests_are_answered_in_order(connection):
+    ids = [f"ahead-{k}" for k in range(20)]
+    connection.send(b"".join(post(BODY, f"X-Request-ID: {identity}") for identity in ids))
+    for identity in ids:
+        reply = connection.reply()
+        assert reply.headers["x-request-id"] == identity
+        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+
+
 def test_long_pipelined_bodies_reach_their_requests(connection):
     """Long and short bodies, some in chunks with extensions and trailers, split at arbitrary positions."""
     reverse = json.dumps({**REQUEST, "responses": REQUEST["responses"][::-1]}).encode() + b" " * 150_000
@@ -192,9 +207,13 @@ def test_a_head_that_is_refused_after_whole_requests(connection):
         head("Content-Length: 5", "Content-Length: 6"),
         head("Content-Length: 5", "Transfer-Encoding: chunked"),
         CHUNKS + b"zz\r\n",
+        head("Content-Length: 99999999999999999999999"),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/0.9\r\nHost: localhost\r\n\r\n",
         b"GET /livez\r\n\r\n",
         b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n",
         b"GET /livez HTTP/1.0\r\nHost: localhost\r\nHost: other\r\n\r\n",
     ],
 )
@@ -210,9 +229,13 @@ def test_invalid_http(connection, strict, sent):
 @pytest.mark.parametrize(
     "pieces",
     [
+        [CHUNKS + b"ffffffffffffffff\r\n"],
         [CHUNKS + b"FFFFFFFFFFFFFFFF;name=value\r\n{"],
+        [CHUNKS, b"7fffffffffffffff\r\n{"],
         [CHUNKS + b"ffff", b"ffffffffffff\r\n"],
+        [CHUNKS + b"1\r\n{\r\n", b"40000000\r\n  "],
         [CHUNKS + b"1\r\n{\r\n0000f4241\r\n"],
+        [head("Content-Length: 18446744073709551615")],
         [head("Content-Length: 18446744073709551615", path="/nowhere")],
     ],
 )
@@ -252,3 +275,55 @@ def test_a_client_that_expects_100_continue(connection):
     assert connection.reply().status == 100
     connection.send(BODY)
     expect_rewards(connection)
+
+
+# Many connections that send nothing, little, or a reset: probes and scoring continue beside them
+
+
+SLOWEST_SECONDS = 2.0
+"""Wide: usually some milliseconds."""
+
+
+def slowest(server: LiveServer) -> float:
+    """Send probes and requests on new connections; return the longest time to a reply, in seconds."""
+    seconds = []
+    for k in range(40):
+        started = time.monotonic()
+        with RawConnection(server.url) as connection:
+            connection.send(PROBE if k % 2 else post())
+            reply = connection.reply()
+        assert reply.status == 200
+        assert k % 2 or reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        seconds.append(time.monotonic() - started)
+    return max(seconds)
+
+
+@pytest.mark.parametrize("start", [b"", b"POST /v1/score HTTP/1.1\r\nX-Slow: ", head("Content-Length: 60000")])
+def test_hundreds_of_connections_that_wait(server, start):
+    """Idle ones, ones whose head does not end, and ones whose body does not come."""
+    alone = slowest(server)
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(RawConnection(server.url)) for _ in range(400)]
+        for connection in crowd:
+            connection.send(start)
+        assert slowest(server) < max(SLOWEST_SECONDS, 20 * alone)
+    assert slowest(server) < max(SLOWEST_SECONDS, 20 * alone)
+
+
+def test_thousands_of_resets(server):
+    """Connections that send half a request and reset, from two threads, as fast as they can."""
+    alone = slowest(server)
+
+    def reset() -> None:
+        for k in range(1000):
+            with RawConnection(server.url) as connection:
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.send(post()[: 1 + 97 * k % len(post())])
+
+    threads = [threading.Thread(target=reset) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    longest = 0.0
+    while any(thread.is_alive() for thread in threads):
+        longest = max(longest, slowest(server))
+    assert longest < max(SLOWEST_SECONDS, 20 * alone)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.http.process.drains import drain_at_random
-from tests.http.process.watching import wait_for_workers, workers_of
+from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
+from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
-from tests.servers import LiveServer, launched, processes_of
+from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
 
 STUCK = """
 import time
@@ -29,6 +32,16 @@ HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 
 """Every job sleeps, or after a second holds the GIL, like the match of a regular expression."""
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
+
+
+@pytest.mark.attack
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
+def test_clients_without_retries_lose_nothing(place, tmp_path):
+    flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
+    (drain,) = drains(1, EVERY_KIND, *flags[place])
+    assert drain.lost == drain.wrong == drain.left == []
+    assert drain.answered.total() > 16
 
 
 @pytest.mark.attack
@@ -96,6 +109,19 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
 
 
 @pytest.mark.attack
+def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
+    """Its workers notice it while they drain: that is no second signal."""
+    with launched("--workers", "2", "--drain-seconds", "1") as server:
+        server.wait_until_ready()
+        with request_in_flight(server):
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            server.process.kill()
+            server.process.wait()
+        assert in_time(lambda: not processes_of(server))
+
+
+@pytest.mark.attack
 @pytest.mark.parametrize(("before", "code"), [(True, 0), (False, 1)])
 def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
     """One that was killed before the signal is none."""
@@ -132,6 +158,36 @@ def test_a_new_connection_gets_time_for_its_first_request():
             assert silent.is_closed()
             assert server.process.wait(10) == 0
         assert time.monotonic() - started > 0.9
+
+
+def handles(pid: int, number: int) -> bool:
+    """Return whether a process handles or ignores a signal."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(
+        int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"^Sig(?:Cgt|Ign):\s*(\w+)", status, re.MULTILINE)
+    )
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGTERM, 0.3), (signal.SIGINT, 0.6), (signal.SIGTERM, 1.0), (signal.SIGINT, 1.6)],
+)
+def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
+    command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
+    started = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not handles(process.pid, signal.SIGHUP):  # before its first line of Python nothing can
+        time.sleep(0.01)
+    time.sleep(max(0.0, started + moment - time.monotonic()))
+    process.send_signal(signal.SIGHUP)  # which ends nothing
+    time.sleep(0.05)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, log = process.communicate(timeout=30)
+    assert "Traceback" not in log
+    assert process.returncode == 0, log
 
 
 @pytest.mark.attack
@@ -171,6 +227,18 @@ def test_a_request_that_never_ends_is_cut_off(second, before, sent):
         assert "requests cut off: 1\n" in server.log
         assert server.log.endswith("requests answered: 1, cut off: 1\n")
         assert "Traceback" not in server.log
+
+
+@pytest.mark.attack
+def test_an_abandoned_job_does_not_delay_the_exit():
+    with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(LARGE))
+            assert connection.reply().status == 504
+        started = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - started < 8
 
 
 @pytest.mark.attack

@@ -141,6 +141,8 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
 @pytest.mark.parametrize(
     ("flags", "number", "drain"),
     [
+        ("--drain-seconds 0.2", signal.SIGTERM, "draining: SIGTERM, new requests are answered for 0.2 s, in flight: 0"),
+        ("--drain-seconds 0", signal.SIGTERM, "stopping: SIGTERM, in flight: 0"),
         ("--drain-seconds 600", signal.SIGINT, "stopping: SIGINT, in flight: 0"),
         (
             "--drain-seconds 0.2 --workers 2",
@@ -152,12 +154,14 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
 def test_a_stop_is_logged_with_the_number_of_requests(flags, number, drain):
     """Once, by the supervisor of several workers; probes do not count."""
     with launched(*flags.split(), "--log-format", "json") as server:
+        server.wait_until_ready()
         server.wait_for_log("ready: ")
         for _ in range(5):
             assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200
         assert server.stop(number) == 0
         draining, stopped = [json.loads(line) for line in server.log.splitlines()[-2:]]
         assert draining["message"] == drain
+        assert re.fullmatch(r"stopped after [\d.]+ s; requests answered: 5, cut off: 0", stopped["message"])
         assert (stopped["answered"], stopped["cut_off"]) == (5, 0)
         assert server.log.count("stopped after") == server.log.count(drain) == 1
 

@@ -14,11 +14,13 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
+from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import LiveServer, launched, processes_of
 
@@ -65,6 +67,9 @@ def test_requests_of_all_workers_are_counted(fleet):
     assert after[("assay_workers", "[]")] == after[("assay_workers_ready", "[]")] == 2
     assert after[("assay_ready", "[]")] == 1
     assert after[("assay_work_bytes", "[]")] == 0
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    openmetrics = list(parse_openmetrics(httpx.get(f"{fleet.url}/metrics", headers=accept, trust_env=False).text))
+    assert {sample.name for family in openmetrics for sample in family.samples} == {name for name, _ in after}
 
 
 @pytest.mark.attack
@@ -85,6 +90,10 @@ def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet):
     assert samples(fleet)[scored] == before[scored] + 20
 
 
+def test_one_worker_has_no_supervisor(server):
+    assert "assay_workers" not in httpx.get(f"{server.url}/metrics", trust_env=False).text
+
+
 @pytest.mark.attack
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGUSR1])
 def test_no_process_outlives_its_supervisor(number):
@@ -103,6 +112,19 @@ def test_no_process_outlives_its_supervisor(number):
 
         assert in_time(scrape_fails, 20)
         assert in_time(lambda: not processes_of(server), 30)
+
+
+@pytest.mark.attack
+@pytest.mark.slow
+def test_a_supervisor_that_is_killed_in_the_middle_of_a_message_leaves_no_worker():
+    """Its unread messages reset the connection, which then does not close normally."""
+    with launched(*TWO_WORKERS) as server:
+        wait_for_workers(server, 2)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)  # each worker sends a report every second
+        server.process.kill()
+        server.process.wait()
+        assert in_time(lambda: not processes_of(server))
 
 
 @pytest.mark.attack
@@ -172,6 +194,21 @@ def test_the_machine_is_divided_among_the_workers(monkeypatch):
 
 
 @pytest.mark.attack
+@pytest.mark.slow
+def test_whatever_ends_a_worker_it_is_replaced():
+    """SIGTERM, SIGINT, SIGUSR1 and SIGQUIT to one worker after another; the service continues and ends with 0."""
+    with launched(*TWO_WORKERS) as server:
+        wait_for_workers(server, 2)
+        for count, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGQUIT)):
+            os.kill(workers_of(server)[0], number)
+            wait_for_workers(server, 3 + count)
+            check_scoring(server)
+        assert server.stop() == 0
+        assert in_time(lambda: not processes_of(server))
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.attack
 def test_a_stopped_worker_does_not_hold_up_the_exit():
     """SIGSTOP makes it deaf to SIGTERM: it is killed, and the exit code says so."""
     with launched(*TWO_WORKERS, "--worker-timeout-seconds", "2") as server:
@@ -182,3 +219,49 @@ def test_a_stopped_worker_does_not_hold_up_the_exit():
         endings = (f"worker 0 (pid {worker}) does not respond", f"(pid {worker}) ended: silence")
         assert any(ending in server.log for ending in endings)
         assert in_time(lambda: not processes_of(server))
+
+
+@pytest.mark.attack
+def test_a_signal_to_a_stopped_supervisor_is_obeyed_later():
+    with launched(*TWO_WORKERS) as server:
+        server.wait_until_ready()
+        server.process.send_signal(signal.SIGSTOP)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        check_scoring(server)
+        server.process.send_signal(signal.SIGCONT)
+        assert server.process.wait(30) == 0
+
+
+SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
+SECOND_STARTS_SLOWLY = f"""
+import assay.service.http.process.supervisor
+from subprocess import Popen
+from types import SimpleNamespace
+started = []
+def start(command, **rest):
+    started.append(command)
+    code = {SLOW_START!r} + command[2] if len(started) > 1 else command[2]
+    return Popen([*command[:2], code], **rest)
+assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
+"""
+"""The second worker never finishes compiling its kernels."""
+
+
+@pytest.mark.attack
+def test_a_worker_that_is_not_ready_never_listens():
+    """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
+    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+        server.wait_until_ready()
+        time.sleep(4)  # the second one has imported all, and waits for its kernels
+        assert server.log.count("is ready") == 1
+        server.process.send_signal(signal.SIGTERM)
+        statuses = []
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            with RawConnection(server.url) as connection:
+                connection.send(post())
+                statuses.append(connection.reply().status)
+        assert set(statuses) == {200}
+        assert server.process.wait(30) == 0
+        assert "Traceback" not in server.log

@@ -1,0 +1,118 @@
+"""Clients that announce long bodies and do not send them stop no batch of others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from examples.rollouts import as_request, generate
+from tests.http.limits.posting import connected
+from tests.http.raw_connection import head
+from tests.servers import LiveServer, launched
+
+pytestmark = pytest.mark.slow
+
+ANNOUNCED = 60 << 20
+SECONDS = 3.0
+MIN_RATIO = 0.3
+"""Of the rate of batches without an attack; each socket of an attack also costs time on a machine of two cores."""
+
+FIRST_BYTES = {"one byte": 1, "a byte now and then": 1, "some MiB": 4 << 20, "chunks": 200_000}
+
+LOADS = [(kind, sockets) for kind in FIRST_BYTES for sockets in (4, 64) if (kind, sockets) != ("some MiB", 64)]
+"""Not 64 sockets of some MiB: 256 MiB every few seconds are more than the sockets of one process can bear."""
+
+
+@pytest.fixture(scope="module")
+def steady() -> Iterator[LiveServer]:
+    """Yield a server whose budget holds one of the announced bodies."""
+    with launched("--max-work-bytes", str(64 << 20), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+        assert "Traceback" not in server.log
+
+
+def rate(url: str, body: bytes) -> float:
+    """Return the batches per second that one client gets scored."""
+    answered, started = 0, time.monotonic()
+    with connected(url) as connection:
+        while time.monotonic() - started < SECONDS:
+            answered += connection.score(body)[0] == 200
+    return answered / (time.monotonic() - started)
+
+
+@contextmanager
+def announcing(url: str, kind: str, sockets: int) -> Iterator[None]:
+    """Announce bodies on many connections, send little of them, and start again once they are refused."""
+    ended = threading.Event()
+    length = "Transfer-Encoding: chunked" if kind == "chunks" else f"Content-Length: {ANNOUNCED}"
+    begun = head(length, "Content-Type: application/json")
+    begun += b"%x\r\n" % (1 << 20) if kind == "chunks" else b""
+    begun += b"{" + b" " * (FIRST_BYTES[kind] - 1)
+
+    def attack() -> None:
+        while not ended.is_set():
+            with suppress(OSError), open_connection(url) as connection:
+                connection.sendall(begun)
+                connection.settimeout(0.05)
+                while not ended.is_set():
+                    if kind == "a byte now and then":
+                        connection.sendall(b" ")
+                    with suppress(TimeoutError):
+                        connection.recv(1000)
+                        break
+
+    with ThreadPoolExecutor(sockets) as pool:
+        for _ in range(sockets):
+            pool.submit(attack)
+        try:
+            time.sleep(0.5)
+            yield
+        finally:
+            ended.set()
+
+
+def open_connection(url: str) -> socket.socket:
+    address = urlsplit(url)
+    return socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(("kind", "sockets"), LOADS)
+def test_announced_bodies_stop_no_batch(steady, kind, sockets):
+    """Sockets announce 60 MiB each, send a byte, a byte now and then, 4 MiB, or part of a chunk, and then nothing."""
+    batch = orjson.dumps(as_request(generate(150, 5, 7)))
+    alone = rate(steady.url, batch)
+    with announcing(steady.url, kind, sockets):
+        beside = rate(steady.url, batch)
+    print(f"\n{kind}, {sockets} sockets: {beside:.1f} batches/s of {alone:.1f}")
+    assert beside > MIN_RATIO * alone
+
+
+def test_a_slow_client_is_served_and_delays_nobody(steady):
+    """A trainer on a link of 1 MB/s sends 4 MB, while others send batches."""
+    batch = orjson.dumps(as_request(generate(150, 5, 7)))
+    slow = batch[:-1] + b" " * (4_000_000 - len(batch)) + b"}"
+    alone = rate(steady.url, batch)
+
+    def send_slowly() -> bytes:
+        with open_connection(steady.url) as connection:
+            connection.sendall(head(f"Content-Length: {len(slow)}", "Content-Type: application/json"))
+            for start in range(0, len(slow), 100_000):
+                connection.sendall(slow[start : start + 100_000])
+                time.sleep(0.1)
+            return connection.recv(12)
+
+    with ThreadPoolExecutor(1) as pool:
+        slow_reply = pool.submit(send_slowly)
+        beside = rate(steady.url, batch)
+    assert slow_reply.result() == b"HTTP/1.1 200"
+    assert beside > MIN_RATIO * alone
