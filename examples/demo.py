@@ -71,7 +71,7 @@ def wait_until_ready(base: str, server: subprocess.Popen[bytes], show: Callable[
                 return time.monotonic() - started
         except urllib.error.HTTPError as error:  # 503 while kernels are compiled
             if progress := re.search(rb"(\d+) of (\d+)", error.read()):
-                show(f"compiling kernels (once, about 40 s): {progress[0].decode()}")
+                show(f"compiling kernels (once): {progress[0].decode()}")
         except OSError:  # not listening yet
             pass
         time.sleep(0.1)
@@ -177,7 +177,7 @@ def start(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
         with console.status("starting the service") as status:
             seconds = wait_until_ready(base, server, status.update)
     else:
-        console.print("Starting the service; the first start compiles kernels, about 40 s.")
+        console.print("Starting the service; the first start compiles kernels, 10 to 40 s.")
         sys.stdout.flush()
         seconds = wait_until_ready(base, server, lambda progress: None)
     console.print(f"Ready after {seconds:.1f} s at {base}")

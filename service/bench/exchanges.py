@@ -6,8 +6,8 @@ This module needs nothing that Locust's patches of a process may break.
 from __future__ import annotations
 
 import os
-import pickle
 import time
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -84,14 +84,21 @@ class Exchange:
 
 
 def write_exchanges(path: Path, exchanges: Mapping[str, Sequence[Exchange]]) -> None:
-    """Write the exchanges of each scenario."""
-    path.write_bytes(pickle.dumps(exchanges))
+    """Write the exchanges of each scenario as JSON, with bodies in base64."""
+    rows = {
+        scenario: [{**vars(exchange), "body": b64encode(exchange.body).decode()} for exchange in group]
+        for scenario, group in exchanges.items()
+    }
+    path.write_bytes(orjson.dumps(rows))
 
 
 def read_exchanges(path: Path) -> dict[str, list[Exchange]]:
     """Read what `write_exchanges` wrote."""
-    exchanges: dict[str, list[Exchange]] = pickle.loads(path.read_bytes())
-    return exchanges
+    rows = orjson.loads(path.read_bytes())
+    return {
+        scenario: [Exchange(**{**row, "body": b64decode(row["body"])}) for row in group]
+        for scenario, group in rows.items()
+    }
 
 
 class Outcome(NamedTuple):

@@ -315,7 +315,7 @@ class StartupLog:
                 self._ready()
         elif time.monotonic() >= self._next and (state := compiling()) is not None:
             self._next = time.monotonic() + PROGRESS_SECONDS
-            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *state)
+            log.info("compiling kernels (once on this machine): %d of %d functions", *state)
 
 
 def announce(config: Config, url: str) -> None:

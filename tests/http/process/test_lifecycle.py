@@ -130,7 +130,7 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
     with caplog.at_level("INFO", "assay"):
         for _ in range(50):
             log.check()
-    line = "compiling kernels (once on this machine, about 40 s): 90 of 240 functions"
+    line = "compiling kernels (once on this machine): 90 of 240 functions"
     assert caplog.messages == ([] if cached else [line])
     readiness.start(lambda: None).join()
     log.check()
