@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -69,10 +69,7 @@ class ColumnScorer:
     def __init__(self, settings: Sequence[ScoreSettings], threads: int) -> None:
         self.settings, self.threads = settings[0], threads
         self._configurations = configurations_of([rules_of(each) for each in settings])
-
-    @cached_property
-    def identity(self) -> dict[str, str]:
-        return {"config_id": self.settings.config_id, "signature": self.settings.signature}
+        self.identity = {"config_id": self.settings.config_id, "signature": self.settings.signature}
 
     def score(
         self,
