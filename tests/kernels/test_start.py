@@ -116,11 +116,10 @@ def test_an_interpreter_that_cannot_be_started(monkeypatch, tmp_path, caplog):
 
 def test_compilation_ends_when_nobody_reads(tmp_path):
     installation = Installation(tmp_path)
-    process = installation.start("from assay.kernels.warmup import fill_cache; fill_cache()", **QUICKLY)
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert "BrokenPipeError" in process.stderr.read(), "both processes have ended"
-    process.wait()
+    with installation.start("from assay.kernels.warmup import fill_cache; fill_cache()", **QUICKLY) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert "BrokenPipeError" in process.stderr.read(), "both processes have ended"
     assert len(installation.files()) < warmup().signatures
 
 
