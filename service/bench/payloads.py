@@ -96,7 +96,7 @@ class Payloads:
             yield self._exchange("single", self._request([rollout]), escaped=True)
 
     def mixed(self) -> Iterator[Exchange]:
-        """Yield groups with every column, of which a third has a fault, unusual requests and refused ones, in turn."""
+        """Yield in turn groups with every column (a third has a fault), unusual requests and refused requests."""
         unusual = self._unusual()
         refused = list(refusals(self._max_responses))
         for k, group in enumerate(chunks(self._rollouts[: GROUPS * GROUP], GROUP)):

@@ -15,7 +15,7 @@ GONE = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCOM
 
 
 def wait_for(page: Page, held: list[Route], count: int) -> None:
-    """Wait until so many requests are held back."""
+    """Wait until `count` requests are held back."""
     for _ in range(500):
         if len(held) >= count:
             return

@@ -65,7 +65,7 @@ class Transport:
                 connection.close()
 
     def close(self, address: Address | None = None) -> None:
-        """Close all idle connections, or those of a service."""
+        """Close all idle connections, or only the idle connections to one service."""
         with self._lock:
             addresses = list(self._idle) if address is None else [address]
             closed = [connection for key in addresses for _, connection in self._idle.pop(key, [])]

@@ -75,12 +75,12 @@ FIRST_RESERVE = 1 << 20
 
 MESSAGE_BYTES = 1 << 18
 """Bytes that have to be free before a long body is read on: about as much as the server reads from a socket at once.
-Bodies of which fewer have arrived delay no others."""
+A body of which less has arrived delays no others."""
 
 RECENT_SECONDS = 0.25
 EXPECTED = 16
-"""A body is expected to deliver so many times the bytes that have arrived in this time: what it sends in four seconds.
-It is forgotten as soon as it has sent nothing for this time, so it is no matter if it promised too much."""
+"""A body is expected to deliver EXPECTED times the bytes that arrived in RECENT_SECONDS: what it sends in four seconds.
+Nothing is expected of a body that has sent nothing for RECENT_SECONDS."""
 
 TICK_SECONDS = 0.05
 RANK_RATE = 1 << 24
@@ -130,7 +130,7 @@ class Permit:
         self.to_come = max(0, self.to_come - nbytes)
 
     def recent(self, now: float) -> float:
-        """Return the bytes of the last moments: those of a steady client in RECENT_SECONDS, 0 if it has stopped."""
+        """Return an estimate of the bytes that arrived in the last RECENT_SECONDS; 0 if the client has stopped."""
         return self._recent * max(0.0, 1 - (now - self._estimated) / RECENT_SECONDS)
 
     def resume(self) -> None:
@@ -176,7 +176,7 @@ class Budget:
         self._queue: list[Permit] = []
         self._reading: dict[Permit, None] = {}
         self._sizable: dict[Permit, None] = {}
-        """Those of which more than a message has arrived."""
+        """The bodies that have delivered more than MESSAGE_BYTES."""
         self._leader: Permit | None = None
         self._complete = 0
         self._ticking = False
