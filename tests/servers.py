@@ -90,6 +90,19 @@ def processes_of(server: LiveServer) -> list[int]:
     return pids
 
 
+def score_requests(server: LiveServer) -> Callable[[], int]:
+    """Return a function that counts the requests to score, also of trainers, that the server has answered since now."""
+
+    def count() -> int:
+        with server.client() as http:
+            lines = http.get("/metrics").text.splitlines()
+        counts = [line for line in lines if "request_duration_seconds_count" in line]
+        return sum(int(float(line.split()[-1])) for line in counts if "/v1/score" in line or "/compat/" in line)
+
+    before = count()
+    return lambda: count() - before
+
+
 def limited(descriptors: int) -> list[str]:
     """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
     return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
@@ -145,6 +158,13 @@ def client(server: LiveServer) -> Iterator[httpx.Client]:
     """Return a client of the server of the session."""
     with server.client() as client:
         yield client
+
+
+@pytest.fixture
+def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name the server of the session in the client's environment, and return its address."""
+    monkeypatch.setenv("ASSAY_URL", server.url)
+    return server.url
 
 
 @pytest.fixture

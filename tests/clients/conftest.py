@@ -29,11 +29,6 @@ def faults() -> Iterator[FaultServer]:
         yield server
 
 
-@pytest.fixture
-def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name the real service in the environment."""
-    monkeypatch.setenv("ASSAY_URL", server.url)
-    return server.url
 
 
 @pytest.fixture

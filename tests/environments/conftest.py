@@ -10,12 +10,6 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_COMMAND = str(ROOT / ".venv" / "bin" / "assay")
@@ -33,19 +27,3 @@ def pytest_configure() -> None:
 
     servers.COMMAND = [*shlex.split(os.environ["ASSAY_COMMAND"]), "serve"]
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-
-
-@pytest.fixture
-def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name the service in the environment."""
-    monkeypatch.setenv("ASSAY_URL", server.url)
-    return server.url
-
-
-@pytest.fixture
-def nowhere(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name an address in the environment where no service listens, and give up at once."""
-    url = "http://127.0.0.1:9"
-    monkeypatch.setenv("ASSAY_URL", url)
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "1")
-    return url

@@ -14,7 +14,7 @@ from typing import Any
 
 from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, has_passed
 from assay_environments.scoring import METRICS
-from tests.environments.readmes import NO_NETWORK, SECONDS, blocks
+from tests.environments.readmes import SECONDS, blocks, ran
 from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
@@ -181,13 +181,4 @@ def run(
         for word, replacement in words.items():
             assert word in script, f"no {word} in the README"
             script = script.replace(word, replacement)
-        return subprocess.run(
-            ["bash", "-e", "-c", script],
-            cwd=folder,
-            env={**os.environ, **NO_NETWORK, "HOME": str(folder), **environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        return ran(["bash", "-e", "-c", script], folder, **environ)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["NO_NETWORK", "SECONDS", "blocks", "command"]
+__all__ = ["SECONDS", "blocks", "command", "ran"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "environments"
 
@@ -33,3 +35,17 @@ def command(block: str, name: str, meant: Mapping[str, str]) -> list[str]:
         assert placeholder in line
         line = line.replace(placeholder, value)
     return shlex.split(line)
+
+
+def ran(words: Sequence[str], folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, which is also its home, without a network; its errors are in its output."""
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, **NO_NETWORK, "HOME": str(folder), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

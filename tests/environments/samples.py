@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from assay_client import Client
 from assay_client.tasks import OWN_COMPONENTS
 from tests.cases.mixed import OPTIONS
 from tests.cases.mixed import ROWS as MIXED
 
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
-
-__all__ = ["BAD_REFERENCE", "CONFIG", "SAMPLES", "Sample", "rewards_of", "score_requests", "write_rows"]
+__all__ = ["BAD_REFERENCE", "CONFIG", "SAMPLES", "Sample", "rewards_of", "write_rows"]
 
 CONFIG = json.dumps(OPTIONS)
 """For ASSAY_CLIENT_CONFIG: without it, lexical rewards need a model that is not installed."""
@@ -75,16 +71,3 @@ def rewards_of(url: str, samples: list[Sample] = SAMPLES) -> list[tuple[float, s
         (row.reward, row.reason, row.passed, {name: row.components[name] for name in OWN_COMPONENTS[row.task]})
         for row in scores.rows()
     ]
-
-
-def score_requests(server: LiveServer) -> Callable[[], int]:
-    """Return a function that counts the requests to score since now."""
-
-    def count() -> int:
-        with server.client() as http:
-            lines = http.get("/metrics").text.splitlines()
-        counts = [line for line in lines if "request_duration_seconds_count" in line and "/v1/score" in line]
-        return sum(int(float(line.rpartition(" ")[2])) for line in counts)
-
-    before = count()
-    return lambda: count() - before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from inspect_ai import Task
@@ -14,11 +14,9 @@ from inspect_ai.log import EvalLog, read_eval_log
 from assay_environments.scoring import METRICS
 from assay_inspect import bioprobench_pqa, mixed, protocols
 from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, mean_of, reported, run, scored
-from tests.environments.samples import BAD_REFERENCE, Sample, score_requests, write_rows
+from tests.environments.samples import BAD_REFERENCE, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.servers import LiveServer, score_requests
 
 TASKS = {
     "assay_inspect/protocols": "score",

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
@@ -26,9 +26,7 @@ from tests.cases.mixed import OPTIONS
 from tests.environments import stand_in
 from tests.environments.readmes import blocks, command
 from tests.environments.samples import BAD_REFERENCE, SAMPLES, Sample, rewards_of
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.servers import LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "trainers" / "nemo_gym"

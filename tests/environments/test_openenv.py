@@ -15,17 +15,15 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from assay_openenv import AssayAction, AssayEnv
 from assay_openenv.server import new_app
-from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, write_rows
+from tests.servers import LiveServer, score_requests
 
 START_SECONDS = 120
 

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import tinker
@@ -25,10 +25,8 @@ from assay_client import InvalidReference
 from assay_tinker import AssayDatasetBuilder
 from assay_tinker.environment import answer_of
 from tests.environments.harness_runs import THINK, answered
-from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, write_rows
+from tests.servers import LiveServer, score_requests
 
 MODEL = "Qwen/Qwen3-8B"
 END = {"qwen3": "<|im_end|>", "role_colon": "\n\nUser:"}

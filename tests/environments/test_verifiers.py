@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verifiers.v1.configs.env import EnvConfig
 from verifiers.v1.utils.loaders import resolve_env_config
@@ -13,11 +13,9 @@ from verifiers.v1.utils.loaders import resolve_env_config
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
 from tests.environments.readmes import blocks
-from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, score_requests, write_rows
+from tests.environments.samples import BAD_REFERENCE, SAMPLES, rewards_of, write_rows
 from tests.environments.verifiers_runs import PACKAGE, ROLLOUTS, UNANSWERED, evaluated
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.servers import LiveServer, score_requests
 
 HERE = Path(__file__).name
 FLAGS = ("--no-rich", "--output-dir", "runs")
@@ -72,17 +70,6 @@ def test_what_cannot_be_scored_has_an_error_and_no_reward(at: str, tmp_path: Pat
             assert message in trace["errors"][-1]["message"]
     assert [trace["rewards"]["assay"]["score"] for trace in traces["row-00"]] == [1.0] * ROLLOUTS
     assert all("|order:strict|" in trace["info"]["assay"]["signature"] for trace in traces["row-00"])
-
-
-def test_without_a_service_rollouts_have_errors_and_no_rewards(nowhere: str, tmp_path: Path) -> None:
-    run = evaluated(HERE, tmp_path, SAMPLES[:2], *FLAGS)
-    assert run.returncode == 0, run.stdout
-    traces = [trace for group in traces_in(tmp_path).values() for trace in group]
-    assert len(traces) == 2 * ROLLOUTS
-    for trace in traces:
-        assert not trace["ok"]
-        assert (trace["rewards"], trace["metrics"]) == ({"assay": None}, {})
-        assert nowhere in trace["errors"][-1]["message"]
 
 
 def test_a_system_prompt_replaces_that_of_the_rows(tmp_path: Path) -> None:

@@ -6,16 +6,14 @@ import asyncio
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import SAMPLES, rewards_of, score_requests
+from tests.environments.samples import SAMPLES, rewards_of
 from tests.environments.verifiers_runs import ROLLOUTS, evaluated
-
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
+from tests.servers import LiveServer, score_requests
 
 HERE = Path(__file__).name
 FLAGS = ("--disable-tui", "--abbreviated-summary", "--output-dir", "runs")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.environments.readmes import NO_NETWORK, SECONDS, blocks, command
+from tests.environments.readmes import blocks, command, ran
 from tests.environments.samples import CONFIG, SAMPLES, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
@@ -32,14 +31,5 @@ def evaluated(
     with stand_in(answers) as url:
         meant = {"http://MODEL-HOST:8001/v1": url, "MODEL": MODEL, "prepared": str(folder)}
         words = command(blocks(PACKAGE, test)[0], "vf-eval", meant)
-        variables = {"HOME": str(folder), "OPENAI_API_KEY": "none", "ASSAY_CLIENT_CONFIG": CONFIG, **NO_NETWORK}
-        return subprocess.run(
-            [*words, *flags],
-            cwd=folder,
-            env={**os.environ, **variables, **(environ or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        variables = {"OPENAI_API_KEY": "none", "ASSAY_CLIENT_CONFIG": CONFIG, **(environ or {})}
+        return ran([*words, *flags], folder, **variables)

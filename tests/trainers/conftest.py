@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.servers import LiveServer
     from tests.trainers.published import Prepared
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,29 +32,9 @@ def pytest_configure() -> None:
     servers.COMMAND = [*shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay"))), "serve"]
 
 
-@pytest.fixture
-def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name the service in the environment."""
-    monkeypatch.setenv("ASSAY_URL", server.url)
-    return server.url
-
-
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """Return published records, and what `assay prepare` makes of them."""
     from tests.trainers.published import prepared_in
 
     return prepared_in(tmp_path_factory.mktemp("records"))
-
-
-@pytest.fixture
-def requests_served(server: LiveServer) -> Callable[[], int]:
-    """How many requests to score the service has answered so far."""
-
-    def count() -> int:
-        with server.client() as http:
-            lines = http.get("/metrics").text.splitlines()
-        counted = [line for line in lines if "request_duration_seconds_count" in line]
-        return sum(int(float(line.split()[-1])) for line in counted if "/v1/score" in line or "/compat/" in line)
-
-    return count

@@ -1,4 +1,4 @@
-"""AReaL's reward wrapper with its process pool, ms-swift's rewards, SkyRL's registry of environments."""
+"""AReaL's reward wrapper with its process pool, and ms-swift's rewards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import importlib.util
 import json
 import sys
 import types
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import skyrl_gym
 import torch
-from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
@@ -23,10 +20,10 @@ from swift.utils import import_external_file
 
 from assay_client import InvalidReference
 from assay_client.adapters.for_areal import reward_fn
-from assay_client.adapters.metrics import METRICS
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.http.samples import REFERENCE
-from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, reference_in_column
+from tests.servers import LiveServer, score_requests
+from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, reference_in_column
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 EOS = "<|im_end|>"
@@ -94,37 +91,19 @@ def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: py
         swift_rewards(rows, swift_reward)
 
 
-def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, requests_served: Any) -> None:
+def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, server: LiveServer) -> None:
     """GDPO: each is normalized over the rows that have it, and all of them come from one request."""
     rows = [
         {"messages": answered(row.response), "reference": reference_in_column(row), "task": row.task, "id": k}
         for k, row in enumerate(row for row in ROWS if row.task in ("score", "bioprobench.ord"))
     ]
     names = ["assay_format", "assay_content", "assay_exact_match", "assay"]
-    before = requests_served()
+    count = score_requests(server)
     rewards = swift_rewards(rows, *(orms[name](args=None) for name in names))
-    assert requests_served() - before == 1
+    assert count() == 1
     for column, task in enumerate(["score", "score", "bioprobench.ord"]):
         missing = [row["task"] != task for row in rows]
         assert rewards[:, column].isnan().tolist() == missing
     assert not rewards[:, -1].isnan().any()
     # Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage.
     assert (rewards[:, :-1].nan_to_num() * 65_536 % 1 == 0).all()
-
-
-def test_skyrl(at: str) -> None:
-    """One environment a sample, stepped in a pool of threads as the generator does."""
-    register(id="assay", entry_point="assay_client.adapters.for_skyrl:AssayEnv")
-    extras = {"reward_spec": {"method": "rule", "ground_truth": REFERENCE}, "extra_info": {"index": 7}}
-
-    def episode(text: str) -> tuple[float, dict[str, float]]:
-        environment = skyrl_gym.make("assay", env_config={}, extras=extras)
-        environment.init([{"role": "user", "content": "Add PBS."}])
-        output = environment.step(text)
-        assert output["done"]
-        return output["reward"], environment.get_metrics()
-
-    with ThreadPoolExecutor(32) as threads:
-        found = list(threads.map(episode, TEXTS * 20))
-    assert [reward for reward, _ in found] == pytest.approx(EXPECTED * 20)
-    assert all(metrics.keys() == set(METRICS) and all_finite(metrics) for _, metrics in found)

@@ -19,7 +19,7 @@ import typing_extensions
 from datasets import load_dataset
 from model import new_tokenizer
 
-from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime
+from assay_client.adapters import for_areal, for_ms_swift, for_slime
 from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
 from tests.trainers.published import Prepared, prepare, read
 
@@ -86,16 +86,22 @@ def test_slime(prepared: Prepared, train: list[dict[str, Any]], at: str) -> None
 
 
 def test_skyrl(prepared: Prepared, train: list[dict[str, Any]], tokenizer: Any, at: str) -> None:
+    """The data set, and one environment a sample from the registry."""
+    import skyrl_gym
     from skyrl.train.dataset.dataset import PromptDataset
+    from skyrl_gym.envs import register
 
+    register(id="assay", entry_point="assay_client.adapters.for_skyrl:AssayEnv")
     path = prepared.rows_for("skyrl") / "train.parquet"
     made = PromptDataset(str(path), tokenizer, max_prompt_length=4096, num_workers=1)
     assert len(made) == len(train)
     for k, row in enumerate(train):
-        messages, environment, extras, _ = made[k]
-        assert (messages, environment) == (row["prompt"], "assay")
-        step = for_skyrl.AssayEnv({}, extras).step(prepared.answers[row["id"]])
-        assert step["reward"] == pytest.approx(1.0)
+        messages, name, extras, _ = made[k]
+        assert (messages, name) == (row["prompt"], "assay")
+        environment = skyrl_gym.make(name, env_config={}, extras=extras)
+        environment.init(messages)
+        step = environment.step(prepared.answers[row["id"]])
+        assert (step["reward"], step["done"]) == (pytest.approx(1.0), True)
 
 
 def test_skyrl_supervised(prepared: Prepared, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from assay_client import Client, Unavailable
 from assay_client.adapters import for_trl, for_verl
 from assay_client.tasks import OWN_COMPONENTS, REWARD_TASKS
 from tests.by_path import loaded
+from tests.servers import LiveServer, score_requests
 from tests.trainers.pairs import GONE
 from tests.trainers.published import TASKS, WRONG, Prepared
 
@@ -204,14 +205,14 @@ def trained(
 
 
 def test_components_as_reward_functions_of_trl(
-    prepared: Prepared, tokenizer: Any, policy: str, at: str, requests_served: Callable[[], int], tmp_path: Path
+    prepared: Prepared, tokenizer: Any, policy: str, at: str, server: LiveServer, tmp_path: Path
 ) -> None:
     """GDPO: each is normalized over the rows that have it, and all of them come from one request."""
     functions = [for_trl.score_format, for_trl.score_content, for_trl.score_accuracy, for_trl.score_kendall_tau]
-    recorded, before = [Recorded(function) for function in (*functions, for_trl.score_reward)], requests_served()
+    recorded, count = [Recorded(function) for function in (*functions, for_trl.score_reward)], score_requests(server)
     options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": [1.0] * 4 + [0.0]}
     log = trained(prepared, tokenizer, policy, recorded, tmp_path, **options)
-    assert requests_served() - before == len(log) == STEPS
+    assert count() == len(log) == STEPS
     with Client(base_url=at) as client:
         for completions, columns, rewards in recorded[-1].calls:
             texts = [messages[0]["content"] for messages in completions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from assay_client import InvalidSetting
 from assay_client.adapters.metrics import METRICS
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.http.samples import REFERENCE
+from tests.servers import LiveServer, score_requests
 from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, check_numbers
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
@@ -97,22 +98,6 @@ def batch_of_tasks(tokenizer: Any) -> DataProto:
 
 @pytest.mark.parametrize("manager", ["naive", "dapo"])
 @pytest.mark.parametrize("adapter", ["for_verl.py", "for_verl_sync.py"])
-def test_reward_managers(
-    tokenizer: Any, manager: str, adapter: str, at: str, requests_served: Callable[[], int]
-) -> None:
-    n = 300 if adapter == "for_verl.py" else 24
-    data, expected = many(tokenizer, n)
-    before = requests_served()
-    config = config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter)
-    found = scored_singly(config, tokenizer, data)
-    assert [result["reward_score"] for result in found] == pytest.approx(expected)
-    assert all({"score", *METRICS} <= result["reward_extra_info"].keys() for result in found)
-    if adapter == "for_verl.py":
-        assert requests_served() - before <= n / 4, "concurrent calls share requests"
-
-
-@pytest.mark.parametrize("manager", ["naive", "dapo"])
-@pytest.mark.parametrize("adapter", ["for_verl.py", "for_verl_sync.py"])
 def test_rows_of_other_tasks(
     tokenizer: Any, manager: str, adapter: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +119,7 @@ def test_rows_of_other_tasks(
 
 
 @pytest.fixture(scope="module")
-def cluster(server: Any) -> Iterator[None]:
+def cluster(server: LiveServer) -> Iterator[None]:
     variables = {
         "ASSAY_URL": server.url,
         "ASSAY_CLIENT_DATA_SOURCES": SOURCES,
@@ -147,18 +132,18 @@ def cluster(server: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_reward_loop(tokenizer: Any, requests_served: Callable[[], int]) -> None:
+def test_the_reward_loop(tokenizer: Any, server: LiveServer) -> None:
     """RewardLoopManager and its two workers, as the trainer makes them, with the settings of ROWS."""
     loop = RewardLoopManager(config_of(tokenizer))
     data, _ = many(tokenizer, 1000)
     alone = {row.response: row.reward for row in ROWS if row.task == "score"}
     expected = [alone[TEXTS[k % 3]] for k in range(1000)]
-    before = requests_served()
+    count = score_requests(server)
     scored = loop.compute_rm_score(data)
     assert scored.batch["rm_scores"].sum(-1).tolist() == pytest.approx(expected)
     assert set(scored.meta_info["reward_extra_keys"]) >= {"score", *METRICS}
     assert scored.non_tensor_batch["score_format"].tolist() == [1.0 if reward else 0.0 for reward in expected]
-    assert requests_served() - before <= 200
+    assert count() <= 200
     broken = batch_of(tokenizer, TEXTS[:2], [REFERENCE, "Step 1: nothing"])
     with pytest.raises(ray.exceptions.RayTaskError, match=r"record 1: reference: bad_step_line"):
         loop.compute_rm_score(broken)
