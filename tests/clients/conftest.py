@@ -12,7 +12,6 @@ import pytest
 
 from assay_client import AsyncClient, Client
 from tests.clients.fault_server import FaultServer, status
-from tests.servers import LiveServer
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +26,6 @@ def faults() -> Iterator[FaultServer]:
     """Start a server that does what the test says."""
     with FaultServer() as server:
         yield server
-
-
 
 
 @pytest.fixture

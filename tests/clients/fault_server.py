@@ -64,52 +64,47 @@ def http(status: int, body: bytes, headers: dict[str, str] | None = None, length
 
 def answer(connection: socket.socket, request: Request) -> bool:
     """Reply as the service would."""
+    code, reply = 200, {}
+    if request.method == "POST":
+        references = request.document["references"]
+        broken = [k for k, reference in enumerate(references) if "BROKEN" in json.dumps(reference)]
+        code, reply = (422, problem_of(broken)) if broken else (200, scores(request.document))
     echo = {"X-Request-ID": request.headers.get("x-request-id", "-")}
-    if request.method == "GET":
-        connection.sendall(http(200, b"{}", echo))
-        return True
-    document = request.document
-    broken = [k for k, reference in enumerate(document["references"]) if "BROKEN" in json.dumps(reference)]
-    if broken:
-        errors = [{"path": f"references[{k}]", "reason": "bad_step_json", "detail": "no JSON"} for k in broken[:100]]
-        problem = {"detail": "Nothing was scored.", "errors": errors, "error_count": len(broken)}
-        connection.sendall(http(422, json.dumps(problem).encode(), echo))
-        return True
-    connection.sendall(http(200, json.dumps(scores(document)).encode(), echo))
+    connection.sendall(http(code, json.dumps(reply).encode(), echo))
     return True
+
+
+def problem_of(broken: list[int]) -> dict[str, Any]:
+    """Return the problem document for references with these numbers, of which it lists a hundred."""
+    errors = [{"path": f"references[{k}]", "reason": "bad_step_json", "detail": "no JSON"} for k in broken[:100]]
+    return {"detail": "Nothing was scored.", "errors": errors, "error_count": len(broken)}
+
+
+def replying(reply: Callable[[Request], bytes], reusable: bool = True) -> Act:
+    """Reply with the bytes that a function returns for the request."""
+
+    def act(connection: socket.socket, request: Request) -> bool:
+        connection.sendall(reply(request))
+        return reusable
+
+    return act
 
 
 def raw(reply: bytes) -> Act:
     """Reply with these bytes, then close."""
-
-    def act(connection: socket.socket, request: Request) -> bool:
-        connection.sendall(reply)
-        return False
-
-    return act
+    return replying(lambda _: reply, reusable=False)
 
 
 def status(code: int, **headers: str) -> Act:
     """Reply with a problem document."""
     body = json.dumps({"title": f"Problem {code}", "status": code, "detail": f"detail of {code}"}).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    def act(connection: socket.socket, request: Request) -> bool:
-        connection.sendall(http(code, body, named))
-        return True
-
-    return act
+    reply = http(code, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    return replying(lambda _: reply)
 
 
 def document(changed: Callable[[dict[str, Any]], Any]) -> Act:
     """Reply with status 200 and a modified document."""
-
-    def act(connection: socket.socket, request: Request) -> bool:
-        reply = scores(request.document)
-        connection.sendall(http(200, json.dumps(changed(reply)).encode()))
-        return True
-
-    return act
+    return replying(lambda request: http(200, json.dumps(changed(scores(request.document))).encode()))
 
 
 def reset(connection: socket.socket, request: Request) -> bool:

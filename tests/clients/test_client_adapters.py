@@ -20,7 +20,6 @@ from assay.service.http.endpoints.trainers.dialects import REASON_NUMBERS, reaso
 from assay_client import (
     COMPONENTS,
     REASONS,
-    Client,
     InvalidReference,
     InvalidRequest,
     InvalidSetting,
@@ -57,39 +56,9 @@ from tests.http.samples import PERFECT, REFERENCE
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, ROLLOUTS
 
 
-@pytest.mark.usefixtures("at")
-def test_slime() -> None:
-    def rewards(key: str | None, *labels: Any) -> Any:
-        texts = enumerate(zip(TEXTS, labels, strict=True))
-        group = [SimpleNamespace(response=text + EOS, label=label, index=k) for k, (text, label) in texts]
-        return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key=key), group, evaluation=False))
-
-    assert rewards(None, *[REFERENCE] * 3) == pytest.approx(EXPECTED)
-    found = rewards("reward", *[REFERENCE] * 3)
-    assert [sample["reward"] for sample in found] == pytest.approx(EXPECTED)
-    check_numbers(found[2], {"reward", *METRICS})
-    with pytest.raises(InvalidReference, match="record 2"):
-        rewards(None, REFERENCE, REFERENCE, None)
-
-
 def test_areal_raises_before_the_timeout_of_its_trainer(service: FaultServer) -> None:
     for_areal.reward_fn("p", "x", [1], [2], answer="r")
     assert float(service.requests[-1].headers["x-request-timeout"]) <= 12
-
-
-@pytest.mark.usefixtures("at")
-def test_skyrl() -> None:
-    extras = {"reward_spec": {"method": "rule", "ground_truth": REFERENCE}}
-    for text, expected in zip(TEXTS, EXPECTED, strict=True):
-        environment = for_skyrl.AssayEnv(env_config={}, extras=extras)
-        before = environment.get_metrics().keys()
-        output = environment.step(text)
-        assert output["reward"] == pytest.approx(expected)
-        assert (output["observations"], output["done"]) == ([], True)
-        assert environment.get_metrics().keys() == before
-        check_numbers(environment.get_metrics(), set(METRICS))
-    with pytest.raises(InvalidReference):
-        for_skyrl.AssayEnv({}, {"reward_spec": {}})
 
 
 def test_openrlhf(at: str) -> None:
@@ -166,6 +135,11 @@ WITH_RECORDS: dict[str, tuple[Callable[[], Any], dict[Any, str]]] = {
     "verl": (lambda: asyncio.run(for_verl.compute_score("d", PERFECT, "", {"index": 17})), NO_STEPS),
     "AReaL": (lambda: for_areal.reward_fn("p", PERFECT, [1], [2], answer="", query_id=17), NO_STEPS),
     "SkyRL": (lambda: for_skyrl.AssayEnv({}, EXTRAS).step(PERFECT), NO_STEPS),
+    "SkyRL, missing": (lambda: for_skyrl.AssayEnv({}, {**EXTRAS, "reward_spec": {}}), {17: "wrong_type"}),
+    "slime": (
+        lambda: asyncio.run(for_slime.custom_rm(None, SimpleNamespace(response="x", label="", index=17))),
+        NO_STEPS,
+    ),
 }
 
 
@@ -177,13 +151,9 @@ def test_the_error_names_the_records_of_invalid_references(call: Callable[[], An
     assert {issue.record: issue.reason for issue in caught.value.issues} == broken
 
 
-def test_references_that_are_no_list_have_no_hint_about_the_data_set(down: FaultServer) -> None:
-    with pytest.raises(InvalidReference, match=r"^references: wrong_type \([^;]*\)$"):
-        Client(down.url).score([PERFECT], REFERENCE)
-
-
 def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     components = dict.fromkeys(COMPONENTS, 0.5)
+    assert for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).get_metrics().keys() == set(METRICS)
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))
         check_numbers(found, set(METRICS))
@@ -235,7 +205,10 @@ def skyrl() -> list[dict[str, float]]:
     found = []
     for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True):
         environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": reference}, "task": task})
-        found.append({"score": environment.step(text)["reward"], **environment.get_metrics()})
+        assert environment.get_metrics().keys() == set(MIXED_METRICS), "the same names before the step"
+        output = environment.step(text)
+        assert (output["observations"], output["done"]) == ([], True)
+        found.append({"score": output["reward"], **environment.get_metrics()})
     return found
 
 
@@ -255,12 +228,12 @@ def openrlhf() -> list[dict[str, float]]:
     ]
 
 
-def slime() -> list[dict[str, float]]:
+def slime(key: str | None = "score") -> list[Any]:
     """Return the results of two samples with the task in their metadata, and of two with it in their label."""
     labels = ["r", RECORD, json.dumps({"task": PQA, "reference": "yes"}), {"task": None, "reference": "r"}]
     rows = zip(MIXED_TEXTS, labels, [{"task": "score"}, {"task": ORD}, {}, None], strict=True)
     group = [SimpleNamespace(response=text, label=label, metadata=metadata) for text, label, metadata in rows]
-    return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key="score"), group))
+    return asyncio.run(for_slime.custom_rm(SimpleNamespace(reward_key=key), group))
 
 
 COLUMNS = {"reference": MIXED_REFERENCES, "task": MIXED_TASKS}
@@ -271,6 +244,7 @@ CALLS: dict[str, Callable[[], list[Any]]] = {
     "SkyRL": skyrl,
     "OpenRLHF": openrlhf,
     "slime": slime,
+    "slime, rewards": lambda: slime(None),
     "TRL": lambda: for_trl.score_reward(["p"] * 4, MIXED_TEXTS, **COLUMNS),
     "TRL, async": lambda: asyncio.run(for_trl.async_score_reward(["p"] * 4, MIXED_TEXTS, **COLUMNS)),
     "ms-swift": lambda: for_ms_swift.AssayReward()(MIXED_TEXTS, **COLUMNS),

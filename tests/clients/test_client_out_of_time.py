@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, InvalidReference, Unavailable
+from assay_client import AsyncClient, InvalidReference, InvalidRequest, Unavailable
 from assay_client.tasks import OUT_OF_TIME
 from tests.clients.fault_server import (
     CONFIG_ID,
     Act,
     FaultServer,
+    Request,
     document,
     held,
     http,
+    raw,
+    replying,
     reward_of,
     scores,
     status,
@@ -36,23 +39,27 @@ LATE = (1, 3, 4)
 """The rows of other tasks than SCORE."""
 
 
-def without_time(rows: Callable[[list[str]], Any] = lambda tasks: ()) -> Act:
-    """Reply as the service does that had no time left for `rows`; by default, for all of other tasks than SCORE."""
+def of_other_tasks(tasks: list[str]) -> list[int]:
+    """Return the rows of other tasks than SCORE."""
+    return [k for k, task in enumerate(tasks) if task != "score"]
 
-    def act(connection: Any, request: Any) -> bool:
+
+def without_time(rows: Callable[[list[str]], list[int]] = of_other_tasks) -> Act:
+    """Reply as the service does that had no time left for `rows`."""
+
+    def reply_to(request: Request) -> bytes:
         asked = request.document
         tasks = asked.get("task", ["score"] * len(asked["responses"]))
         reply = scores(asked)
-        for k in rows(tasks) or [k for k, task in enumerate(tasks) if task != "score"]:
+        for k in rows(tasks):
             reply["rewards"][k], reply["reasons"][k] = 0.0, OUT_OF_TIME
             for column in reply.get("components", {}).values():
                 column[k] = 0.0
         if "advantages" in asked.get("include", ()):
             reply["advantages"] = advantages(asked, reply["rewards"])
-        connection.sendall(http(200, json.dumps(reply).encode()))
-        return True
+        return http(200, json.dumps(reply).encode())
 
-    return act
+    return replying(reply_to)
 
 
 def advantages(asked: dict[str, Any], rewards: list[float]) -> list[float]:
@@ -64,21 +71,11 @@ def advantages(asked: dict[str, Any], rewards: list[float]) -> list[float]:
     return [reward - sums[group] / sizes[group] for group, reward in zip(groups, rewards, strict=True)]
 
 
-def with_advantages(connection: Any, request: Any) -> bool:
-    return document(lambda reply: reply | {"advantages": advantages(request.document, reply["rewards"])})(
-        connection, request
-    )
-
-
 def sent_again(faults: FaultServer) -> list[list[str]]:
     return [request.document["responses"] for request in faults.requests]
 
 
 def test_just_these_responses_are_sent_again(face: Any, faults: FaultServer) -> None:
-    faults.script = [without_time(lambda tasks: [0])]
-    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
-    assert sent_again(faults) == [["a", "bb"], ["a"]]
-    faults.requests.clear()
     faults.script = [without_time()]
     config = {ORD: {"repeats": "failed"}}
     result = face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS, config=config)
@@ -117,7 +114,7 @@ def test_no_reward_in_the_end_is_the_error_of_a_time_out(face: Any, faults: Faul
 @pytest.mark.parametrize("groups", [["p", "p", "q", "q", "q", "r"], None], ids=["groups", "by reference"])
 def test_advantages_are_those_of_whole_groups(face: Any, faults: FaultServer, groups: Any) -> None:
     faults.script = [without_time(lambda tasks: [1])]
-    faults.otherwise = with_advantages
+    faults.otherwise = without_time(lambda tasks: [])
     index = None if groups else [0, 0, 1, 1, 1, 2]
     references = REFERENCES if groups else ["r", "s", "t"]
     asked = {"groups": groups} if groups else {"reference_index": index}
@@ -137,18 +134,15 @@ def test_a_service_of_another_version_scores_all_again(face: Any, faults: FaultS
 
 
 def test_errors_of_the_second_request_have_the_positions_of_the_first(face: Any, faults: FaultServer) -> None:
-    problem = {"detail": "d", "errors": [{"path": "references[1]", "reason": "r", "detail": "d"}]}
-    unprocessable = http(422, json.dumps(problem).encode())
-    for records, said in ((None, r"^references\[3\]: r "), (list("abcdef"), r"^record d: references\[3\]: r ")):
-        faults.script = [without_time(), lambda connection, _: connection.sendall(unprocessable) or True]
-        references = [*REFERENCES[:4], {"other": 1}, "t"]
-        with pytest.raises(InvalidReference, match=said):
-            face(base_url=faults.url).score(TEXTS, references, task=TASKS, records=records)
-    problem["errors"][0]["path"] = "responses[2].x"
-    unprocessable = http(422, json.dumps(problem).encode())
-    faults.script = [without_time(), lambda connection, _: connection.sendall(unprocessable) or True]
-    with pytest.raises(ValueError, match=r"^responses\[4\]\.x: r "):
-        face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
+    for path, records, error, message in (
+        ("references[1]", None, InvalidReference, r"^references\[3\]: r "),
+        ("references[1]", list("abcdef"), InvalidReference, r"^record d: references\[3\]: r "),
+        ("responses[2].x", None, InvalidRequest, r"^responses\[4\]\.x: r "),
+    ):
+        problem = {"detail": "d", "errors": [{"path": path, "reason": "r", "detail": "d"}]}
+        faults.script = [without_time(), raw(http(422, json.dumps(problem).encode()))]
+        with pytest.raises(error, match=message):
+            face(base_url=faults.url).score(TEXTS, [*REFERENCES[:4], {"other": 1}, "t"], task=TASKS, records=records)
 
 
 def test_of_coalesced_calls_only_theirs_are_affected(face: Any, faults: FaultServer) -> None:

@@ -7,7 +7,6 @@ import gc
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,13 +15,6 @@ from tests.clients.fault_server import FaultServer, held, late, reward_of
 from tests.own_process import printed
 
 LENGTHS = range(1, 13)
-
-
-def test_one_client_in_many_threads(faults: FaultServer) -> None:
-    with Client(base_url=faults.url) as client, ThreadPoolExecutor(16) as threads:
-        found = list(threads.map(lambda k: client.score(["x" * k], ["r"]).rewards, range(300)))
-    assert found == [[reward_of("x" * k)] for k in range(300)]
-    assert faults.connections <= 16
 
 
 @pytest.mark.parametrize(("window", "loops"), [(0.002, "asyncio"), (0, "uvloop")])

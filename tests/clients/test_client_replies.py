@@ -18,7 +18,7 @@ from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import MAX_HEAD, HttpExchange, TransportFault, request_head
 from assay_client.transport.transports import Transport
 from assay_client.transport.waiting import Blocking, OnLoop, Waiting
-from tests.clients.fault_server import FaultServer, document, http, raw
+from tests.clients.fault_server import FaultServer, document, http, raw, replying
 
 
 def without(name: str) -> Any:
@@ -76,13 +76,8 @@ def test_a_reason_of_a_newer_service_does_not_make_its_rewards_wrong(face: Any, 
 @pytest.mark.attack
 def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, faults: FaultServer) -> None:
     """A reply with both Content-Length and Transfer-Encoding: a proxy may have believed the other one."""
-
-    def with_both(connection: Any, request: Any) -> bool:
-        coding = {"Transfer-Encoding": "chunked"}
-        connection.sendall(http(200, b"0\r\n\r\n", coding))
-        return True
-
-    faults.script = [with_both, with_both]
+    reply = http(200, b"0\r\n\r\n", {"Transfer-Encoding": "chunked"})
+    faults.script = [replying(lambda _: reply)] * 2
     assert face(base_url=faults.url, backoff=0.01).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
     assert (len(faults.requests), faults.connections) == (3, 3)
 

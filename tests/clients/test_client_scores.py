@@ -22,23 +22,22 @@ from assay_client import (
     InvalidSetting,
     Issue,
     Offence,
-    Scores,
     Unauthorized,
     Unavailable,
 )
 from assay_client.settings import ClientSettings
 from assay_client.tasks import OWN_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS
+from tests.clients.adapter_samples import TEXTS
 from tests.clients.fault_server import FaultServer
 from tests.http.samples import PERFECT, REFERENCE, REWARDS, STEPS, SWAPPED, SWAPPED_REWARD
 from tests.servers import LiveServer, launched
 
-RESPONSES = [PERFECT, SWAPPED, "nothing"]
 KEY = "correct-horse"
 
 
 def test_a_batch(face: Any, server: LiveServer) -> None:
-    scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=("components", "advantages"))
+    scores = face(base_url=server.url).score(TEXTS, [REFERENCE], include=("components", "advantages"))
     assert scores.rewards == pytest.approx(REWARDS, abs=1e-12)
     assert scores.reasons == ["ok", "ok", "missing_sections"]
     assert tuple(scores.components) == COMPONENTS
@@ -49,7 +48,7 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     assert scores.signature.startswith("SCORE|rules:")
     assert scores.request_id
     assert len(scores) == 3
-    plain = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
+    plain = face(base_url=server.url).score(TEXTS, [REFERENCE], include=())
     assert (plain.components, plain.advantages, plain.config_id) == (None, None, scores.config_id)
     empty = face(base_url=server.url).score([], [])
     assert (empty.rewards, empty.reasons) == ([], [])
@@ -143,12 +142,6 @@ def test_errors_can_be_pickled() -> None:
     assert reference.offences == reference.issues == (Issue(*issue),), "the names before version 0.2"
 
 
-def test_what_is_printed_of_scores() -> None:
-    scores = Scores([1.0, 0.0, 0.0], ["ok", "no_steps", "no_steps"], None, None, "", "")
-    assert repr(scores) == "Scores(3 responses, mean reward 0.3333; no_steps 2, ok 1)"
-    assert repr(Scores([], [], None, None, "", "")) == "Scores(0 responses)"
-
-
 TWO_STEPS = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
 ORD, ERR, PQA = "bioprobench.ord", "bioprobench.err", "bioprobench.pqa"
 
@@ -229,17 +222,6 @@ def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: A
     assert not faults.requests
 
 
-def test_single_calls_of_several_tasks_share_a_request(face: Any, faults: FaultServer) -> None:
-    client = face(base_url=faults.url, window=0.2)
-    tasks = ["score", ORD, ERR, ORD, PQA]
-    calls = [("a", "r"), ("b", TWO_STEPS), ("c", True), ("d", "BROKEN"), ("e", "r")]
-    found = client.together(calls, tasks=tasks)
-    assert [getattr(one, "task", None) for one in found] == ["score", ORD, ERR, None, PQA]
-    assert isinstance(found[3], InvalidReference)
-    assert sorted(faults.requests[0].document["task"]) == sorted(tasks)
-    assert len(faults.requests) == 2, "those without an error are sent again, together"
-
-
 def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url, window=0.2)
     found = client.together([("a", "r"), ("b", TWO_STEPS), ("c", "s")], tasks=[None, ORD, None])
@@ -267,19 +249,16 @@ def test_options_of_single_calls(face: Any, faults: FaultServer) -> None:
     assert sent == [{"order": "lcs", ORD: {"repeats": "failed"}}, {"order": "strict"}, {"order": "lcs"}]
 
 
-TASKS, TEXTS = [row.task for row in ROWS], [row.response for row in ROWS]
-REFERENCES = [row.reference for row in ROWS]
-
-
 def test_rows_of_several_tasks(face: Any, server: LiveServer) -> None:
     """Each row of a batch, and each of concurrent calls, has the scores of its task alone."""
     client = face(base_url=server.url, window=0.1, config=OPTIONS)
-    scores = client.score(TEXTS, REFERENCES, task=TASKS)
+    tasks, pairs = [row.task for row in ROWS], [(row.response, row.reference) for row in ROWS]
+    scores = client.score(*zip(*pairs, strict=True), task=tasks)
     for row, score in zip(ROWS, scores.rows(), strict=True):
         assert (score.task, score.reward, score.reason, score.passed) == (row.task, row.reward, row.reason, row.passed)
         assert TASK_REASONS[row.task][score.reason_code] == row.reason
         assert not any(score.components[name] for name in set(TASK_COMPONENTS) - set(OWN_COMPONENTS[row.task]))
-    assert client.together(list(zip(TEXTS, REFERENCES, strict=True)), tasks=TASKS) == list(scores.rows())
+    assert client.together(pairs, tasks=tasks) == list(scores.rows())
 
 
 def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: LiveServer) -> None:

@@ -86,23 +86,9 @@ def test_rows_of_other_tasks_are_skipped(function: Function, service: FaultServe
     assert rewards(function, ["x", "4", "xx", "2"], **references, **logs) == [0.001, None, 0.002, None]
     assert columns == {"score_reason": ["ok", None, "ok", None]}
     assert metrics["score/readable"] == 1
-
-
-def test_a_batch_of_other_tasks_sends_nothing(service: FaultServer) -> None:
-    columns: dict[str, list[Any]] = {}
-    found = rewards(for_trl.score_reward, ["4", "2"], reference=[None, None], log_extra=columns.__setitem__)
-    assert found == [None, None]
+    assert rewards(function, ["4", "2"], reference=[None, None], **logs) == [None, None]
     assert columns == {"score_reason": [None, None]}
-    assert not service.requests
-
-
-@FUNCTIONS
-def test_errors_have_the_positions_of_the_whole_batch(function: Function, service: FaultServer) -> None:
-    references = [None, "r", None, "BROKEN", "r"]
-    with pytest.raises(InvalidReference, match=r"record e: references\[3\]: bad_step_json") as caught:
-        rewards(function, ["x"] * 5, reference=references, id=["a", "c", "d", "e", "f"])
-    assert [issue.path for issue in caught.value.issues] == ["references[3]"]
-    assert caught.value.status == 422
+    assert len(service.requests) == 1
 
 
 @pytest.mark.usefixtures("tolerant", "service")
@@ -161,8 +147,11 @@ def test_other_errors_are_raised(service: FaultServer, monkeypatch: pytest.Monke
 
 @FUNCTIONS
 def test_the_default_is_to_raise(function: Function, service: FaultServer) -> None:
-    with pytest.raises(InvalidReference, match=r"references\[1\]"):
-        rewards(function, ["x"] * 2, reference=["r", "BROKEN"])
+    """Positions are those in the whole batch."""
+    references = [None, "r", None, "BROKEN", "r"]
+    with pytest.raises(InvalidReference, match=r"record e: references\[3\]: bad_step_json") as caught:
+        rewards(function, ["x"] * 5, reference=references, id=["a", "c", "d", "e", "f"])
+    assert ([issue.path for issue in caught.value.issues], caught.value.status) == (["references[3]"], 422)
     service.otherwise = status(503, Retry_After="60")  # past the deadline
     with pytest.raises(Unavailable):
         rewards(function, ["x"] * 2, reference=["r"] * 2)

@@ -29,16 +29,6 @@ def test_the_file_is_what_the_generator_prints(many):
     assert list(rollouts.generate(3, 5, seed=1)) != many[:15]
 
 
-def test_a_request_has_the_rollouts(many):
-    assert all(list(rollout) == ["id", "prompt", "reference", "response"] for rollout in many)
-    assert len({rollout["id"] for rollout in many}) == len(many)
-    request = rollouts.as_request(many)
-    assert list(request) == ["references", "responses", "reference_index"]
-    assert len(request["references"]) == len(set(request["references"])) == 400
-    for rollout, response, k in zip(many, request["responses"], request["reference_index"], strict=True):
-        assert (rollout["response"], rollout["reference"]) == (response, request["references"][k])
-
-
 def test_every_reason_occurs_and_rewards_are_spread(many):
     scores = Scorer().score(**rollouts.as_request(many))
     shares = Counter(scores.reasons.tolist())

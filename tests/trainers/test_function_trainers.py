@@ -1,4 +1,4 @@
-"""AReaL's reward wrapper with its process pool, and ms-swift's rewards."""
+"""AReaL's reward wrapper with its process pool, ms-swift's rewards, and the lines of a page for `datasets.map`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import json
+import re
 import sys
 import types
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from swift.rewards import ORM, orms
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
@@ -107,3 +109,23 @@ def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, server:
     assert not rewards[:, -1].isnan().any()
     # Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage.
     assert (rewards[:, :-1].nan_to_num() * 65_536 % 1 == 0).all()
+
+
+@pytest.mark.usefixtures("at")
+def test_datasets_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
+    snippets = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (code,) = (one for one in snippets if "load_dataset" in one)
+    lines = (json.dumps({"response": text, "reference": REFERENCE}) + "\n" for text in TEXTS)
+    (tmp_path / "rollouts.jsonl").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, str(page), "exec"), names)
+    assert names["rows"]["reward"] == pytest.approx(EXPECTED)
+    assert names["rows"]["reason"] == ["ok", "ok", "missing_sections"]
+    many = Dataset.from_dict({"response": TEXTS * 20, "reference": [REFERENCE] * 60})
+    spread = many.map(names["scored"], batched=True, batch_size=7, num_proc=2)
+    assert spread["reward"] == pytest.approx(EXPECTED * 20)
+    bad = Dataset.from_dict({"response": TEXTS[:2], "reference": [REFERENCE, "Step 1: nothing"]})
+    with pytest.raises(InvalidReference, match=r"references\[1\]"):
+        bad.map(names["scored"], batched=True)
