@@ -21,9 +21,9 @@ HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydan
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+def test_help_and_imports_load_nothing_heavy(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom assay.service.cli.main import main\n"
+        "import sys, assay.kernels\nfrom assay.service.cli.main import main\n"
         f"try: main({arguments!r})\nexcept SystemExit as end: assert not end.code\n"
         f"assert not sys.modules.keys() & {set(HEAVY)!r}, sys.modules.keys()"
     )

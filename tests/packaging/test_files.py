@@ -1,4 +1,4 @@
-"""Versions, requirements and lists that files repeat agree with each other."""
+"""Versions and requirements that files repeat agree with each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from _pytest.pathlib import fnmatch_ex
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -25,18 +24,15 @@ def project_of(name: str, root: Path = ROOT) -> dict[str, Any]:
     return tomllib.loads((root / name).read_text(encoding="utf-8"))["project"]
 
 
-PROJECT = project_of("pyproject.toml")
-VERSION = PROJECT["version"]
-
-
 def test_every_place_has_the_version() -> None:
-    assert {name: project_of(name)["version"] for name in PROJECTS} == dict.fromkeys(PROJECTS, VERSION)
+    version = project_of("pyproject.toml")["version"]
+    assert {name: project_of(name)["version"] for name in PROJECTS} == dict.fromkeys(PROJECTS, version)
     citation = text_of("CITATION.cff")
-    assert f"\nversion: {VERSION}\n" in citation
-    assert ("\ndate-released: " in citation) is not Version(VERSION).is_devrelease
+    assert f"\nversion: {version}\n" in citation
+    assert ("\ndate-released: " in citation) is not Version(version).is_devrelease
     for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "service/settings.py", ROOT / "service/version.py"):
         shown = re.findall(r"(?:\|v:|/assay:)(\d[\w.]*\w)", page.read_text(encoding="utf-8"))
-        assert [other for other in shown if other != VERSION] == [], page
+        assert [other for other in shown if other != version] == [], page
 
 
 def requirements_of(root: Path) -> dict[str, Requirement]:
@@ -79,21 +75,3 @@ def test_the_weekly_workflow_removes_every_upper_bound(tmp_path: Path) -> None:
     assert {key: (requirement.extras, requirement.marker) for key, requirement in after.items()} == {
         key: (requirement.extras, requirement.marker) for key, requirement in before.items()
     }
-
-
-def test_every_folder_of_tests_is_run() -> None:
-    """A name in `norecursedirs` hides every folder of that name."""
-    options = tomllib.loads(text_of("pyproject.toml"))["tool"]["pytest"]["ini_options"]
-    folders = {path.parent for path in ROOT.glob("tests/**/*.py") if re.match("(test|fault|browse)_", path.name)}
-    patterns = [pattern for pattern in options["norecursedirs"] if not pattern.startswith(".")]
-    hidden = {folder.name for folder in folders if any(fnmatch_ex(pattern, folder) for pattern in patterns)}
-    assert hidden == {"browser", "environments", "faults", "trainers"}
-
-
-def test_environments_need_the_client_alone() -> None:
-    about = project_of("environments/pyproject.toml")
-    assert about["license"] == PROJECT["license"]
-    assert (ROOT / "environments" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    release, _, development = VERSION.partition(".dev")
-    least = VERSION if development else release.rpartition(".")[0]
-    assert about["dependencies"] == [f"assay-client>={least}"]
