@@ -151,25 +151,15 @@ def test_all_that_is_asked_for_exists(used, exposed):
     assert [problem for use in used for problem in misfits(use, exposed)] == []
 
 
-def test_every_metric_of_ours_is_drawn(used, exposed):
-    """Every metric is in a panel or an alert, except those in `aside`."""
-    aside = {"assay_process_virtual_memory_bytes"}
-    family = re.compile(r"_(bucket|count|sum|created)$")
-    drawn = {family.sub("", use.metric) for use in used}
-    assert {family.sub("", name) for name in exposed} - drawn - aside == set()
-
-
-def test_every_alert_is_explained_in_a_section_and_has_cases():
-    sections = re.findall(r"^### (Assay\w+)\n(.*?)(?=^##|\Z)", OPERATIONS, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in sections] == [rule["alert"] for rule in RULES]
-    assert [name for name, text in sections if not ("**Means**" in text and "**Do**" in text)] == []
-    for rule in RULES:
-        assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
-        assert rule["labels"]["severity"] in ("critical", "warning")
+def test_every_alert_has_a_section_and_cases():
+    alerts = [rule["alert"] for rule in RULES]
+    assert re.findall(r"^### (Assay\w+)$", OPERATIONS, re.MULTILINE) == alerts
+    assert [rule["annotations"]["runbook"] for rule in RULES] == [
+        f"docs/operations.md#{name.lower()}" for name in alerts
+    ]
     cases = [case for test in read("prometheus/alerts_test.yml")["tests"] for case in test["alert_rule_test"]]
     for fires in (True, False):
-        names = {case["alertname"] for case in cases if bool(case.get("exp_alerts")) == fires}
-        assert names == {rule["alert"] for rule in RULES}
+        assert {case["alertname"] for case in cases if bool(case.get("exp_alerts")) == fires} == set(alerts)
 
 
 def test_the_rules_of_the_operator_are_those_of_prometheus():
