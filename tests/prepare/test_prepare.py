@@ -220,20 +220,6 @@ def test_a_split_that_a_folder_names_is_kept_unless_a_share_is_asked_for(prepare
     assert sides(new) != sides(kept)
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--task", "bioprobench.odr"], "bioprobench.ord"),
-        (["--group-field", "protokoll"], "no field 'protokoll'"),
-        (["--test", "1"], "--test"),
-    ],
-)
-def test_usage_errors(prepare: Prepare, tmp_path: Path, out: Path, flags: list[str], words: str) -> None:
-    assert words in prepare(RECORDS, *flags, status=2).stderr
-    assert not out.exists()
-    prepare(RECORDS, to=tmp_path / "records.jsonl", status=2)
-
-
 ROWS = [
     (protocol([RINSE, DRY], "How is it cleaned?", type="planning", level="1", answer="one two three"), "train"),
     (protocol([RINSE, DRY, RINSE, DRY], "How?", type="planning", level="2"), "train"),
