@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from examples.rollouts import generate
-from tests.own_process import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -97,14 +96,3 @@ def gold_records() -> list[dict[str, Any]]:
 def example_rollouts() -> list[dict[str, Any]]:
     """Return the rollouts of examples/rollouts.jsonl."""
     return read_records(ROOT / "examples" / "rollouts.jsonl")
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the documentation site, which is built strictly; skip the test without MkDocs."""
-    pytest.importorskip("mkdocs", reason="MkDocs is not installed (make docs installs it)")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -18,10 +17,10 @@ def group(playground):
     return playground
 
 
-def test_rewards_and_advantages_are_those_of_the_service(group, server):
+def test_rewards_and_advantages_are_those_of_the_service(group, client):
     rollouts = [field.input_value() for field in group.page.locator("#rollouts textarea").all()]
     body = {"responses": rollouts, "references": [group.reference.input_value()], "include": ["advantages"]}
-    reply = httpx.post(f"{server.url}/v1/score", json=body, trust_env=False).json()
+    reply = client.post("/v1/score", json=body).json()
     rows = group.table()
     assert len(rows) == len(rollouts) >= 4
     assert [number(row[1]) for row in rows] == pytest.approx(reply["rewards"], abs=5e-5)
@@ -114,19 +113,6 @@ def test_a_rollouts_file_is_walked_through(group):
     group.page.reload()
     group.settled()
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
-
-
-def test_a_dropped_file_is_read(group):
-    group.page.evaluate(
-        """([name, text]) => {
-          const transfer = new DataTransfer();
-          transfer.items.add(new File([text], name));
-          const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
-          document.getElementById("input-group").dispatchEvent(event);
-        }""",
-        ["dropped.jsonl", json.dumps(ROWS[1])],
-    )
-    expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
 
 
 def test_a_large_group_is_cut_and_says_so(group):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -18,24 +16,25 @@ BROKEN = '<think>a</think><key>\nStep 1: {"action": "add"\n</key><orc>Step 1: Ad
 MARKUP = '<img src="nowhere" onerror="document.title = 1"><script>document.title = 2</script>'
 
 
-def reward_of(server, response: str, reference: str, config: dict[str, Any]) -> dict[str, Any]:
-    body = {"responses": [response], "references": [reference], "config": config}
-    reply = httpx.post(f"{server.url}/v1/score", json=body, trust_env=False)
-    return {"reward": reply.json()["rewards"][0], "reason": reply.json()["reasons"][0]}
+def reward_of(client, playground, **config: Any) -> tuple[float, str]:
+    """Return what the service says of the response on the page."""
+    texts = {"responses": [playground.response.input_value()], "references": [playground.reference.input_value()]}
+    reply = client.post("/v1/score", json={**texts, "config": config}).json()
+    return reply["rewards"][0], reply["reasons"][0]
 
 
-def test_every_example_has_the_reason_that_it_stands_for(playground, server):
+def test_every_example_has_the_reason_that_it_stands_for(playground, client):
     examples = playground.examples()
     assert len({example["reason"] for example in examples}) >= 6
     for example in examples:
         playground.example(example["title"])
         assert playground.shown_reason == example["reason"]
-        score = reward_of(server, example["response"], example["reference"], {})
-        assert score["reason"] == example["reason"]
-        assert playground.shown_reward == pytest.approx(score["reward"], abs=5e-5)
+        reward, reason = reward_of(client, playground)
+        assert reason == example["reason"]
+        assert playground.shown_reward == pytest.approx(reward, abs=5e-5)
 
 
-def test_settings_change_the_reward(playground, server):
+def test_settings_change_the_reward(playground, client):
     playground.example("Two steps swapped")
     before = playground.shown_reward
     playground.open_settings()
@@ -47,27 +46,12 @@ def test_settings_change_the_reward(playground, server):
     playground.page.get_by_label("position_decay", exact=True).fill("2.5")
     playground.settled()
     config = {"order": "lcs", "reward_scale": "shift", "use_position": False, "position_decay": 2.5}
-    score = reward_of(server, playground.response.input_value(), playground.reference.input_value(), config)
-    assert playground.shown_reward == pytest.approx(score["reward"], abs=5e-5)
+    assert playground.shown_reward == pytest.approx(reward_of(client, playground, **config)[0], abs=5e-5)
     assert playground.settings_count.inner_text() == "4 changed"
     playground.settings_reset.click()
     playground.settled()
     assert playground.shown_reward == before
     assert playground.settings_count.inner_text() == ""
-
-
-def test_every_setting_has_a_control(playground, server):
-    schema = httpx.get(f"{server.url}/v1/config", trust_env=False).json()
-    playground.open_settings()
-    for name, value in schema["config"].items():
-        control = playground.page.get_by_label(name, exact=True)
-        if isinstance(value, bool):
-            assert control.is_checked() == value
-        elif isinstance(value, str):
-            assert control.input_value() == value
-            assert control.locator("option").all_inner_texts() == schema["schema"]["properties"][name]["enum"]
-        else:
-            assert float(control.input_value()) == value
 
 
 def test_a_setting_out_of_range_is_named_where_it_stands(playground, complaints):
@@ -113,19 +97,6 @@ def test_a_failure_says_where_and_shows_it(playground):
     expect(playground.page.locator(".cover.bad")).to_have_count(1)
 
 
-def test_the_waterfall_goes_from_the_largest_reward_to_this_one(playground):
-    playground.example("One step left out")
-    rows = [
-        [number(text) for text in row.locator("td.figure").all_inner_texts() if text]
-        for row in playground.page.locator(".waterfall tbody tr").all()
-    ]
-    assert rows[0] == [1]
-    assert any(change < 0 for change, _ in rows[1:-1])
-    for (*_, before), (change, reward) in pairwise(rows[:-1]):
-        assert before + change == pytest.approx(reward, abs=2e-4)
-    assert rows[-1][-1] == playground.shown_reward
-
-
 def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):
     playground.example("Two steps swapped")
     before, text = playground.shown_reward, playground.response.input_value()
@@ -148,7 +119,7 @@ def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):
     expect(undo).to_have_count(0)
 
 
-def test_the_eight_configurations_are_scored_and_can_be_applied(playground, server):
+def test_the_eight_configurations_are_scored_and_can_be_applied(playground, client):
     playground.example("Two steps swapped")
     playground.page.locator(".matrix > summary").click()
     cells = playground.page.locator(".matrix .cell")
@@ -157,8 +128,7 @@ def test_the_eight_configurations_are_scored_and_can_be_applied(playground, serv
     assert len(set(names)) == 8
     for cell, name in zip(cells.all(), names, strict=True):
         config = dict(part.split(" ") for part in name.split(", "))
-        score = reward_of(server, playground.response.input_value(), playground.reference.input_value(), config)
-        assert number(cell.inner_text()) == pytest.approx(score["reward"], abs=5e-5), name
+        assert number(cell.inner_text()) == pytest.approx(reward_of(client, playground, **config)[0], abs=5e-5), name
     best = cells.nth(names.index("order lcs, semantics product, total sum"))
     promised = number(best.inner_text())
     best.click()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import KEY
-from tests.servers import launched
+from tests.servers import ready
 
 GONE = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED|ERR_SOCKET_NOT_CONNECTED"
 
@@ -55,18 +54,10 @@ def test_one_request_at_a_time_and_late_replies_are_dropped(playground):
     assert set(playground.page.evaluate("window.shownRewards")) == {playground.reward.inner_text()}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_a_server_that_goes_away_and_comes_back(open_page, complaints):
     complaints.allow(GONE)
     complaints.allow("status of 503")
-    flags = ("--port", str(free_port()), "--drain-seconds", "0")
-    with launched(*flags) as server:
-        server.wait_until_ready()
+    with ready() as server:
         playground = open_page(server.url)
         server.stop()
     reward = playground.reward.inner_text()
@@ -74,8 +65,7 @@ def test_a_server_that_goes_away_and_comes_back(open_page, complaints):
     expect(playground.banner).to_contain_text("does not answer")
     expect(playground.result).to_have_attribute("data-current", "no")
     assert playground.reward.inner_text() == reward
-    with launched(*flags) as server:
-        server.wait_until_ready()
+    with ready("--port", server.url.rpartition(":")[2]):
         playground.settled()
         expect(playground.banner).to_be_hidden()
         expect(playground.note).to_contain_text("available again")

@@ -12,17 +12,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.playground import Playground
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = [f"--disable-{name}" for name in ("gpu", "quic", "background-networking", "component-update", "sync")]
+FLAGS += ["--no-sandbox", "--no-first-run"]
 PATIENCE = 15_000
 """Milliseconds that anything on a page may take before its test fails."""
 KEY = "a-key-of-the-test"
@@ -97,8 +90,7 @@ def contexts(browser: Browser, complaints: Complaints) -> Iterator[Callable[...,
 @pytest.fixture(scope="session")
 def guarded() -> Iterator[LiveServer]:
     """Start a service that asks for a key."""
-    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": KEY}) as server:
-        server.wait_until_ready()
+    with ready(environ={"ASSAY_API_KEYS": KEY}) as server:
         yield server
 
 

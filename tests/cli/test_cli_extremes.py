@@ -35,13 +35,11 @@ CALLS: list[tuple[int, tuple[str, ...]]] = [
 ]
 
 EMPTY: dict[str, tuple[int, tuple[str, ...]]] = {
-    "score": (0, ("score", "FILE", "-o", "out.jsonl")),
-    "evaluate": (0, ("evaluate", "FILE")),
-    "check": (0, ("check", "FILE")),
-    "ablate": (0, ("ablate", "FILE")),
-    "select": (0, ("select", "FILE", "--best", "1", "-o", "out.jsonl")),
-    "explain": (2, ("explain", "FILE")),
-    "prepare": (2, ("prepare", "FILE", "-o", "rows", "--similarity", "1")),
+    **dict.fromkeys(("evaluate", "check", "ablate"), (0, ())),
+    "score": (0, ("-o", "out.jsonl")),
+    "select": (0, ("--best", "1", "-o", "out.jsonl")),
+    "explain": (2, ()),
+    "prepare": (2, ("-o", "rows", "--similarity", "1")),
 }
 
 
@@ -61,10 +59,10 @@ def test_settings_at_their_ends(call, tmp_path: Path, monkeypatch, code: int, ar
 def test_empty_files(call, tmp_path: Path, monkeypatch, command: str, content: bytes) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_bytes(content)
-    code, arguments = EMPTY[command]
-    result = call(*("in.jsonl" if word == "FILE" else word for word in arguments))
+    code, flags = EMPTY[command]
+    result = call(command, "in.jsonl", *flags)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == code, result.stderr
     assert "in.jsonl" in result.stderr or "nothing is written" in result.stderr
     assert not Path("rows").exists()
-    assert Path("out.jsonl").exists() == ("out.jsonl" in arguments)
+    assert Path("out.jsonl").exists() == ("out.jsonl" in flags)

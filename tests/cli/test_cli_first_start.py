@@ -43,21 +43,14 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, kernels: Any, se
     return stream.getvalue()
 
 
-def test_progress_on_a_terminal(monkeypatch) -> None:
+def test_progress_of_compilation_on_a_terminal(monkeypatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     text = shown(monkeypatch, Terminal(), Kernels(started=time.monotonic()), 1.5)
     assert "First start: compiling kernels" in text
     assert "1/4" in text
-
-
-@pytest.mark.parametrize("kernels", [None, SimpleNamespace(), Kernels(started=0.0)])
-def test_no_progress_without_compilation(monkeypatch, kernels) -> None:
-    """Not imported, being imported, or loaded from the cache."""
-    assert shown(monkeypatch, Terminal(), kernels, 0.1) == ""
-
-
-def test_no_progress_in_a_file(monkeypatch) -> None:
     assert shown(monkeypatch, io.StringIO(), Kernels(started=time.monotonic()), 0.1) == ""
+    for kernels in (None, SimpleNamespace(), Kernels(started=0.0)):  # not imported, half imported, from the cache
+        assert shown(monkeypatch, Terminal(), kernels, 0.1) == ""
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled with JIT off")

@@ -6,9 +6,9 @@ import re
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
+from pathlib import Path
 
+import httpx
 import pytest
 
 from assay import Scorer
@@ -17,35 +17,21 @@ from tests.command_line import ROOT, environment
 DEMO = [sys.executable, str(ROOT / "examples" / "demo.py")]
 
 
-def stopped(address: str) -> bool:
-    try:
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{address}/livez", timeout=5).close()
-    except urllib.error.URLError:
-        return True
-    return False
+def demo(folder: Path, port: int, **variables: str) -> subprocess.CompletedProcess[str]:
+    options = {"cwd": folder, "env": environment() | variables, "stdin": subprocess.DEVNULL, "check": False}
+    return subprocess.run([*DEMO, "--port", str(port)], capture_output=True, text=True, **options)
 
 
-@pytest.fixture(scope="module")
-def piped(tmp_path_factory) -> tuple[str, int]:
-    """Return what the demo writes to a pipe, and a port that was in use when it was to take it."""
+def test_it_takes_another_port_shows_every_reward_and_stops(tmp_path, example_rollouts):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        options = {"cwd": tmp_path_factory.mktemp("demo"), "env": environment(), "stdin": subprocess.DEVNULL}
-        ran = subprocess.run([*DEMO, "--port", str(port)], capture_output=True, text=True, check=False, **options)
+        ran = demo(tmp_path, port)
     assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout, port
-
-
-def test_it_takes_another_port_and_stops(piped):
-    shown, port = piped
-    address = re.search(r"Ready after .* at (http://127\.0\.0\.1:(\d+))", shown)
+    address = re.search(r"Ready after .* at (http://127\.0\.0\.1:(\d+))", ran.stdout)
     assert int(address[2]) != port
-    assert "make serve" in shown
-    assert stopped(address[1])
-
-
-def test_the_table_has_every_reward_and_reason(piped, example_rollouts):
-    table = piped[0].partition("All rollouts:")[2]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{address[1]}/livez", trust_env=False)
+    table = ran.stdout.partition("All rollouts:")[2]
     responses = [rollout["response"] for rollout in example_rollouts]
     scores = Scorer().score(responses, [rollout["reference"] for rollout in example_rollouts])
     for rollout, reward, reason in zip(example_rollouts, scores.rewards, scores.reasons, strict=True):
@@ -54,8 +40,7 @@ def test_the_table_has_every_reward_and_reason(piped, example_rollouts):
 
 
 def test_a_service_that_does_not_start_says_why(tmp_path):
-    options = {"cwd": tmp_path, "env": environment() | {"ASSAY_ORDER": "backwards"}, "stdin": subprocess.DEVNULL}
-    ran = subprocess.run([*DEMO, "--port", "0"], capture_output=True, text=True, check=False, **options)
+    ran = demo(tmp_path, 0, ASSAY_ORDER="backwards")
     assert ran.returncode == 1
     assert "backwards" in ran.stderr
     assert "the service ended with exit code" in ran.stderr

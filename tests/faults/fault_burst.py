@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from time import perf_counter
-from typing import Any
 
 import orjson
 import pytest
 
 from assay import Scorer
 from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, peak, request, resident
-from tests.servers import launched
+from tests.servers import ready
 
 pytestmark = pytest.mark.attack
 
@@ -25,15 +24,10 @@ OPENRLHF_TRIES, OPENRLHF_PAUSE, OPENRLHF_TIMEOUT = 5, 1.0, 180.0
 """What OpenRLHF's client does: five tries, a second apart, whatever the reply says."""
 
 
-def served(*flags: str) -> Any:
-    return launched("--max-work-bytes", str(WORK_BYTES), "--drain-seconds", "0", *flags)
-
-
 def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
     expected = Scorer().score(batch["responses"], batch["references"], batch["reference_index"]).rewards.tolist()
     bodies = [orjson.dumps(one) for one in singles]
-    with served() as server:
-        server.wait_until_ready()
+    with ready("--max-work-bytes", str(WORK_BYTES)) as server:
         idle = resident(server.process.pid)
 
         async def burst() -> tuple[list[Answer], list[Answer]]:
@@ -71,8 +65,7 @@ def test_openrlhf_misses_no_reward(singles, rewards, batch_body):
         orjson.dumps({"query": ["Q: " + one["responses"][0]], "prompts": ["Q: "], "labels": one["references"]})
         for one in singles
     ]
-    with served("--max-queued-bytes", "0") as server:
-        server.wait_until_ready()
+    with ready("--max-work-bytes", str(WORK_BYTES), "--max-queued-bytes", "0") as server:
 
         async def reward(k: int) -> float | None:
             for attempt in range(OPENRLHF_TRIES):

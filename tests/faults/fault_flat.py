@@ -19,7 +19,7 @@ from assay import Scorer
 from examples.rollouts import as_request, generate
 from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.faults.storm import Watch, check_settled, fetch, request, resident
-from tests.servers import launched
+from tests.servers import ready
 
 pytestmark = pytest.mark.attack
 
@@ -96,8 +96,7 @@ class Traffic:
 def test_a_service_with_many_runs_stays_flat(singles):
     """1,000 names of runs, 32 in labels of metrics; a tenth of the requests is refused."""
     sizes: list[tuple[float, int]] = []
-    with launched("--drain-seconds", "0", environ=AS_DEPLOYED) as server:
-        server.wait_until_ready()
+    with ready(environ=AS_DEPLOYED) as server:
         traffic = Traffic(server.url, singles)
 
         async def watch() -> None:
@@ -138,8 +137,7 @@ def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
     medium = [orjson.dumps(as_request(generate(40, 5, seed))) for seed in range(8)]
     sizes: list[tuple[float, int]] = []
     statuses: Counter[int] = Counter()
-    with launched("--drain-seconds", "0", environ=AS_DEPLOYED) as server:
-        server.wait_until_ready()
+    with ready(environ=AS_DEPLOYED) as server:
 
         async def client(dice: random.Random, end: float) -> None:
             while time.monotonic() < end:

@@ -16,7 +16,7 @@ import pytest
 from tests.faults.storm import Answer, Watch, check_settled, fetch, fetch_all, request, resident
 from tests.http.raw_connection import head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -29,10 +29,7 @@ CEILING = 7 * BODY_BYTES
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    with launched(
-        "--head-seconds", "3", "--body-seconds", "3", "--threads", "2", "--keep-alive-seconds", "5"
-    ) as server:
-        server.wait_until_ready()
+    with ready("--head-seconds", "3", "--body-seconds", "3", "--threads", "2", "--keep-alive-seconds", "5") as server:
         yield server
 
 
@@ -95,8 +92,7 @@ def request_with(response: bytes) -> bytes:
     return b'{"references": [%b], "responses": [%b]}' % (orjson.dumps(REFERENCE), response)
 
 
-def deep(depth: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
-    return opening * depth + closing * depth
+DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 HOSTILE = {
@@ -105,9 +101,9 @@ HOSTILE = {
     "huge int": (request_with(b"9" * 100_000), 422),
     "huge int in an index": (b'{"references": [], "responses": [], "reference_index": [%b]}' % (b"9" * 100_000), None),
     "huge int in config": (b'{"references": [], "responses": [], "config": {"max_steps": %b}}' % (b"9" * 5_000), None),
-    "deep arrays in a response": (request_with(deep(100_000)), None),
+    "deep arrays in a response": (request_with(DEEP), None),
     "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, None),
-    "deep config": (b'{"references": [], "responses": [], "config": {"order": %b}}' % deep(100_000), None),
+    "deep config": (b'{"references": [], "responses": [], "config": {"order": %b}}' % DEEP, None),
     "deep and never closed": (b"[" * 16_000_000, 400),
     "16 MB of empty arrays as responses": (request_with(b"[]," * 5_600_000 + b"[]"), None),
     "16 MB of empty objects as references": (

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tests.cases.mixed import ROWS
 from tests.http.limits.test_limits_metrics import SINGLE, measure, use_runs
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 MAX_RUNS = 128
 
@@ -33,9 +33,7 @@ def totals(server: LiveServer) -> dict[str, float]:
 @pytest.mark.parametrize("runs", [32, MAX_RUNS])
 def test_scrapers_hardly_slow_scoring(workers, scrapers, runs):
     """Clients without a key ask for /metrics without a pause, with the rewards of many runs and six tasks in it."""
-    flags = ("--workers", str(workers), "--max-runs", str(runs), "--drain-seconds", "0")
-    with launched(*flags) as server:
-        server.wait_until_ready()
+    with ready("--workers", str(workers), "--max-runs", str(runs)) as server:
         use_runs(server, runs)
         print(f"\n{workers} workers, {runs} runs", end="")
         alone, beside = measure(server, SINGLE, scrapers)

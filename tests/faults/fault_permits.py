@@ -16,7 +16,7 @@ import pytest
 from examples.rollouts import as_request, generate
 from tests.faults.storm import Watch, check_settled, fetch, fetch_all, request
 from tests.http.raw_connection import chunked, head
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -29,12 +29,10 @@ STATUSES = {0, 200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 431, 503, 504}
 
 def test_every_permit_comes_back(singles, rewards):
     flags = ("--max-work-bytes", "4000000", "--max-queued-bytes", "8000000", "--max-body-bytes", "3000000")
-    flags += ("--body-seconds", "2", "--head-seconds", "2", "--drain-seconds", "0")
+    flags += ("--body-seconds", "2", "--head-seconds", "2")
     bodies = [orjson.dumps(one) for one in singles]
     batch = orjson.dumps(as_request(generate(MEDIUM // 5, 5, 4)))
-    with launched(*flags) as server, launched(*flags) as other:
-        server.wait_until_ready()
-        other.wait_until_ready()
+    with ready(*flags) as server, ready(*flags) as other:
         speeds(server, other, bodies, batch)
         with Watch(server, bodies[0], rewards[0]) as watch:
             found = asyncio.run(storm(server, bodies, batch, seed=1))

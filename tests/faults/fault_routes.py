@@ -15,7 +15,7 @@ from tests.faults.storm import Watch, check_settled, fetch_all, request, residen
 from tests.http.limits.hostile import Attack, attacks
 from tests.http.limits.test_limits_routes import check_cost
 from tests.http.samples import paths_with_bodies
-from tests.servers import launched
+from tests.servers import ready
 
 pytestmark = pytest.mark.attack
 
@@ -86,8 +86,7 @@ def test_memory_stays_under_its_ceiling_and_probes_are_answered(path, singles, r
         for nbytes, encoding, clients in VARIANTS
     ]
     statuses: Counter[int] = Counter()
-    with launched("--max-work-bytes", str(WORK_BYTES), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready("--max-work-bytes", str(WORK_BYTES)) as server:
         pid = server.process.pid
         with Peaks(pid) as peaks, Watch(server, orjson.dumps(singles[0]), rewards[0], pause=0.02) as watch:
             for data, clients in requests:
@@ -105,13 +104,6 @@ def test_memory_stays_under_its_ceiling_and_probes_are_answered(path, singles, r
     assert peaks.service < CEILING
     assert peaks.process < PROCESS_BYTES + BETWEEN_LOOKS
     assert live[int(0.99 * len(live))] < PROBE_SECONDS
-
-
-@pytest.fixture(scope="module")
-def server():
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
 
 
 @pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)

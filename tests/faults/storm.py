@@ -63,25 +63,13 @@ async def _fetch(url: str, data: bytes) -> Answer:
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
-        sending = asyncio.ensure_future(_send(writer, data))
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            first, *lines = head.rstrip().split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in lines)
-            body = await reader.readexactly(int(headers["content-length"]))
-        finally:
-            sending.cancel()
-        return Answer(int(first.split()[1]), headers, body)
+        writer.write(data)  # all of it, while the reply is awaited: a refusal comes before the body has been sent
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.rstrip().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines)
+        return Answer(int(first.split()[1]), headers, await reader.readexactly(int(headers["content-length"])))
     finally:
         writer.transport.abort()
-
-
-async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    try:
-        writer.write(data)
-        await writer.drain()
-    except OSError:  # the reply says why
-        pass
 
 
 def peak(pid: int) -> int:
@@ -111,30 +99,24 @@ class Watch:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            self.live.append(self._timed("GET", "/livez", None, self._is_live))
-            self.waits.append(self._timed("POST", "/v1/score", self._body, self._is_right))
+            self.live.append(self._timed("GET", "/livez"))
+            self.waits.append(self._timed("POST", "/v1/score", self._body))
             self._ended.wait(self._pause)
 
-    def _timed(self, method: str, path: str, body: bytes | None, is_right: Any) -> float:
+    def _timed(self, method: str, path: str, body: bytes | None = None) -> float:
         started = time.perf_counter()
         client = HTTPConnection(str(self._address.hostname), self._address.port, timeout=60)
         try:
             client.request(method, path, body, {"content-type": "application/json"})
             reply = client.getresponse()
             content = reply.read()
-            if not is_right(reply.status, content):
+            if reply.status != 200 or (body and json.loads(content)["rewards"] != [self._reward]):
                 self.failures.append(f"{path}: {reply.status} {content[:200]!r}")
         except (OSError, HTTPException) as error:
             self.failures.append(f"{path}: {error!r}")
         finally:
             client.close()
         return time.perf_counter() - started
-
-    def _is_live(self, status: int, _content: bytes) -> bool:
-        return status == 200
-
-    def _is_right(self, status: int, content: bytes) -> bool:
-        return status == 200 and json.loads(content)["rewards"] == [self._reward]
 
     def __enter__(self) -> Watch:
         self._thread.start()

@@ -44,53 +44,57 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / f"in.{request.param}"
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_command_reads_every_form(call, source: Path, form: str) -> None:
-    write(source, [FORMS[form]])
-    reads_everywhere(call, source)
+def reward_of_score(call, source: Path, *flags: str) -> float:
+    """Return the reward of the one row of a file, and leave the row in `scored.jsonl`."""
+    assert call("score", source, "-o", source.with_name("scored.jsonl"), *flags).exit_code == 0
+    (row,) = read_rows(source.with_name("scored.jsonl"))
+    reward: float = row["reward"]
+    return reward
 
 
-def reads_everywhere(call, source: Path, has_prompt: bool = True) -> None:
-    """Check that each command reads the one row of a file: a perfect response to a reference of two steps."""
-    folder = source.parent
-    scored, document = folder / "scored.jsonl", folder / "document.json"
-    assert call("score", source, "-o", scored, "--include", "components").exit_code == 0
-    assert [row["reward"] for row in read_rows(scored)] == [1.0]
-    explained = call("explain", source, "--json")
-    assert json.loads(explained.stdout)["reward"] == 1.0
+def test_score_reads_every_form(call, source: Path) -> None:
+    """A perfect response to a reference of two steps."""
+    for form, row in FORMS.items():
+        assert reward_of_score(call, write(source, [row]), "--include", "components") == 1.0, form
+        assert call("select", source.with_name("scored.jsonl"), "--best", "--trainer", "trl").exit_code == 0, form
+
+
+def read_by_others(call, source: Path) -> None:
+    document = source.with_name("document.json")
+    assert json.loads(call("explain", source, "--json").stdout)["reward"] == 1.0
     assert call("evaluate", source, "--json", document).exit_code == 0
     assert json.loads(document.read_bytes())["aggregate"]["step_m"] == 1.0
     assert call("check", source).stderr.endswith("1 checked, 0 invalid, 0 with a warning\n")
     assert call("ablate", source, "--grid", "table22", "--json", document).exit_code == 0
     assert json.loads(document.read_bytes())["configs"][0]["mean_reward"] == 1.0
-    if not has_prompt:
-        return
-    selected = call("select", scored, "--best", "--trainer", "trl", "-o", folder / "selected.jsonl")
-    assert selected.exit_code == 0
-    (row,) = read_rows(folder / "selected.jsonl")
-    assert QUESTION in json.dumps(row["prompt"])
-    assert ANSWER not in json.dumps(row["prompt"])
-    made = call("prepare", source, "-o", folder / "prepared", "--similarity", "1", "--test", "0")
-    assert made.exit_code == 0
-    (row,) = read_rows(folder / "prepared" / "train.jsonl")
+
+
+@pytest.mark.parametrize("form", ["scirecipe eval", "reference in messages", "rows of verl"])
+def test_other_commands_read_forms_as_score_does(call, source: Path, form: str) -> None:
+    read_by_others(call, write(source, [FORMS[form]]))
+    made = source.with_name("prepared")
+    assert call("prepare", source, "-o", made, "--similarity", "1", "--test", "0").exit_code == 0
+    (row,) = read_rows(made / "train.jsonl")
     assert [json.loads(line.partition(": ")[2]) for line in row["reference"].splitlines()] == STEPS
 
 
 @pytest.mark.parametrize(
     "document",
     [
-        {"responses": [ANSWER], "references": [KEY]},
         {"records": [{"response": ANSWER, "reference": KEY}]},
         [{"response": ANSWER, "reference": KEY}],
         {"response": ANSWER, "reference": KEY},
     ],
-    ids=["request", "records", "array", "row"],
+    ids=["records", "array", "row"],
 )
 def test_every_command_reads_a_document(call, tmp_path: Path, document: Any) -> None:
     source = write(tmp_path / "in.json", document)
-    if "responses" not in document:
-        reads_everywhere(call, source, has_prompt=False)
-        return
+    assert reward_of_score(call, source) == 1.0
+    read_by_others(call, source)
+
+
+def test_every_command_reads_a_request(call, tmp_path: Path) -> None:
+    source = write(tmp_path / "in.json", {"responses": [ANSWER], "references": [KEY]})
     assert json.loads(call("score", source, "--output-format", "json").stdout)["rewards"] == [1.0]
     assert json.loads(call("explain", source, "--json").stdout)["reward"] == 1.0
     assert [call(name, source).exit_code for name in ("evaluate", "check", "ablate")] == [0, 0, 0]
@@ -113,19 +117,16 @@ def test_rows_of_other_tasks_are_read(call, source: Path, task: str, form: str) 
     published, reference, response, metric = OTHERS[task]
     row = published if form == "published" else prepared(form, task, json_text(reference))
     write(source, [{**row, "generated_response": response}])
-    scored, document = source.parent / "scored.jsonl", source.parent / "document.json"
-    assert call("score", source, "-o", scored, "--task", task).exit_code == 0
-    assert [row["reward"] for row in read_rows(scored)] == [1.0]
+    assert reward_of_score(call, source, "--task", task) == 1.0
+    document, made = source.with_name("document.json"), source.with_name("prepared")
     assert call("evaluate", source, "--task", task, "--json", document).exit_code == 0
     assert json.loads(document.read_bytes())["aggregate"][metric] == 1.0
     assert call("check", source, "--task", task).stderr.endswith("1 checked, 0 invalid, 0 with a warning\n")
     if form != "published":
-        assert call("check", source, "--task-field", "task").exit_code == 0
-        assert call("ablate", source, "--task-field", "task").exit_code == 0
-    folder = source.parent / "prepared"
-    assert call("prepare", source, "-o", folder, "--similarity", "1", "--test", "0").exit_code == 0
-    (made,) = read_rows(folder / "train.jsonl")
-    assert (made["task"], made["reference"]) == (task, json_text(reference))
+        assert [call(name, source, "--task-field", "task").exit_code for name in ("check", "ablate")] == [0, 0]
+    assert call("prepare", source, "-o", made, "--similarity", "1", "--test", "0").exit_code == 0
+    (example,) = read_rows(made / "train.jsonl")
+    assert (example["task"], example["reference"]) == (task, json_text(reference))
 
 
 def test_flags_name_the_fields_for_every_command(call, tmp_path: Path) -> None:

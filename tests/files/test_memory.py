@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from typing import Any
 
 import pytest
 
@@ -32,36 +31,24 @@ LINE = json.dumps({**ROW, "padding": "x" * 100_000}).encode() + b"\n"
 LONG = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compiled() -> None:
-    """Compile the kernels before memory is measured."""
-    warmup()
-
-
-def peak_of_command(*arguments: Any, lines: int = 0, line: bytes = b"") -> float:
-    """Return the peak resident size, in MiB, of a command with so many lines of input."""
-    command = [sys.executable, "-c", MEASURED, *map(str, arguments)]
+def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> float:
+    """Return the peak resident size, in MiB, of a command over so many MiB of lines."""
+    command = [sys.executable, "-c", MEASURED, verb, "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, env=environment())
-        for _ in range(lines):
+        for _ in range(mebibytes * MIB // len(line)):
             process.stdin.write(line)
         process.stdin.close()
         process.wait()
         said.seek(0)
-        shown = said.read().decode()
-    factor = 1 if sys.platform == "darwin" else 1024
-    return int(re.search(r"^peak (\d+)$", shown, re.MULTILINE)[1]) * factor / MIB
-
-
-def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> float:
-    """Return the peak of a run over so many MiB of lines."""
-    outputs = ("-o", "/dev/null", "--output-format", "jsonl")
-    return peak_of_command(verb, "-", *outputs, *flags, lines=mebibytes * MIB // len(line), line=line)
+        (peak,) = re.findall(r"^peak (\d+)$", said.read().decode(), re.MULTILINE)
+    return int(peak) * (1 if sys.platform == "darwin" else 1024) / MIB
 
 
 @pytest.mark.parametrize(("verb", "flags"), [("score", ("--include", "advantages")), ("select", ("--pairs",))])
 def test_lines(verb: str, flags: tuple[str, ...]) -> None:
     """Also of any length; advantages wait in a file, and of a selection only numbers stay."""
+    warmup()
     small = peak_of(40, LINE, *flags, verb=verb)
     assert peak_of(160, LINE, *flags, verb=verb) - small < 40
     if verb == "score":

@@ -135,7 +135,7 @@ def test_a_second_writer_fails_at_once(start: Start, call, folder: Path, was_the
     process = waiting(start, "score", "-", "-o", "out.jsonl", "-q")
     second = call("score", source, "-o", "link.jsonl", *flags)
     assert second.exit_code == 2
-    assert "link.jsonl: another command is writing this file; wait until it ends, or name another file" in second.stderr
+    assert "link.jsonl: another command is writing this file" in second.stderr
     assert ended(process, LINE * 2) == (0, b"")
     assert len(read_rows(Path("out.jsonl"))) == 2
     assert partials(folder) == []
@@ -268,7 +268,7 @@ def test_appending(call, folder: Path) -> None:
     before = Path("out.jsonl").read_bytes()
     result = call("score", source, "-o", "out.jsonl", "--append")
     assert result.exit_code == 2
-    assert "out.jsonl: its last line has no end; complete or remove that line before --append" in result.stderr
+    assert "out.jsonl: its last line has no end" in result.stderr
     assert Path("out.jsonl").read_bytes() == before
     for target in ("out.json", "-"):
         refused = call("score", source, "-o", target, "--append")

@@ -51,12 +51,10 @@ def test_score_refuses_outputs_that_are_one_file(call, source, output, report) -
 
 def test_redirected_streams_are_files(run, source) -> None:
     with open("in.jsonl", "r+b") as both:
-        into_itself = subprocess.run(
-            [*ASSAY, "score", "in.jsonl"], env=environment(), stdout=both, stderr=-1, check=False
-        )
+        into_itself = run("score", "in.jsonl", capture_output=False, stdout=both, stderr=subprocess.PIPE)
     with open("in.jsonl", "rb") as given:
         command = [*ASSAY, "score", "-", "-o", "in.jsonl"]
-        from_itself = subprocess.run(command, env=environment(), stdin=given, stderr=-1, check=False)
+        from_itself = subprocess.run(command, env=environment(), stdin=given, stderr=subprocess.PIPE, check=False)
     for done in (into_itself, from_itself):
         assert done.returncode == 2
         assert b"INPUT and OUTPUT are the same file" in done.stderr
@@ -103,35 +101,25 @@ def test_a_full_disk_leaves_no_part_of_a_file(run, tmp_path, name) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["score", "in.jsonl", "--output-format", "json"],
-        ["config", "--schema"],
-        ["check", "in.jsonl"],
-    ],
+    [["score", "in.jsonl", "--output-format", "json", "-q"], ["config", "--schema"], ["check", "in.jsonl"]],
     ids=" ".join,
 )
-def test_a_reader_that_has_left(source, arguments) -> None:
+def test_a_reader_that_has_left(run, source, arguments) -> None:
     if arguments[0] == "check":
         write_rows(source, [GOOD, {"reference": "x"}])
     reading, writing = os.pipe()
     os.close(reading)
-    command = [*ASSAY, *arguments, *(["-q"] if arguments[0] == "score" else [])]
-    done = subprocess.run(command, env=environment(), stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False)
+    done = run(*arguments, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_standard_output_on_a_full_disk(source) -> None:
+def test_standard_output_on_a_full_disk_and_one_that_is_closed(run, source) -> None:
     with open("/dev/full", "wb") as full:
-        command = [*ASSAY, "explain", "in.jsonl"]
-        done = subprocess.run(command, env=environment(), stdout=full, stderr=subprocess.PIPE, check=False)
+        done = run("explain", "in.jsonl", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (2, b"Error: standard output: No space left on device\n")
-
-
-def test_standard_output_that_is_closed(source) -> None:
-    command = [*ASSAY, "score", "in.jsonl", "-q"]
-    shell = ["sh", "-c", '"$@" >&-', "sh", *command]
+    shell = ["sh", "-c", '"$@" >&-', "sh", *ASSAY, "score", "in.jsonl", "-q"]
     done = subprocess.run(shell, env=environment(), stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(b"Error: standard output: ")

@@ -37,12 +37,6 @@ def test_bits_are_those_of_the_scorer(score, example_rollouts, settings) -> None
     assert [{k: v for k, v in row.items() if k not in added} for row in rows] == example_rollouts
 
 
-def test_more_rows_than_fit_into_one_piece(score, example_rollouts) -> None:
-    rows, said = score(example_rollouts * 260, "-q")
-    assert said == ""
-    assert [row["reward"] for row in rows] == expected(example_rollouts).rewards.tolist() * 260
-
-
 def test_earlier_results_are_replaced(score) -> None:
     row = {**GOOD, "big": 2**80}
     stale = {**row, "reward": -1, "reason": "old", "components": {}, "advantage": 3, "error": {"reason": "not_json"}}
@@ -66,12 +60,11 @@ def test_line_ends_blank_lines_and_a_byte_order_mark(call, tmp_path: Path, ends:
     assert read_rows(target) == [SCORED] * 3
 
 
-@pytest.mark.parametrize("flags", [(), ADVANTAGES])
-@pytest.mark.parametrize(("ending", "empty"), [("jsonl", b""), ("json", b"[]\n")])
-def test_an_empty_file(score, tmp_path: Path, ending: str, empty: bytes, flags: tuple[str, ...]) -> None:
-    _, said = score([], *flags, target=ending)
-    assert (tmp_path / f"out.{ending}").read_bytes() == empty
-    assert "scored       0" in said
+def test_an_empty_file(score, tmp_path: Path) -> None:
+    for ending, empty in (("jsonl", b""), ("json", b"[]\n")):
+        for flags in ((), ADVANTAGES):
+            assert "scored       0" in score([], *flags, target=ending)[1]
+            assert (tmp_path / f"out.{ending}").read_bytes() == empty
 
 
 def test_pipes(run) -> None:
@@ -89,9 +82,8 @@ def test_the_summary(score, tmp_path: Path) -> None:
     rows = [{**GOOD, "response": text} for text in [RESPONSE, RESPONSE, RESPONSE, "nothing"]]
     page = tmp_path / "page.html"
     _, shown = score([*rows, b"{"], "--report", page, code=1)
-    summary = shown[shown.index("scored ") :].splitlines()
-    assert summary[1:3] == [f"output       {tmp_path / 'out.jsonl'}", f"report       {page}"]
     table = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.strip()}
+    assert (table["output"], table["report"]) == ([str(tmp_path / "out.jsonl")], [str(page)])
     assert table["scored"][0] == "4"
     assert table["not_json"] == ["1"]
     assert table["format"] == table["consistency"] == table["ok"] == ["3", "75.0", "%"]
@@ -108,13 +100,8 @@ def test_a_field_that_no_row_has_stops_with_the_fields_there_are(score, tmp_path
     known = "fields: id, reference, response; did you mean reference?"
     missing = f"no field 'refrence' in any of the first 100 rows; {known} Name the right one with {flag}"
     assert said == f"Error: {tmp_path / 'in.jsonl'}: {missing}\n"
-    assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_a_file_of_other_text_stops(score, tmp_path: Path) -> None:
     _, said = score([b"not json"] * 150, code=2)
-    assert said.count("\n") == 1
-    assert "none of the first 100 lines is JSON" in said
+    assert (said.count("\n"), "none of the first 100 lines is JSON" in said) == (1, True)
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -194,13 +181,13 @@ def test_a_field_names_the_group_and_faulty_rows_belong_to_none(score) -> None:
     assert reasons == [*[None] * 3, "bad_step_line", "not_json", "missing_field"]
 
 
-@pytest.mark.parametrize("flags", [(), ("--task", "lexical", "--option", "reward=rouge_l")])
 @pytest.mark.parametrize("ending", FORMATS)
-def test_named_groups_of_one_have_advantage_zero(score, ending: str, flags: tuple[str, ...]) -> None:
+def test_named_groups_of_one_have_advantage_zero(score, ending: str) -> None:
     """The last part of a file of samples may have one row of each prompt."""
     rows = [{"id": k, "response": "x", "reference": KEY_LINE} for k in range(3)]
-    written, _ = score(rows, *flags, *ADVANTAGES, "--group-field", "id", target=ending)
-    assert [row["advantage"] for row in written] == [0.0] * 3
+    for flags in ((), ("--task", "lexical", "--option", "reward=rouge_l")):
+        written, _ = score(rows, *flags, *ADVANTAGES, "--group-field", "id", target=ending)
+        assert [row["advantage"] for row in written] == [0.0] * 3
 
 
 def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path, example_rollouts, monkeypatch) -> None:
@@ -210,20 +197,19 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     source, target = write_rows(tmp_path / "in.jsonl", [*example_rollouts * 150, b"{"]), tmp_path / "out.jsonl"
     code, shown = shown_on_a_terminal(start, "score", source, "-o", target)
     assert code == 1
-    assert " rows, " in shown
-    assert " a second" in shown
-    assert re.search(r"\d+%", shown)
+    assert re.search(r"\d+%.* rows, .* a second", shown)
     assert f"\x1b[2K{source}:3001: " in shown
     summary = shown[shown.index("scored       3,000") :]
     assert "\x1b[1mreason" in summary
     assert summary.rstrip().endswith(f"%\r\n\r\n{ScoreSettings().signature}")
-    assert all(text in summary for text in ("mean reward", "not_json", "low_coverage"))
 
 
 def test_no_terminal_no_progress(run, tmp_path: Path, example_rollouts) -> None:
     source, target = write_rows(tmp_path / "in.jsonl", example_rollouts * 150), tmp_path / "out.jsonl"
     result = run("score", source, "-o", target, env={**environment(), "FORCE_COLOR": "1", "COLUMNS": "20"})
     assert result.returncode == 0
+    rewards = [row["reward"] for row in read_rows(target)]  # of more rows than fit into one piece
+    assert rewards == expected(example_rollouts).rewards.tolist() * 150
     assert max(map(len, result.stderr.splitlines())) > 70
     assert b"\r" not in result.stderr
     assert b"\x1b" not in result.stderr

@@ -10,22 +10,12 @@ import pytest
 
 from tests.command_line import KEY_LINE, RESPONSE
 
-GOOD, REFERENCE = RESPONSE, KEY_LINE
-
-
-def dump(row: object) -> bytes:
-    return json.dumps(row).encode() + b"\n"
-
+GOOD = {"id": "x", "prompt": "p", "response": RESPONSE, "reference": KEY_LINE, "reward": 1}
+LINE = json.dumps(GOOD).encode() + b"\n"
 
 WRONG = {
-    "gzip.jsonl": (
-        lambda text: gzip.compress(text),
-        "it is compressed with gzip: gunzip < gzip.jsonl > gzip-unpacked.jsonl",
-    ),
-    "rows.jsonl.gz": (
-        lambda text: gzip.compress(text),
-        "it is compressed with gzip: gunzip < rows.jsonl.gz > rows.jsonl",
-    ),
+    "gzip.jsonl": (gzip.compress, "it is compressed with gzip: gunzip < gzip.jsonl > gzip-unpacked.jsonl"),
+    "rows.jsonl.gz": (gzip.compress, "it is compressed with gzip: gunzip < rows.jsonl.gz > rows.jsonl"),
     "utf16.jsonl": (lambda text: text.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8 < utf16.jsonl"),
     "le.jsonl": (lambda text: text.decode().encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 < le.jsonl"),
     "be.json": (lambda text: text.decode().encode("utf-16-be"), "iconv -f UTF-16BE -t UTF-8 < be.json"),
@@ -35,33 +25,20 @@ WRONG = {
     "lines.parquet": (lambda text: text, "it is JSONL, neither Parquet nor Arrow: mv lines.parquet lines.jsonl"),
     "lines.json": (lambda text: text, "it is JSONL, one object a line: mv lines.json lines.jsonl"),
     "array.jsonl": (lambda text: json.dumps([json.loads(one) for one in text.splitlines()]).encode(), "jq -c '.[]' <"),
-    "pretty.jsonl": (
-        lambda text: json.dumps(json.loads(text.splitlines()[0]), indent=1).encode(),
-        "jq -c . < pretty.jsonl",
-    ),
+    "pretty.jsonl": (lambda _: json.dumps(GOOD, indent=1).encode(), "jq -c . < pretty.jsonl"),
     "pointer.jsonl": (lambda text: b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
     "empty.json": (lambda text: b"", "it is empty"),
 }
-READERS = {
-    "score": (),
-    "explain": (),
-    "check": (),
-    "ablate": (),
-    "evaluate": (),
-    "select": ("--best",),
-    "prepare": ("-o", "prepared"),
-}
+READERS = dict.fromkeys(["score", "explain", "check", "ablate", "evaluate"], ())
+READERS |= {"select": ("--best",), "prepare": ("-o", "prepared")}
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_a_file_in_another_format_is_recognized_in_one_line(call, tmp_path: Path, monkeypatch, command: str) -> None:
     """Each command says in one line what the file is, and which command makes it readable."""
     monkeypatch.chdir(tmp_path)
-    text = b"".join(
-        dump({"id": k, "prompt": "p", "response": GOOD, "reference": REFERENCE, "reward": 1}) for k in range(3)
-    )
     for name, (make, expected) in WRONG.items():
-        Path(name).write_bytes(make(text))
+        Path(name).write_bytes(make(LINE * 3))
         done = call(command, name, *READERS[command])
         lines = done.stderr.splitlines()
         assert (done.exit_code, len(lines)) == (2, 1), (name, done.stderr)
@@ -85,9 +62,8 @@ def test_a_folder_is_one_line(call, tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_are_not_json_say_what_to_do(call, tmp_path: Path, line: bytes, remedy: str) -> None:
-    good = dump({"response": GOOD, "reference": REFERENCE})
     source = tmp_path / "rows.jsonl"
-    source.write_bytes(good + line + b"\n")
+    source.write_bytes(LINE + line + b"\n")
     done = call("score", source, "-o", tmp_path / "out.jsonl", "-q")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert f"{source}:2: line 2 " in done.stderr
@@ -96,13 +72,11 @@ def test_lines_that_are_not_json_say_what_to_do(call, tmp_path: Path, line: byte
 
 @pytest.mark.parametrize("command", ["score", "check", "ablate", "evaluate", "select"])
 def test_a_repeated_problem_is_counted(call, tmp_path: Path, command: str) -> None:
-    row = {"id": "x", "prompt": "p", "response": GOOD, "reference": REFERENCE, "reward": 1}
     source = tmp_path / "rows.jsonl"
-    source.write_bytes(dump(row) + b"{}\n[]\n" * 30)
+    source.write_bytes(LINE + b"{}\n[]\n" * 30)
     done = call(command, source, *READERS[command], *(["-o", tmp_path / "out.jsonl"] if command == "score" else []))
-    listed = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(f"{source}:")]
     assert done.exit_code == 1
-    assert len([line for line in listed if "(missing_field)" in line]) == 5
-    (more,) = [line for line in (done.stdout + done.stderr).splitlines() if "missing_field" in line and "…" in line]
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if "missing_field" in line]
+    assert len([line for line in lines if line.startswith(f"{source}:")]) == 5
+    (more,) = [line for line in lines if "…" in line]
     assert more.startswith("… and 25 more ")
-    assert "with the same problem: missing_field" in more

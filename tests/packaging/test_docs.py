@@ -1,70 +1,127 @@
-"""The pages of the documentation are complete, and what they link exists."""
+"""The tables of the documentation are those of the code: settings, commands, reasons, components, metrics, units."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 
-from assay.kernels.rules import REASONS
+from assay.kernels.rules import KEY_NUMBERING, REASONS
+from assay.kernels.score import COMPONENTS
+from assay.kernels.text.words import UNITS
 from assay.service.cli.main import main
 from assay.service.config import ServerSettings
-from assay.service.settings import ScoreSettings, usable_cores
-from tests.packaging.snippets import PAGES, ROOT
+from assay.service.settings import RULES_VERSION, ScoreSettings, usable_cores
+from assay.service.tasks.thoth import METRICS
 
-FENCES = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^()\s#:]*)(#[^()\s]+)?\)")
-
-
-@cache
-def anchors(path: Path) -> set[str]:
-    """Return the anchors that GitHub gives to the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", FENCES.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
-    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
-    return {"#" + re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "rules.md").read_text(encoding="utf-8")
+COMPONENT_PAGES = sorted((DOCS / "reward").glob("*.md"))
 
 
-def links_of(page: str) -> list[tuple[Path, str]]:
-    """Return the files that a page links, and the anchors in them."""
-    text = FENCES.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    folder = (ROOT / page).parent
-    return [((folder / target).resolve() if target else ROOT / page, anchor) for target, anchor in LINK.findall(text)]
+def section(title: str) -> str:
+    """Return the text under a heading, up to the next one of its level."""
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[1]
 
 
-def test_links_lead_to_files_and_headings_of_the_repository() -> None:
-    """The site's build checks those of docs/ as well; here GitHub's rules count, for all pages."""
-    for page in PAGES:
-        for path, anchor in links_of(page):
-            assert not path.is_relative_to(ROOT) or path.exists(), (page, path)
-            assert not anchor or anchor in anchors(path), (page, path, anchor)
+def rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of the tables in a text, without headers."""
+    lines = text.split("\n")
+    for line, before in zip(lines, ["", *lines], strict=False):
+        if line.startswith("| ") and before.startswith("|"):
+            yield [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def shown(value: Any) -> str:
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def bounds(field: Any) -> str:
+    """Return the bounds of a number as the page says them."""
+    limits = {
+        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+    }
+    if "le" in limits:
+        return f"{limits['ge']} to {limits['le']}"
+    return f"above {limits['gt']}" if "gt" in limits else f"at least {limits['ge']}"
+
+
+def values(name: str) -> str:
+    """Return the values of a setting as the page says them."""
+    field = ScoreSettings.model_fields[name]
+    if field.annotation is bool:
+        return f"{shown(field.default)}, {shown(not field.default)}"
+    choices = get_args(field.annotation) or ((1, 0) if name == "advantage_ddof" else ())
+    return ", ".join(map(shown, choices)) if choices else bounds(field)
+
+
+def test_the_version_is_that_of_the_code() -> None:
+    assert re.findall(r"\*\*Rules version (\w+)\.\*\*", PAGE) == [RULES_VERSION]
+    assert f"**Version {RULES_VERSION}**" in section("Changes of the rules")
+
+
+def test_every_setting_is_described_with_its_default_and_values() -> None:
+    described = [(name, default, valid) for name, default, valid, _ in rows(section("Settings"))]
+    fields = ScoreSettings.model_fields
+    assert described == [(f"`{name}`", shown(field.default), values(name)) for name, field in fields.items()]
+
+
+def test_every_reason_is_described_by_its_code_and_gate() -> None:
+    described = [(code, reason, gate) for code, reason, gate, _ in rows(section("Reasons"))]
+    gates = ["", *("format" if k < KEY_NUMBERING else "consistency" for k in range(1, len(REASONS)))]
+    assert described == [(str(k), f"`{name}`", gates[k]) for k, name in enumerate(REASONS)]
+
+
+def test_every_component_metric_unit_and_decision_is_described() -> None:
+    components = [cells[0] for cells in rows(section("Score and reward")) if len(cells) == 2]
+    assert components == [f"`{name}`" for name in COMPONENTS]
+    metrics = re.findall(r"`(\w+)`", " ".join(cells[0] for cells in rows(section("Evaluation metrics"))))
+    assert metrics == list(METRICS)
+    units = {}
+    for cells in rows(section("Words")):
+        for unit, names in zip(cells[::2], cells[1::2], strict=True):
+            units[unit.strip("`")] = (unit.strip("`"), *filter(None, names.split(", ")))
+    assert units == UNITS
+    marks = re.findall(r"\[\*\*\[(D\d+)\]\*\*\]\(#decisions\)", PAGE.split("| symbol |")[1])
+    listed = [cells[0].strip("*") for cells in rows(section("Decisions"))]
+    assert marks == listed == [f"D{k}" for k in range(1, len(listed) + 1)]
+
+
+@pytest.mark.parametrize(("kind", "names"), [("settings", ScoreSettings.model_fields), ("reasons", REASONS[1:])])
+def test_the_pages_of_the_components_cover_all(kind: str, names: Any) -> None:
+    """Every setting, with its default, and every reason is in a table of the page of its component."""
+    listed = set()
+    for page in COMPONENT_PAGES:
+        text = page.read_text(encoding="utf-8").partition(f"\n## {kind.title()}\n")[2].partition("\n## ")[0]
+        for first, second, *_ in rows(text):
+            name = first.strip("`")
+            listed.add(name)
+            assert kind == "reasons" or second == shown(ScoreSettings.model_fields[name].default), name
+    assert listed == set(names)
 
 
 def shown_default(field: Any) -> str:
     if field.default_factory is not None:
         return "all cores" if field.default_factory is usable_cores else "by cores"
-    if isinstance(field.default, bool):
-        return f"`{str(field.default).lower()}`"
-    return "none" if field.default in (None, ()) else f"`{field.default}`"
-
-
-def rows_of(page: str, pattern: str) -> list[Any]:
-    return re.findall(pattern, (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return "none" if field.default in (None, ()) else shown(field.default)
 
 
 @pytest.mark.parametrize("model", [ScoreSettings, ServerSettings])
 def test_the_tables_of_settings_are_complete(model: type[Any]) -> None:
-    rows = dict(rows_of("docs/settings.md", r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$"))
-    for name, field in model.model_fields.items():
-        assert rows.get(name) == shown_default(field), name
-    assert set(rows) <= {*ScoreSettings.model_fields, *ServerSettings.model_fields}
+    listed = {cells[0].strip("`"): cells[1] for cells in rows((DOCS / "settings.md").read_text(encoding="utf-8"))}
+    fields = model.model_fields
+    assert {name: listed.get(name) for name in fields} == {name: shown_default(fields[name]) for name in fields}
+    assert listed.keys() <= {*ScoreSettings.model_fields, *ServerSettings.model_fields}
 
 
 def test_the_tables_of_commands_and_of_reasons_are_complete() -> None:
-    commands = rows_of("docs/cli.md", r"^\| `assay (\w+)` \|")
+    commands = re.findall(r"^\| `assay (\w+)` \|", (DOCS / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(commands) == sorted(main.list_commands(click.Context(main)))
-    reasons = rows_of("docs/faq.md", r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|")
+    reasons = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", (DOCS / "faq.md").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", "".join(reasons))) == {*REASONS} - {"no_steps"}

@@ -1,15 +1,12 @@
-"""Versions, requirements and lists that files repeat agree with each other."""
+"""Versions and requirements that files repeat agree with each other."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from _pytest.pathlib import fnmatch_ex
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -21,79 +18,29 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def project_of(name: str, root: Path = ROOT) -> dict[str, Any]:
-    return tomllib.loads((root / name).read_text(encoding="utf-8"))["project"]
-
-
-PROJECT = project_of("pyproject.toml")
-VERSION = PROJECT["version"]
+def project_of(name: str) -> dict[str, Any]:
+    return tomllib.loads(text_of(name))["project"]
 
 
 def test_every_place_has_the_version() -> None:
-    assert {name: project_of(name)["version"] for name in PROJECTS} == dict.fromkeys(PROJECTS, VERSION)
+    version = project_of("pyproject.toml")["version"]
+    assert {name: project_of(name)["version"] for name in PROJECTS} == dict.fromkeys(PROJECTS, version)
     citation = text_of("CITATION.cff")
-    assert f"\nversion: {VERSION}\n" in citation
-    assert ("\ndate-released: " in citation) is not Version(VERSION).is_devrelease
+    assert f"\nversion: {version}\n" in citation
+    assert ("\ndate-released: " in citation) is not Version(version).is_devrelease
     for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "service/settings.py", ROOT / "service/version.py"):
         shown = re.findall(r"(?:\|v:|/assay:)(\d[\w.]*\w)", page.read_text(encoding="utf-8"))
-        assert [other for other in shown if other != VERSION] == [], page
-
-
-def requirements_of(root: Path) -> dict[str, Requirement]:
-    """Return what each project of a folder requires, by project, extra and name."""
-    return {
-        f"{name} {extra} {requirement.name}": requirement
-        for name in PROJECTS
-        for project in [project_of(name, root)]
-        for extra, texts in {"": project["dependencies"], **project.get("optional-dependencies", {})}.items()
-        for requirement in map(Requirement, texts)
-    }
-
-
-def bounded(requirements: dict[str, Requirement]) -> set[str]:
-    """Return the names that are required in other ways than from a version on."""
-    return {
-        requirement.name
-        for requirement in requirements.values()
-        if {part.operator for part in requirement.specifier} - {">="}
-    }
+        assert [other for other in shown if other != version] == [], page
 
 
 def test_requirements_have_lower_bounds_and_a_reason_for_every_upper_bound() -> None:
-    requirements = requirements_of(ROOT)
-    lower = {requirement.name for requirement in requirements.values() if ">=" in str(requirement.specifier)}
-    assert {requirement.name for requirement in requirements.values()} - lower <= {"assay"}
+    projects = [project_of(name) for name in PROJECTS]
+    texts = [text for project in projects for text in project["dependencies"]]
+    extras = [extra for project in projects for extra in project.get("optional-dependencies", {}).values()]
+    texts += [text for extra in extras for text in extra]
+    operators: dict[str, set[str]] = {}
+    for requirement in map(Requirement, texts):
+        operators.setdefault(requirement.name, set()).update(part.operator for part in requirement.specifier)
+    assert {name for name, used in operators.items() if ">=" not in used} <= {"assay"}
     table = re.findall(r"^\| `([\w-]+)` ", text_of("docs/decisions/upper-bounds.md"), re.MULTILINE)
-    assert sorted(table) == sorted(bounded(requirements))
-    assert "13.9.4" in requirements["pyproject.toml  rich"].specifier  # AReaL requires one before 14.3
-
-
-def test_the_weekly_workflow_removes_every_upper_bound(tmp_path: Path) -> None:
-    for name in PROJECTS:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    (command,) = re.findall(r"run: (sed .*) && git diff", text_of(".github/workflows/newest.yml"))
-    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
-    before, after = requirements_of(ROOT), requirements_of(tmp_path)
-    assert bounded(after) == set()
-    assert {key: (requirement.extras, requirement.marker) for key, requirement in after.items()} == {
-        key: (requirement.extras, requirement.marker) for key, requirement in before.items()
-    }
-
-
-def test_every_folder_of_tests_is_run() -> None:
-    """A name in `norecursedirs` hides every folder of that name."""
-    options = tomllib.loads(text_of("pyproject.toml"))["tool"]["pytest"]["ini_options"]
-    folders = {path.parent for path in ROOT.glob("tests/**/*.py") if re.match("(test|fault|browse)_", path.name)}
-    patterns = [pattern for pattern in options["norecursedirs"] if not pattern.startswith(".")]
-    hidden = {folder.name for folder in folders if any(fnmatch_ex(pattern, folder) for pattern in patterns)}
-    assert hidden == {"browser", "environments", "faults", "trainers"}
-
-
-def test_environments_need_the_client_alone() -> None:
-    about = project_of("environments/pyproject.toml")
-    assert about["license"] == PROJECT["license"]
-    assert (ROOT / "environments" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    release, _, development = VERSION.partition(".dev")
-    least = VERSION if development else release.rpartition(".")[0]
-    assert about["dependencies"] == [f"assay-client>={least}"]
+    assert sorted(table) == sorted(name for name, used in operators.items() if used - {">="})

@@ -202,11 +202,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ([1], "not_an_object", ""),
     ({}, "unknown_form", f"the forms are {', '.join(FORMS)}"),
     ({"question": "Q", "choices": ["a"]}, "unknown_form", f"{NEAREST}bioprobench.pqa needs 'answer'"),
-    (
-        {"text": None, "wrong_steps": ["b"], "is_correct": True},
-        "unknown_form",
-        NEAREST + "; ".join(f"bioprobench.{n} needs 'corrupted_text' or 'corrected_text'" for n in ("err", "rea_err")),
-    ),
+    ({"text": None, "wrong_steps": ["b"], "is_correct": True}, "unknown_form", f"{NEAREST}bioprobench.err needs 'corr"),
     ({"title": "T", "steps": None, "generated_pseudocode": "f()"}, "unknown_form", f"{NEAREST}bioprot needs 'steps'"),
     (TEXT, "no_question", "--stage knowledge"),
     ({**TRAIN, "key": 'Step 1: {"action": "weigh"}'}, "bad_step_schema", "reference: line 1: "),

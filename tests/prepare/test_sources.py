@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from assay.research.prepare.examples import Example, Options, open_examples
 from assay.service.errors import UsageError
 from assay.service.records.files import Source, expand
 from assay.service.records.rows import Fault, Place
+from tests.files.any_format import write as write_rows
 from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
 Read = list[Example | tuple[Place, Fault]]
@@ -36,19 +36,12 @@ def ids_of(found: Read) -> list[str]:
 
 
 def write(path: Path, content: Any) -> Path:
+    """Write text as it is, and rows or a document in the format of the extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
-
-
-def lines(rows: Sequence[Any]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def parquet(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(list(rows)), path)
-    return path
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+        return path
+    return write_rows(path, content)
 
 
 def saved(folder: Path, *shards: Sequence[dict[str, Any]], **state: Any) -> Path:
@@ -74,7 +67,7 @@ def numbered(*numbers: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "content", "locations"),
     [
-        ("a.jsonl", lines(numbered(1, 2)), ["line 1", "line 2"]),
+        ("a.jsonl", numbered(1, 2), ["line 1", "line 2"]),
         ("a.json", numbered(1, 2), ["record 0", "record 1"]),
         ("a.json", {"records": numbered(1, 2)}, ["record 0", "record 1"]),
         ("a.json", numbered(1)[0], ["record 0"]),
@@ -92,14 +85,14 @@ def test_json(tmp_path: Path, name: str, content: Any, locations: list[str]) -> 
 def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
     records = [TRAIN, EVAL, PQA, ERR, RIGHT, PROTOCOL, OWN]
     for record in records:
-        of_json, of_columns = read(write(tmp_path / "a.json", [record]), parquet(tmp_path / "a.parquet", [record]))
+        of_json, of_columns = read(write(tmp_path / "a.json", [record]), write(tmp_path / "a.parquet", [record]))
         assert isinstance(of_json, Example)
         assert isinstance(of_columns, Example)
         assert of_columns.place.location == ("row", 0)
         assert of_columns.replaced(place=of_json.place, id=of_json.id) == of_json
 
     row = {**OWN, "made": pa.scalar(0, pa.timestamp("s")).as_py(), "image": b"\x00"}  # values that JSON lacks
-    (found,) = read(parquet(tmp_path / "a.parquet", [row]))
+    (found,) = read(write(tmp_path / "a.parquet", [row]))
     assert isinstance(found, Example)
     assert (found.record["made"], found.record["image"]) == ("1970-01-01T00:00:00", "AA==")
     assert json.dumps(found.record)
@@ -121,7 +114,7 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     folder = saved(tmp_path / "unsplit", numbered(3, 1), [OWN])
     assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow[0]"]
     assert [file.split for file in expand([str(folder)])] == [None, None]
-    path = write(tmp_path / "test" / "test.jsonl", lines([OWN]))
+    path = write(tmp_path / "test" / "test.jsonl", [OWN])
     assert expand([str(path)]) == [Source(str(path), "jsonl")]
     for name, rows in (("train", [OWN]), ("test", numbered(2)), ("validation", numbered(3))):
         saved(tmp_path / "gels" / name, rows)
@@ -132,10 +125,10 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
 
 
 def test_a_downloaded_snapshot(tmp_path: Path) -> None:
-    parquet(tmp_path / "hub" / "data" / "train-00000-of-00001.parquet", [TRAIN])
-    parquet(tmp_path / "hub" / "eval" / "test.parquet", [EVAL])
-    parquet(tmp_path / "hub" / "test" / "all.parquet", numbered(5))
-    write(tmp_path / "hub" / "gels_test.jsonl", lines(numbered(6)))
+    write(tmp_path / "hub" / "data" / "train-00000-of-00001.parquet", [TRAIN])
+    write(tmp_path / "hub" / "eval" / "test.parquet", [EVAL])
+    write(tmp_path / "hub" / "test" / "all.parquet", numbered(5))
+    write(tmp_path / "hub" / "gels_test.jsonl", numbered(6))
     write(tmp_path / "hub" / "dataset_infos.json", {"default": {}})
     write(tmp_path / "hub" / "prepared.json", {"assay": "1"})
     files = expand([str(tmp_path / "hub")])

@@ -138,9 +138,8 @@ def test_equal_actions_are_one_and_those_that_a_library_lacks_are_added() -> Non
     """Equal as the reward compares them: whatever their case, white space and punctuation."""
     record = of(["spin down"], ["Spin  down", "spin, down", "spin down!", "…"], has_distractors=True)
     assert libraries([record]).actions_for(record, TRAIN) == ("spin down",)
-    assert libraries([of(["spin: down"], None)]).actions_for(record.replaced(has_distractors=False), TRAIN) == (
-        "spin down",
-    )
+    others = libraries([of(["spin: down"], None)])
+    assert others.actions_for(record.replaced(has_distractors=False), TRAIN) == ("spin down",)
     record = of(["add", "Mix", "add", "pick-up"], ["mix"], has_distractors=True)
     made = libraries([record])
     assert sorted(made.actions_for(record, TRAIN) or ()) == ["add", "mix", "pick-up"]
@@ -149,14 +148,8 @@ def test_equal_actions_are_one_and_those_that_a_library_lacks_are_added() -> Non
 
 def test_figures_of_one_seed() -> None:
     """The same on every machine and version: prepared files have digests."""
-    assert libraries([POOL]).actions_for(of(["add"], ["mix"]), TRAIN) == (
-        "act38",
-        "act03",
-        "mix",
-        "act25",
-        "act20",
-        "add",
-    )
+    made = libraries([POOL]).actions_for(of(["add"], ["mix"]), TRAIN)
+    assert made == ("act38", "act03", "mix", "act25", "act20", "add")
 
 
 @examples(60)
@@ -220,14 +213,6 @@ CONNECTED = {
 }  # fmt: skip
 
 
-def test_what_connects_records_and_what_does_not() -> None:
-    unrelated = asked("Is this another record?")
-    for name, (first, last) in CONNECTED.items():
-        assert partition([first, unrelated, last]) == {frozenset({0, 2}), frozenset({1})}, name
-    for name, pair in APART.items():
-        assert len(partition(list(pair))) == 2, name
-
-
 APART = {
     "short references": (choice(question="Add ____ of buffer."), choice(question="Wash it with ____.")),
     "short titles": (asked('What is "Growth of Yeast"?'), asked('Why does "Growth of Yeast" work?')),
@@ -243,13 +228,17 @@ APART = {
 }
 
 
+def test_what_connects_records_and_what_does_not() -> None:
+    unrelated = asked("Is this another record?")
+    for name, (first, last) in CONNECTED.items():
+        assert partition([first, unrelated, last]) == {frozenset({0, 2}), frozenset({1})}, name
+    for name, pair in APART.items():
+        assert len(partition(list(pair))) == 2, name
+
+
 def test_the_field_of_the_group() -> None:
-    rows = [
-        asked("A?", {"run": {"of": 1}}),
-        asked("B?"),
-        asked("C?", {"run": {"of": 1}}),
-        asked("D?", {"run": {"of": None}}),
-    ]
+    records = [{"run": {"of": 1}}, {}, {"run": {"of": 1}}, {"run": {"of": None}}]
+    rows = [asked(f"Question {number}?", record) for number, record in enumerate(records)]
     options = replace(EXACT, group_field="run.of")
     assert partition(rows, options) == {frozenset({0, 2}), frozenset({1}), frozenset({3})}
     with pytest.raises(FieldError, match=r"no field 'run\.to'.*--group-field"):
@@ -264,7 +253,7 @@ def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int
     return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("similarity", [0.5, 0.8])
 def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) -> None:
     """And they are counted, which groups of equal titles are not."""
