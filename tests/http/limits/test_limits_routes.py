@@ -10,13 +10,15 @@ import psutil
 import pytest
 
 from tests.http.limits.hostile import JSON, Attack, attacks, empty_strings, long_string, many_names, wide
-from tests.http.limits.posting import MIB, connected, probed, size
+from tests.http.limits.posting import connected, probed
+from tests.http.process.watching import resident
 from tests.http.samples import paths_with_bodies
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
 PATHS = paths_with_bodies()
+MIB = 1 << 20
 LARGE, PARTS = MIB, 8
 """Bytes of the large body, and the number of small bodies with the same total length."""
 
@@ -29,8 +31,7 @@ SLACK_SECONDS = 0.05
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -94,7 +95,7 @@ def test_what_is_refused_is_not_kept(server, path):
             assert send(server.url, attack, attack.body(8 * MIB)) in accepted, attack.name
 
     send_all()
-    before = size(process)
+    before = resident(process)
     for _ in range(4):
         send_all()
-    assert size(process) - before < 4 * 8 * MIB  # of 160 MiB sent
+    assert resident(process) - before < 4 * 8 * MIB  # of 160 MiB sent

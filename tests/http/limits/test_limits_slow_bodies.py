@@ -16,7 +16,7 @@ import pytest
 from examples.rollouts import as_request, generate
 from tests.http.limits.posting import connected
 from tests.http.raw_connection import head
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +34,7 @@ LOADS = [(kind, sockets) for kind in FIRST_BYTES for sockets in (4, 64) if (kind
 @pytest.fixture(scope="module")
 def steady() -> Iterator[LiveServer]:
     """Yield a server whose budget holds one of the announced bodies."""
-    with launched("--max-work-bytes", str(64 << 20), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready("--max-work-bytes", str(64 << 20)) as server:
         yield server
         assert "Traceback" not in server.log
 

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.http.process.watching import comes_to, in_time, metric, rejections
+from tests.http.process.watching import comes_to, in_time, metric, rejections, samples_of, total_of
 from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -49,8 +49,7 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def narrow(hold: Path) -> Iterator[LiveServer]:
     """Yield a server with room for one batch; others wait."""
     flags = ("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0")
-    with launched(*flags, before=HOLDING.format(path=str(hold))) as server:
-        server.wait_until_ready()
+    with ready(*flags, before=HOLDING.format(path=str(hold))) as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -134,8 +133,7 @@ def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
 
 def test_an_unread_reply_does_not_delay_the_exit():
     """On the same connection, another request is in flight when the shutdown times out."""
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
-        server.wait_until_ready()
+    with ready("--shutdown-seconds", "1") as server:
         with RawConnection(server.url) as connection:
             connection.send(post(MANY) + head("Content-Length: 100000") + b"{")
             assert comes_to(server, work_bytes=len(MANY) + 1)
@@ -177,7 +175,10 @@ def test_clients_that_hang_up_after_their_body_are_not_counted_as_served(narrow,
     once = served(narrow, path)
     assert once[0] == before[0] + 1
     assert once[1] > before[1]
-    gone = metric(narrow, "assay_client_disconnects_total")
+    gone = metric(narrow, "assay_client_disconnects_total") + 1
+    with RawConnection(narrow.url) as connection:
+        connection.send(post(body, path=path)[:-1])  # it leaves before the last byte
+    assert comes_to(narrow, work_bytes=0, client_disconnects_total=gone)
     for noticed in (True, False):
         hold.touch()  # the batch, which takes only milliseconds, is not ready before the client has gone
         gone += 1
@@ -195,8 +196,7 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
     busy = "import time; from assay.service.http.request.admission import LoopBudget\ntake = LoopBudget.take\n"
     busy += "async def late(self, times):\n    time.sleep(0.2); times.queue += 0.2; await take(self, times)\n"
     busy += "LoopBudget.take = late"
-    with launched("--drain-seconds", "0", before=busy) as server:
-        server.wait_until_ready()
+    with ready(before=busy) as server:
         with RawConnection(server.url) as connection:
             connection.send(post())
             assert connection.reply().status == 200
@@ -210,14 +210,9 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
 def served(server: LiveServer, path: str) -> tuple[float, float]:
     """Return the requests that a route has answered with 200, and the number of all rewards."""
     with server.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-
-    def total(name: str, *labels: str) -> float:
-        series = (line for line in lines if line.startswith(f"{name}{{") and all(label in line for label in labels))
-        return sum(float(line.split()[-1]) for line in series)
-
-    requests = total("assay_request_duration_seconds_count", f'route="{path}"', 'code="200"')
-    return requests, total("assay_reward_count")
+        found = samples_of(client)
+    requests = total_of(found, "assay_request_duration_seconds_count", route=path, code="200")
+    return requests, total_of(found, "assay_reward_count")
 
 
 # Replies that nobody reads
@@ -229,8 +224,7 @@ BODY_SECONDS = 3.0
 @pytest.fixture(scope="module")
 def hurried() -> Iterator[LiveServer]:
     """Yield a server that gives clients three seconds to read a reply."""
-    with launched("--body-seconds", str(BODY_SECONDS), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready("--body-seconds", str(BODY_SECONDS)) as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -296,8 +290,7 @@ def test_a_client_that_never_reads_is_cut_off(hurried):
 
 def test_too_many_connections_are_refused():
     """A server with few descriptors refuses further connections, logs why, and recovers."""
-    with launched("--drain-seconds", "0", descriptors=64) as server:
-        server.wait_until_ready()
+    with ready(descriptors=64) as server:
         connections = [RawConnection(server.url, timeout=5) for _ in range(200)]
         time.sleep(0.5)
         refusals = 0

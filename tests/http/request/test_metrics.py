@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay import ScoreSettings
 from assay.kernels.rules import REASONS
+from tests.http.process.watching import samples_of, value_of
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
-from tests.servers import launched
+from tests.servers import ready
 
 
 @pytest.fixture(scope="module")
 def fresh():
     """Start a server whose counters only the tests of this module change; `test_counts` is the first."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            yield client
-
-
-def samples(client) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    families = list(parse_text(client.get("/metrics").text))
-    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+    with ready() as server, server.client() as client:
+        yield client
 
 
 def test_counts(fresh):
@@ -35,11 +29,8 @@ def test_counts(fresh):
     fresh.post("/v1/score", json={"references": ["x"], "responses": [PERFECT]})
     fresh.post("/v1/score", content=b"{")
     fresh.get("/secret/path/of/a/client")
-    found = samples(fresh)
-
-    def value(name, **labels):
-        return found[(name, tuple(sorted(labels.items())))]
-
+    found = samples_of(fresh)
+    value = partial(value_of, found)
     requests = "assay_request_duration_seconds_count"
     assert value(requests, route="/v1/score", code="200") == 5
     assert value(requests, route="/v1/score", code="422") == 1

@@ -15,7 +15,7 @@ from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, Refu
 from assay.service.http.wire.headers import KINDS, Problem
 from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
-from tests.servers import launched
+from tests.servers import launched, ready
 
 pytestmark = pytest.mark.attack
 
@@ -29,8 +29,7 @@ GOOD = {"response": PERFECT, "label": REFERENCE}
 @pytest.fixture(scope="module")
 def fresh():
     """Start a server with the default log settings, which has refused nothing yet before the first test."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         yield server
 
 
@@ -95,8 +94,7 @@ def test_no_text_of_a_request_is_logged():
 
 def test_json_lines_name_the_problem_but_no_key():
     flags = ("--drain-seconds", "0", "--log-format", "json")
-    with launched(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
-        server.wait_until_ready()
+    with ready(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
         sent = {"x-request-id": "find-me", "x-assay-run": "GRPO, seed 1", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         for _ in range(2):
             keyed = sent | {"authorization": "Bearer opensesame"}

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
@@ -27,33 +26,19 @@ from assay.service.rewards.scorer import Scorer
 from assay.service.rewards.scores import Scores
 from assay.service.tasks.evaluation import task_named
 from tests.cases.mixed import OPTIONS, columns
+from tests.http.process.watching import Samples, samples_of, value_of
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
-from tests.servers import launched
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+from tests.servers import ready
 
 RUN = "X-Assay-Run"
 JSON = {"content-type": "application/json"}
 MAX_RUNS = ServerSettings.model_fields["max_runs"].default
 
 
-def samples(client: httpx.Client) -> Samples:
-    families = parse_text(client.get("/metrics").text)
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
-
-
 def values_of(table: SeriesTable) -> Samples:
     """Return the current values of a table by sample and labels."""
     values = table.values.tolist()
     return {(name, frozenset(labels)): values[k] for k, (_, name, labels) in enumerate(table.series)}
-
-
-def of(found: Samples, name: str, **labels: str) -> float:
-    return found[name, frozenset(labels.items())]
-
-
-def runs_of(found: Samples) -> set[str]:
-    return {dict(labels)["run"] for _, labels in found if "run" in dict(labels)}
 
 
 ROUTES: dict[str, Any] = {"/v1/score": {"references": [REFERENCE], "responses": [PERFECT]}}
@@ -63,8 +48,7 @@ ROUTES |= {path: request for path, (request, reply) in EXAMPLES.items() if "scor
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     """Start a server with runs of these tests alone: the names of others would fill its table."""
-    with launched("--drain-seconds", "0") as server, server.client() as client:
-        server.wait_until_ready()
+    with ready() as server, server.client() as client:
         yield client
 
 
@@ -76,7 +60,7 @@ def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client,
         for headers, params in (({RUN: name}, {}), ({}, {"run": name})):
             reply = client.post(path, content=content, headers={**JSON, **headers}, params=params)
             assert reply.status_code == 200
-    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
+    assert value_of(samples_of(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
 
 
 @pytest.mark.parametrize(
@@ -107,18 +91,18 @@ def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
         rows, plain = [k for k, name in enumerate(reply["task"]) if name == task], {"run": run, "task": task}
         rewards, reasons = ([reply[name][k] for k in rows] for name in ("rewards", "reasons"))
         for reason in reward_of(task).reasons:
-            assert of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
-        assert of(found, "assay_reward_count", **plain) == len(rows)
-        assert of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
-        below = of(found, "assay_reward_below_zero_total", **plain)
-        assert of(found, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
+            assert value_of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
+        assert value_of(found, "assay_reward_count", **plain) == len(rows)
+        assert value_of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
+        below = value_of(found, "assay_reward_below_zero_total", **plain)
+        assert value_of(found, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
         assert below == pytest.approx(-sum(reward for reward in rewards if reward < 0))
         names = COMPONENTS if task == "score" else task_named(task).components
         for name in names:
             values, labels = [reply["components"][name][k] for k in rows], plain | {"component": name}
-            below = of(found, "assay_component_below_zero_total", **labels)
-            assert of(found, "assay_component_count", **labels) == len(rows)
-            assert of(found, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
+            below = value_of(found, "assay_component_below_zero_total", **labels)
+            assert value_of(found, "assay_component_count", **labels) == len(rows)
+            assert value_of(found, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
             assert below == pytest.approx(-sum(value for value in values if value < 0))
     counted = {labels for name, labels in found if name == "assay_component_count" and ("run", run) in labels}
     assert {dict(labels)["task"] for labels in counted} == set(reply["task"])
@@ -140,7 +124,7 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     check_tasks(found, "mixed", reply)
     for task in set(batch["task"]):
         passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
-        assert of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
+        assert value_of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
     check_groups_by_task(found, "mixed", batch, reply["rewards"])
 
 
@@ -158,12 +142,12 @@ def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[f
     several = [group for group in groups if len(group) > 1]
     flat = [group for group in several if max(group) - min(group) <= 1e-9]
     deviations = [0.0 if group in flat else statistics.stdev(group) for group in several]
-    assert of(found, "assay_groups_without_spread_total", run=run, task=task) == len(flat)
+    assert value_of(found, "assay_groups_without_spread_total", run=run, task=task) == len(flat)
     if several:
-        assert of(found, "assay_group_reward_std_count", run=run, task=task) == len(several)
-        total = of(found, "assay_group_reward_std_sum", run=run, task=task)
+        assert value_of(found, "assay_group_reward_std_count", run=run, task=task) == len(several)
+        total = value_of(found, "assay_group_reward_std_sum", run=run, task=task)
         assert total == pytest.approx(sum(deviations), abs=1e-7)
-        assert of(found, "assay_group_reward_std_bucket", run=run, task=task, le="0.0") == deviations.count(0.0)
+        assert value_of(found, "assay_group_reward_std_bucket", run=run, task=task, le="0.0") == deviations.count(0.0)
 
 
 REWARD = st.sampled_from([0.0, 0.3, 0.3 + 1e-12, 0.3 + 1e-8, 0.8444444444444444, 1.0]) | st.floats(0, 5)
@@ -218,7 +202,7 @@ def test_unknown_paths_methods_and_names_add_no_series(client):
             client.request(f"METHOD{k}", "/v1/score")
             client.request("PUT", "/metrics", params={"x": str(k)})
             client.get("/v1/score", headers={"x-request-id": f"id-{k}", "accept": f"x/{k}"})
-        return len(samples(client))
+        return len(samples_of(client))
 
     visit(range(MAX_RUNS + 1))
     before = visit(range(1))  # with the first scrape, which counts too

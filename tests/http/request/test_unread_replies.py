@@ -13,7 +13,7 @@ import pytest
 from tests.http.process.watching import metric
 from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REFERENCE, REQUEST, REWARDS
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -28,8 +28,7 @@ LARGE = gzip.compress(
 @pytest.fixture
 def server() -> Iterator[LiveServer]:
     flags = ("--max-work-bytes", str(WORK_BYTES), "--body-seconds", "20", "--drain-seconds", "0")
-    with launched(*flags) as server:
-        server.wait_until_ready()
+    with ready(*flags) as server:
         yield server
 
 

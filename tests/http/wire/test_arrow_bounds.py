@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.http.process.watching import resident
 from tests.http.samples import PERFECT, REFERENCE, errors_of, problem_of
 from tests.http.wire.test_arrow import post, stream_of, table_of
 from tests.servers import ready
@@ -178,12 +179,6 @@ def test_damaged_compressed_streams_are_not_arrow():
                 read_stream(spoiled, limits(100, MIB))
 
 
-def memory_of(pid: int, name: str) -> int:
-    """Return the value of a line of /proc/PID/status in bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc here")
 def test_memory_is_constant_under_refused_streams():
     hostile = [
@@ -198,13 +193,13 @@ def test_memory_is_constant_under_refused_streams():
     bomb = zstandard.compress(hostile[0][0])
     with ready() as server, server.client() as client:
         table_of(post(client, stream_of(GOOD)))  # loads pyarrow
-        before = memory_of(server.process.pid, "VmRSS")
+        before = resident(server.process.pid, "VmRSS")
         for _ in range(5):
             for body, status in hostile:
                 problem_of(post(client, body), status)
             problem_of(post(client, bomb, **{"content-encoding": "zstd"}), 413)
-        assert memory_of(server.process.pid, "VmHWM") - before < 60 * MIB
-        assert memory_of(server.process.pid, "VmRSS") - before < 40 * MIB
+        assert resident(server.process.pid, "VmHWM") - before < 60 * MIB
+        assert resident(server.process.pid, "VmRSS") - before < 40 * MIB
         assert table_of(post(client, stream_of(GOOD))).num_rows == 3
 
 
