@@ -19,21 +19,12 @@ import httpx
 import orjson
 
 from examples.rollouts import as_request, generate
+from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer
 
 __all__ = ["ROUTES", "hostile_bodies", "storm"]
 
-ROUTES = (
-    "/v1/score",
-    "/v1/explain",
-    "/v1/evaluate",
-    "/compat/openrlhf",
-    "/compat/slime",
-    "/compat/nemo-gym/verify",
-    "/compat/nemo-gym/seed_session",
-    "/compat/nemo-gym/close_session",
-    "/compat/nemo-gym/aggregate_metrics",
-)
+ROUTES = paths_with_bodies()
 
 TIMEOUTS = (0.04, 0.02, 0.01, 0.005, 0.04, 0.08, 0.003)
 """Seconds, so that jobs are abandoned in every stage, whatever the machine."""

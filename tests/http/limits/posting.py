@@ -6,19 +6,10 @@ import http.client
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
 JSON = {"content-type": "application/json"}
-
-
-@contextmanager
-def connected(url: str) -> Iterator[Connection]:
-    connection = Connection(url)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 class Connection:
@@ -37,6 +28,10 @@ class Connection:
 
     def score(self, body: bytes, headers: dict[str, str] = JSON, query: str = "") -> tuple[int, bytes]:
         return self.send("POST", f"/v1/score{query}", body, headers)
+
+
+def connected(url: str) -> closing[Connection]:
+    return closing(Connection(url))
 
 
 @contextmanager

@@ -94,24 +94,3 @@ def test_announced_bodies_stop_no_batch(steady, kind, sockets):
         beside = rate(steady.url, batch)
     print(f"\n{kind}, {sockets} sockets: {beside:.1f} batches/s of {alone:.1f}")
     assert beside > MIN_RATIO * alone
-
-
-def test_a_slow_client_is_served_and_delays_nobody(steady):
-    """A trainer on a link of 1 MB/s sends 4 MB, while others send batches."""
-    batch = orjson.dumps(as_request(generate(150, 5, 7)))
-    slow = batch[:-1] + b" " * (4_000_000 - len(batch)) + b"}"
-    alone = rate(steady.url, batch)
-
-    def send_slowly() -> bytes:
-        with open_connection(steady.url) as connection:
-            connection.sendall(head(f"Content-Length: {len(slow)}", "Content-Type: application/json"))
-            for start in range(0, len(slow), 100_000):
-                connection.sendall(slow[start : start + 100_000])
-                time.sleep(0.1)
-            return connection.recv(12)
-
-    with ThreadPoolExecutor(1) as pool:
-        slow_reply = pool.submit(send_slowly)
-        beside = rate(steady.url, batch)
-    assert slow_reply.result() == b"HTTP/1.1 200"
-    assert beside > MIN_RATIO * alone

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -283,6 +284,34 @@ def test_a_client_that_never_reads_is_cut_off(hurried):
             return False
 
         assert in_time(is_cut, 30)
+
+
+def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected():
+    """Without a bound, 40 of these clients would hold 200 MB."""
+    work_bytes = 4 << 20
+    # a short request with a reply of five megabytes, more than the socket buffers
+    large = gzip.compress(MANY.replace(b'"nothing"', b'""'))
+    with ready("--max-work-bytes", str(work_bytes), "--body-seconds", "20") as server:
+        with ExitStack() as stack:
+            unread = []
+            for _ in range(40):
+                connection = stack.enter_context(RawConnection(server.url))
+                connection.send(post(large, "Content-Encoding: gzip", "Content-Type: application/json"))
+                unread.append(connection)
+            end = time.monotonic() + 10
+            most = 0.0
+            while time.monotonic() < end and most <= work_bytes:
+                most = max(most, metric(server, "assay_unread_reply_bytes"))
+            assert most > work_bytes
+            assert most < work_bytes + 8 * (5 << 20)  # plus one reply per thread
+            with server.client() as client:  # clients that read are served once the others are disconnected
+                assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS)
+                body = json.dumps(REQUEST | {"responses": REQUEST["responses"] * 1_000, "reference_index": [0] * 3_000})
+                reply = client.post("/v1/score", content=body, headers={"content-type": "application/json"})
+            assert reply.status_code == 200
+            assert len(reply.json()["rewards"]) == 3_000
+        assert comes_to(server, 30, unread_reply_bytes=0, work_bytes=0)
+        assert rejections(server, "too_slow") > 0
 
 
 # More connections than there may be

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
-from tests.http.samples import REQUEST, REWARDS, problem_of
+from tests.http.samples import REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, LiveServer, processes_of, ready
 
 STUCK = """
@@ -71,8 +70,9 @@ def test_drain_is_announced_before_it_happens(flags):
                 assert reply.headers["connection"] == "close"
             assert client.get("/livez").status_code == 200
             for _ in range(5):
-                reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
-                assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+                with RawConnection(server.url) as connection:
+                    connection.send(post())
+                    assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.log
 

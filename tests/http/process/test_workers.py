@@ -28,7 +28,7 @@ from tests.http.process.watching import (
     workers_of,
 )
 from tests.http.raw_connection import RawConnection, post
-from tests.http.samples import REQUEST, REWARDS, problem_of
+from tests.http.samples import REWARDS, problem_of
 from tests.servers import LiveServer, launched, processes_of, ready
 
 TWO_WORKERS = ("--workers", "2", "--drain-seconds", "0")
@@ -51,8 +51,9 @@ def scrape(server: LiveServer) -> Samples:
 def check_scoring(server: LiveServer, times: int = 1) -> None:
     """Send requests on new connections, so that the kernel chooses a worker."""
     for _ in range(times):
-        reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False, timeout=30)
-        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        with RawConnection(server.url) as connection:
+            connection.send(post())
+            assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
 def test_requests_of_all_workers_are_counted(fleet):

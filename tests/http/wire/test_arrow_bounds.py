@@ -6,7 +6,6 @@ import mmap
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -226,18 +225,12 @@ def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
 def test_a_shared_dictionary_is_not_validated_for_each_batch(monkeypatch):
     """All batches are joined before the one validation of the dictionary."""
     body = dictionaries(["\u00e9" * 50] * 100, 500, growing=False)
-    monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", chunks := Chunks())
+    chunks: list[dict[str, int]] = []
+    monkeypatch.setattr(
+        "assay.service.http.wire.arrow_codec._validate",
+        lambda table: chunks.append({name: table[name].num_chunks for name in table.column_names}),
+    )
     batch = read_stream(body, limits(1000, 1 << 24))
     assert batch.reference_index is not None
     assert batch.reference_index.tolist() == [0] * 500
-    assert chunks.counts == [{"reference": 1, "response": 500}]
-
-
-class Chunks:
-    """In place of the validation, counts the chunks of each column."""
-
-    def __init__(self) -> None:
-        self.counts: list[dict[str, int]] = []
-
-    def __call__(self, table: Any) -> None:
-        self.counts.append({name: table[name].num_chunks for name in table.column_names})
+    assert chunks == [{"reference": 1, "response": 500}]
