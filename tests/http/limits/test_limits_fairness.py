@@ -1,14 +1,12 @@
-"""Fairness: singles do not wait for batches, and clients that announce long bodies without sending them stop no batch."""
+"""Fairness: singles do not wait for batches, and clients that announce long bodies stop no batch."""
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from urllib.parse import urlsplit
 
 import numpy as np
 import orjson
@@ -16,7 +14,7 @@ import pytest
 
 from examples.rollouts import as_request, generate
 from tests.http.limits.posting import connected
-from tests.http.raw_connection import head
+from tests.http.raw_connection import RawConnection, head
 from tests.servers import LiveServer, ready
 
 pytestmark = [pytest.mark.attack, pytest.mark.slow]
@@ -122,14 +120,14 @@ def announcing(url: str, kind: str, sockets: int) -> Iterator[None]:
 
     def attack() -> None:
         while not ended.is_set():
-            with suppress(OSError), open_connection(url) as connection:
-                connection.sendall(begun)
-                connection.settimeout(0.05)
+            with suppress(OSError), RawConnection(url) as connection:
+                connection.send(begun)
+                connection.socket.settimeout(0.05)
                 while not ended.is_set():
                     if kind == "a byte now and then":
-                        connection.sendall(b" ")
+                        connection.send(b" ")
                     with suppress(TimeoutError):
-                        connection.recv(1000)
+                        connection.socket.recv(1000)
                         break
 
     with ThreadPoolExecutor(sockets) as pool:
@@ -140,11 +138,6 @@ def announcing(url: str, kind: str, sockets: int) -> Iterator[None]:
             yield
         finally:
             ended.set()
-
-
-def open_connection(url: str) -> socket.socket:
-    address = urlsplit(url)
-    return socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30)
 
 
 @pytest.mark.parametrize(("kind", "sockets"), LOADS)
