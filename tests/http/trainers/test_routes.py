@@ -27,15 +27,8 @@ from tests.http.trainers.trainer_bytes import (
 )
 from tests.servers import serving
 
-SESSIONS = "/compat/nemo-gym"
-BODIES = {
-    **{path: body_of(path, SWAPPED + EOS, REFERENCE) for path in PATHS},
-    f"{SESSIONS}/seed_session": {"reference": REFERENCE},
-    f"{SESSIONS}/close_session": {"resources_session_id": "s"},
-    f"{SESSIONS}/aggregate_metrics": {"verify_responses": []},
-}
+BODIES = {path: body_of(path, SWAPPED + EOS, REFERENCE) for path in PATHS}
 LABEL_PATHS = {OPENRLHF: "labels[0]", SLIME: "label", GYM: "reference"}
-every_route = pytest.mark.parametrize("path", BODIES)
 every_reward = pytest.mark.parametrize("path", PATHS)
 
 
@@ -127,37 +120,26 @@ def test_texts_over_the_limit(client, path):
     assert (numbers["reward"], numbers["score_reason_code"]) == (0.0, 1.0)
 
 
-@pytest.fixture(scope="module")
-def strict():
-    """Serve an application with a limit of three rollouts."""
+def test_too_many_rollouts():
     with serving(max_responses=3) as client:
-        yield client
-
-
-def test_too_many_rollouts(strict):
-    for rows, status in ((3, 200), (4, 413)):
-        document = openrlhf([SWAPPED] * rows, [REFERENCE] * rows)
-        assert strict.post(OPENRLHF, json=document).status_code == status
-    found = strict.post(OPENRLHF, json={"query": ["x"], "prompts": ["x"] * 5, "labels": []})
-    assert errors_of(problem_of(found, 413)) == [("prompts", "too_many")]
+        for rows, status in ((3, 200), (4, 413)):
+            document = openrlhf([SWAPPED] * rows, [REFERENCE] * rows)
+            assert client.post(OPENRLHF, json=document).status_code == status
+        found = client.post(OPENRLHF, json={"query": ["x"], "prompts": ["x"] * 5, "labels": []})
+        assert errors_of(problem_of(found, 413)) == [("prompts", "too_many")]
 
 
 def test_trainers_are_patient_by_route():
     (middleware,) = create_app().user_middleware
     routes: Any = middleware.kwargs["routes"]
-    patience = {path: routes[path, "POST"].max_queue_seconds for path in (*BODIES, "/v1/score")}
-    gym = {path: 600.0 for path in BODIES if path.startswith(SESSIONS)}
+    patience = {path: routes[path, "POST"].max_queue_seconds for path in (*EXAMPLES, "/v1/score")}
+    gym = {path: 600.0 for path in EXAMPLES if path.startswith("/compat/nemo-gym")}
     assert patience == {OPENRLHF: 170.0, SLIME: 110.0, **gym, "/v1/score": None}
 
 
-@pytest.fixture(scope="module")
-def description(client):
-    return client.get("/openapi.json").json()
-
-
-@every_route
-def test_examples_are_right(client, description, path):
-    operation = description["paths"][path]["post"]
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_examples_are_right(client, path):
+    operation = client.get("/openapi.json").json()["paths"][path]["post"]
     request = operation["requestBody"]["content"]["application/json"]
     reply = operation["responses"]["200"]["content"]["application/json"]
     assert (request["example"], reply["example"]) == EXAMPLES[path]
