@@ -33,10 +33,14 @@ def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch):
 
 @pytest.mark.attack
 def test_concurrent_requests_get_their_own_rewards(server, rollout_request):
+    """Also while others are refused."""
     requests = [rollout_request(6, 5, seed) for seed in range(24)]
     scorer = Scorer()
     with server.client() as client, ThreadPoolExecutor(12) as pool:
+        invalid = {"references": ["?"], "responses": [PERFECT]}
+        refused = [pool.submit(client.post, "/v1/score", json=invalid) for _ in requests]
         replies = list(pool.map(lambda request: client.post("/v1/score", json=request).json(), requests))
+        assert {reply.result().status_code for reply in refused} == {422}
     for request, reply in zip(requests, replies, strict=True):
         expected = scorer.score(request["responses"], request["references"], request["reference_index"])
         assert reply["rewards"] == expected.rewards.tolist()
