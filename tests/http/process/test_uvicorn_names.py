@@ -48,9 +48,14 @@ ATTRIBUTES = {
 """Attributes of the objects that a connection with two requests consists of."""
 
 
+async def wait(_scope, _receive, _send) -> None:
+    """An application that answers nothing."""
+    await asyncio.sleep(30)
+
+
 async def objects() -> dict[str, Any]:
     """Return a server and a connection that has read two requests, and their parts."""
-    config = uvicorn_config(lambda *_: asyncio.sleep(30), ServerSettings())  # an application that answers nothing
+    config = uvicorn_config(wait, ServerSettings())
     config.load()
     server = uvicorn.Server(config)
     protocol = HttpToolsProtocol(config, server.server_state, {}, asyncio.get_running_loop())
