@@ -139,9 +139,9 @@ def launched(
 
 
 @contextmanager
-def ready(*flags: str, environ: Mapping[str, str] | None = None) -> Iterator[LiveServer]:
-    """Start a separate server with these flags and a short drain, and wait until it is ready."""
-    with launched("--drain-seconds", "0", *flags, environ=environ) as server:
+def ready(*flags: str, **others: Any) -> Iterator[LiveServer]:
+    """Start a separate server like `launched`, by default with a short drain, and wait until it is ready."""
+    with launched("--drain-seconds", "0", *flags, **others) as server:
         server.wait_until_ready()
         yield server
 

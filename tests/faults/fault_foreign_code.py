@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.foreign_code import storm
+from tests.http.request.test_foreign_code import storm
 from tests.servers import launched
 
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "120"))

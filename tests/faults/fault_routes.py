@@ -12,8 +12,7 @@ import pytest
 import zstandard
 
 from tests.faults.storm import Watch, check_settled, fetch_all, request, resident
-from tests.http.limits.hostile import Attack, attacks
-from tests.http.limits.test_limits_routes import check_cost
+from tests.http.limits.test_limits_routes import Attack, attacks, check_cost
 from tests.http.samples import paths_with_bodies
 from tests.servers import ready
 

@@ -126,23 +126,3 @@ def test_a_mixed_stream_has_the_bits_of_each_row(client, encoded):
         assert found[name].to_pylist() == column.tolist()
     identity = {name.decode(): value.decode() for name, value in found.schema.metadata.items()}
     assert identity.items() <= scored(client, mixed()).items()
-
-
-STREAM = {"response": ["a", "b"], "reference": [REFERENCE, json.dumps(ORD)], "task": ["score", "bioprobench.ord"]}
-
-
-@pytest.mark.parametrize(
-    ("changed", "query", "errors"),
-    [
-        ({"task": ["score", None]}, {"config": json.dumps(OPTIONS)}, [("task[1]", "wrong_type")]),
-        ({"group": pa.array([None, 3])}, {}, [("group[0]", "wrong_type")]),
-        ({"group": [1.5, 2.5]}, {}, [("group", "wrong_type")]),
-        ({"task": [1, 2]}, {}, [("task", "wrong_type")]),
-        ({"task": ["score", "scor"]}, {}, [("task[1]", "unknown_task")]),
-        ({}, {"task": "score"}, [("query.task", "repeated_setting")]),
-        (None, {"task": "bioprobench.od"}, [("query.task", "unknown_task")]),
-    ],
-)
-def test_errors_of_streams(client, changed, query, errors):
-    table = STREAM | changed if changed is not None else {name: STREAM[name] for name in ("response", "reference")}
-    assert errors_of(problem_of(post_stream(client, table, **query), 422)) == errors

@@ -9,8 +9,7 @@ import re
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -25,6 +24,7 @@ from assay.service.http.request.access import Keys
 from assay.service.http.request.exchange import continue_trace, format_traceparent
 from assay.service.http.request.tracing import Tracing, TracingUnavailable, otlp_tracing
 from assay.service.http.state import ServiceState
+from tests.http.process.watching import in_time
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, ready, running, wait_for
 
@@ -51,26 +51,19 @@ def status(server: LiveServer, key: str) -> int:
     return httpx.post(f"{server.url}/v1/score", json=REQUEST, headers=headers, trust_env=False).status_code
 
 
-def comes_true(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 60
-    while not (result := condition()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return result
-
-
 def test_a_changed_key_file_is_read_again(operated):
     server, keys = operated
     assert [status(server, key) for key in ("old-key", "new-key", "fixed-key")] == [200, 401, 200]
     keys.write_text("new-key\n", encoding="utf-8")
-    assert comes_true(lambda: status(server, "new-key") == 200)
+    assert in_time(lambda: status(server, "new-key") == 200)
     assert [status(server, key) for key in ("old-key", "fixed-key")] == [401, 200]
     other = keys.with_name("other")
     other.write_text("third-key\n# a note\n", encoding="utf-8")
     other.replace(keys)  # as Kubernetes replaces a mounted secret
-    assert comes_true(lambda: status(server, "third-key") == 200)
+    assert in_time(lambda: status(server, "third-key") == 200)
     keys.write_text("old-key\n", encoding="utf-8")
     server.process.send_signal(signal.SIGHUP)
-    assert comes_true(lambda: status(server, "old-key") == 200)
+    assert in_time(lambda: status(server, "old-key") == 200)
 
 
 @pytest.mark.attack
@@ -80,7 +73,7 @@ def test_a_pipe_in_place_of_the_key_file_changes_nothing(operated):
     pipe = keys.with_name("pipe")
     os.mkfifo(pipe)
     pipe.replace(keys)
-    assert comes_true(lambda: status(server, "fixed-key") == 200 and f"{keys} cannot be used" in server.log)
+    assert in_time(lambda: status(server, "fixed-key") == 200 and f"{keys} cannot be used" in server.log)
     assert status(server, "old-key") == 200
     keys.unlink()
     keys.write_text("old-key\n", encoding="utf-8")
@@ -171,7 +164,7 @@ def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
     assert threading.active_count() == threads + 1
     assert keys._accepts(b"first")
     answers.set()
-    assert comes_true(lambda: keys._accepts(b"second-key-file"))
+    assert in_time(lambda: keys._accepts(b"second-key-file"))
 
 
 @pytest.mark.attack

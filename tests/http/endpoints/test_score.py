@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import product
 from typing import Any
@@ -41,11 +40,6 @@ def test_empty_batch(client):
         reply = scored(client, request)
         assert reply["rewards"] == reply["reasons"] == reply["advantages"] == []
         assert reply["components"] == {name: [] for name in COMPONENTS}
-
-
-def test_the_last_of_duplicate_names_wins(client):
-    body = json.dumps(REQUEST)[:-1] + ', "responses": []}'
-    assert client.post("/v1/score", content=body).json()["rewards"] == []
 
 
 def test_a_response_of_any_content_is_a_result(client):

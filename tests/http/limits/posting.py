@@ -1,27 +1,15 @@
-"""A minimal keep-alive connection, probes beside it, and the memory of a process."""
+"""A minimal keep-alive connection, and probes beside it."""
 
 from __future__ import annotations
 
 import http.client
-import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
 JSON = {"content-type": "application/json"}
-MIB = 1 << 20
-
-
-@contextmanager
-def connected(url: str) -> Iterator[Connection]:
-    connection = Connection(url)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 class Connection:
@@ -40,6 +28,10 @@ class Connection:
 
     def score(self, body: bytes, headers: dict[str, str] = JSON, query: str = "") -> tuple[int, bytes]:
         return self.send("POST", f"/v1/score{query}", body, headers)
+
+
+def connected(url: str) -> closing[Connection]:
+    return closing(Connection(url))
 
 
 @contextmanager
@@ -67,10 +59,3 @@ def probed(url: str, longest: float) -> Iterator[None]:
     *others, slowest = sorted(waits)
     assert slowest < longest
     assert max(others, default=0.0) < longest / 4  # one may be late on a busy machine
-
-
-def size(process: int, name: str = "VmRSS") -> int:
-    """Return the resident size (VmRSS) or its peak (VmHWM) in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024

@@ -8,7 +8,8 @@ from statistics import median
 
 import pytest
 
-from tests.http.limits.posting import connected, size
+from tests.http.limits.posting import connected
+from tests.http.process.watching import resident
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
 
@@ -28,7 +29,7 @@ def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
         sizes = []
         for _ in range(WARM_UP + BATCHES):
             assert connection.score(batch) == (200, first)
-            sizes.append(size(process))
+            sizes.append(resident(process))
     windows = [median(sizes[first : first + LAST]) for first in range(WARM_UP, WARM_UP + BATCHES, LAST)]
     growth = sorted(later - earlier for earlier, later in pairwise(windows))
     print("sizes_mib:", [round(each / 2**20, 1) for each in sizes])
@@ -38,10 +39,10 @@ def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
 @pytest.mark.attack
 def test_the_peak_of_one_batch(fresh_server, batch: bytes) -> None:
     process = fresh_server.process.pid
-    idle = size(process)
+    idle = resident(process)
     with connected(fresh_server.url) as connection:
         status, _ = connection.score(batch)
     assert status == 200
-    peak = (size(process, "VmHWM") - idle) / len(batch)
+    peak = (resident(process, "VmHWM") - idle) / len(batch)
     print("peak:", f"{peak:.2f} times a body of {len(batch) / 2**20:.1f} MiB over {idle / 2**20:.0f} MiB")
     assert peak <= 6

@@ -13,7 +13,7 @@ from tests.cases.mixed import OPTIONS, columns
 from tests.http.limits.posting import JSON, Connection, connected
 from tests.http.samples import PERFECT, REFERENCE
 from tests.http.scrapers import scraping
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 SINGLE = orjson.dumps({"references": [REFERENCE], "responses": [PERFECT]})
 ROUNDS = 3
@@ -74,8 +74,7 @@ def measure(server: LiveServer, body: bytes, scrapers: int, rounds: int = ROUNDS
 @pytest.mark.attack
 def test_scrapers_in_a_loop_hardly_slow_scoring():
     """Eight clients without a key ask for /metrics without a pause, with the rewards of 32 runs and six tasks in it."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         use_runs(server, 32)
         alone, beside = measure(server, SINGLE, 8)
     assert beside.median < 2 * alone.median + 2

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import LiveServer, launched, processes_of
+from tests.servers import LiveServer, processes_of, ready
 
 __all__ = ["EVERY_KIND", "KINDS", "Drain", "drain_at_random", "drains"]
 
@@ -185,8 +185,7 @@ def drains(number: int, kinds: list[str], *flags: str) -> list[Drain]:
     """Run `number` drains of a server with these flags; each must end with exit code 0."""
     done = []
     for _ in range(number):
-        with launched("--drain-seconds", str(DRAIN_SECONDS), *flags) as server:
-            server.wait_until_ready()
+        with ready("--drain-seconds", str(DRAIN_SECONDS), *flags) as server:
             wait_for_workers(server, 2 if "--workers" in flags else 0)
             drain = Drain(server, kinds)
             assert drain.run() == 0, server.log
@@ -201,8 +200,7 @@ def drain_at_random(workers: int, moments: random.Random) -> tuple[Drain, int, s
     Return the drain, the exit code and the log.
     """
     kinds = EVERY_KIND if moments.random() < 0.2 else [kind for kind in EVERY_KIND if kind not in ("jobs", "programs")]
-    with launched("--drain-seconds", str(DRAIN_SECONDS), "--workers", str(workers)) as server:
-        server.wait_until_ready()
+    with ready("--drain-seconds", str(DRAIN_SECONDS), "--workers", str(workers)) as server:
         moment = moments.choice(["serving", "starting", "after a kill"]) if workers > 1 else "serving"
         if moment != "starting":
             wait_for_workers(server, workers if workers > 1 else 0)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.http.process.watching import comes_to, in_time, metric, rejections
+from tests.http.process.watching import comes_to, in_time, metric, rejections, samples_of, total_of
 from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -49,8 +50,7 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def narrow(hold: Path) -> Iterator[LiveServer]:
     """Yield a server with room for one batch; others wait."""
     flags = ("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0")
-    with launched(*flags, before=HOLDING.format(path=str(hold))) as server:
-        server.wait_until_ready()
+    with ready(*flags, before=HOLDING.format(path=str(hold))) as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -134,8 +134,7 @@ def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
 
 def test_an_unread_reply_does_not_delay_the_exit():
     """On the same connection, another request is in flight when the shutdown times out."""
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
-        server.wait_until_ready()
+    with ready("--shutdown-seconds", "1") as server:
         with RawConnection(server.url) as connection:
             connection.send(post(MANY) + head("Content-Length: 100000") + b"{")
             assert comes_to(server, work_bytes=len(MANY) + 1)
@@ -177,7 +176,10 @@ def test_clients_that_hang_up_after_their_body_are_not_counted_as_served(narrow,
     once = served(narrow, path)
     assert once[0] == before[0] + 1
     assert once[1] > before[1]
-    gone = metric(narrow, "assay_client_disconnects_total")
+    gone = metric(narrow, "assay_client_disconnects_total") + 1
+    with RawConnection(narrow.url) as connection:
+        connection.send(post(body, path=path)[:-1])  # it leaves before the last byte
+    assert comes_to(narrow, work_bytes=0, client_disconnects_total=gone)
     for noticed in (True, False):
         hold.touch()  # the batch, which takes only milliseconds, is not ready before the client has gone
         gone += 1
@@ -195,8 +197,7 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
     busy = "import time; from assay.service.http.request.admission import LoopBudget\ntake = LoopBudget.take\n"
     busy += "async def late(self, times):\n    time.sleep(0.2); times.queue += 0.2; await take(self, times)\n"
     busy += "LoopBudget.take = late"
-    with launched("--drain-seconds", "0", before=busy) as server:
-        server.wait_until_ready()
+    with ready(before=busy) as server:
         with RawConnection(server.url) as connection:
             connection.send(post())
             assert connection.reply().status == 200
@@ -210,14 +211,9 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
 def served(server: LiveServer, path: str) -> tuple[float, float]:
     """Return the requests that a route has answered with 200, and the number of all rewards."""
     with server.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-
-    def total(name: str, *labels: str) -> float:
-        series = (line for line in lines if line.startswith(f"{name}{{") and all(label in line for label in labels))
-        return sum(float(line.split()[-1]) for line in series)
-
-    requests = total("assay_request_duration_seconds_count", f'route="{path}"', 'code="200"')
-    return requests, total("assay_reward_count")
+        found = samples_of(client)
+    requests = total_of(found, "assay_request_duration_seconds_count", route=path, code="200")
+    return requests, total_of(found, "assay_reward_count")
 
 
 # Replies that nobody reads
@@ -229,8 +225,7 @@ BODY_SECONDS = 3.0
 @pytest.fixture(scope="module")
 def hurried() -> Iterator[LiveServer]:
     """Yield a server that gives clients three seconds to read a reply."""
-    with launched("--body-seconds", str(BODY_SECONDS), "--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready("--body-seconds", str(BODY_SECONDS)) as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -291,13 +286,40 @@ def test_a_client_that_never_reads_is_cut_off(hurried):
         assert in_time(is_cut, 30)
 
 
+def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected():
+    """Without a bound, 40 of these clients would hold 200 MB."""
+    work_bytes = 4 << 20
+    # a short request with a reply of five megabytes, more than the socket buffers
+    large = gzip.compress(MANY.replace(b'"nothing"', b'""'))
+    with ready("--max-work-bytes", str(work_bytes), "--body-seconds", "20") as server:
+        with ExitStack() as stack:
+            unread = []
+            for _ in range(40):
+                connection = stack.enter_context(RawConnection(server.url))
+                connection.send(post(large, "Content-Encoding: gzip", "Content-Type: application/json"))
+                unread.append(connection)
+            end = time.monotonic() + 10
+            most = 0.0
+            while time.monotonic() < end and most <= work_bytes:
+                most = max(most, metric(server, "assay_unread_reply_bytes"))
+            assert most > work_bytes
+            assert most < work_bytes + 8 * (5 << 20)  # plus one reply per thread
+            with server.client() as client:  # clients that read are served once the others are disconnected
+                assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS)
+                body = json.dumps(REQUEST | {"responses": REQUEST["responses"] * 1_000, "reference_index": [0] * 3_000})
+                reply = client.post("/v1/score", content=body, headers={"content-type": "application/json"})
+            assert reply.status_code == 200
+            assert len(reply.json()["rewards"]) == 3_000
+        assert comes_to(server, 30, unread_reply_bytes=0, work_bytes=0)
+        assert rejections(server, "too_slow") > 0
+
+
 # More connections than there may be
 
 
 def test_too_many_connections_are_refused():
     """A server with few descriptors refuses further connections, logs why, and recovers."""
-    with launched("--drain-seconds", "0", descriptors=64) as server:
-        server.wait_until_ready()
+    with ready(descriptors=64) as server:
         connections = [RawConnection(server.url, timeout=5) for _ in range(200)]
         time.sleep(0.5)
         refusals = 0

@@ -14,7 +14,7 @@ import pytest
 from tests.http.process.watching import rejections, resident
 from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import PROBLEM_FIELDS, REQUEST, REWARDS
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
@@ -30,8 +30,7 @@ def strict():
     """Yield a server with timeouts of one second for heads and bodies."""
     flags = ("--head-seconds", str(SECONDS), "--body-seconds", str(SECONDS), "--max-head-bytes", str(HEAD_BYTES))
     flags += ("--keep-alive-seconds", "4")
-    with launched(*flags, "--max-body-bytes", "1000000", "--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready(*flags, "--max-body-bytes", "1000000") as server:
         yield server
         assert "Traceback" not in server.log
 

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
-from tests.http.samples import REQUEST, REWARDS, problem_of
-from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
+from tests.http.samples import REWARDS, problem_of
+from tests.servers import COMMAND, ROOT, LiveServer, processes_of, ready
 
 STUCK = """
 import time
@@ -59,8 +58,7 @@ def test_drains_at_random_moments(workers):
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_drain_is_announced_before_it_happens(flags):
     """After SIGTERM the server is not ready and closes connections, but still scores every request."""
-    with launched("--drain-seconds", "2", *flags) as server:
-        server.wait_until_ready()
+    with ready("--drain-seconds", "2", *flags) as server:
         wait_for_workers(server, 2 if flags else 0)
         with server.client() as client:
             assert "connection" not in client.get("/livez").headers
@@ -72,8 +70,9 @@ def test_drain_is_announced_before_it_happens(flags):
                 assert reply.headers["connection"] == "close"
             assert client.get("/livez").status_code == 200
             for _ in range(5):
-                reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
-                assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+                with RawConnection(server.url) as connection:
+                    connection.send(post())
+                    assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.log
 
@@ -98,8 +97,7 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
 
     Workers then get it from their supervisor too.
     """
-    with launched("--drain-seconds", "0.2", *flags) as server:
-        server.wait_until_ready()
+    with ready("--drain-seconds", "0.2", *flags) as server:
         wait_for_workers(server, 2 if flags else 0)
         with request_in_flight(server):
             for pid in processes_of(server) if every else [server.process.pid] * 2:
@@ -111,8 +109,7 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
 @pytest.mark.attack
 def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
     """Its workers notice it while they drain: that is no second signal."""
-    with launched("--workers", "2", "--drain-seconds", "1") as server:
-        server.wait_until_ready()
+    with ready("--workers", "2", "--drain-seconds", "1") as server:
         with request_in_flight(server):
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
@@ -125,8 +122,7 @@ def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
 @pytest.mark.parametrize(("before", "code"), [(True, 0), (False, 1)])
 def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
     """One that was killed before the signal is none."""
-    with launched("--drain-seconds", "2", "--workers", "2") as server:
-        server.wait_until_ready()
+    with ready("--drain-seconds", "2", "--workers", "2") as server:
         wait_for_workers(server, 2)
         worker = workers_of(server)[0]
         if not before:
@@ -145,8 +141,7 @@ def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
 @pytest.mark.attack
 def test_a_new_connection_gets_time_for_its_first_request():
     """Its request may be in flight; the wait is bounded."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         with RawConnection(server.url) as late, RawConnection(server.url) as silent:
             time.sleep(0.2)
             started = time.monotonic()
@@ -192,8 +187,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, fl
 
 @pytest.mark.attack
 def test_a_second_signal_ends_the_drain():
-    with launched("--drain-seconds", "600") as server:
-        server.wait_until_ready()
+    with ready("--drain-seconds", "600") as server:
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1)
         assert server.process.poll() is None
@@ -208,8 +202,7 @@ def test_a_second_signal_ends_the_drain():
 def test_a_request_that_never_ends_is_cut_off(second, before, sent):
     """It is answered 503, and the exit code and the log tell."""
     flags = ("--drain-seconds", "0", "--shutdown-seconds", "60" if second else "2", "--inline-bytes", "1000")
-    with launched(*flags, before=before) as server:
-        server.wait_until_ready()
+    with ready(*flags, before=before) as server:
         with RawConnection(server.url) as connection:
             connection.send(post(b"{}") + sent)
             assert connection.reply().status == 422
@@ -231,8 +224,7 @@ def test_a_request_that_never_ends_is_cut_off(second, before, sent):
 
 @pytest.mark.attack
 def test_an_abandoned_job_does_not_delay_the_exit():
-    with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
-        server.wait_until_ready()
+    with ready("--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
         with RawConnection(server.url) as connection:
             connection.send(post(LARGE))
             assert connection.reply().status == 504
@@ -244,8 +236,7 @@ def test_an_abandoned_job_does_not_delay_the_exit():
 @pytest.mark.attack
 def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
     """Python code cannot run any more: the kernel kills the process."""
-    with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:
-        server.wait_until_ready()
+    with ready("--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:
         with RawConnection(server.url) as connection:
             connection.send(post(LARGE))
             time.sleep(0.3)

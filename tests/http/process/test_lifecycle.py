@@ -22,7 +22,7 @@ from assay.service.http.process.server import StartupLog
 from assay.service.http.request.exchange import Readiness
 from tests.http.process.watching import in_time
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import COMMAND, ROOT, launched, limited
+from tests.servers import COMMAND, ROOT, launched, limited, ready
 
 
 def start(*flags: str, descriptors: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -153,8 +153,7 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
 )
 def test_a_stop_is_logged_with_the_number_of_requests(flags, number, drain):
     """Once, by the supervisor of several workers; probes do not count."""
-    with launched(*flags.split(), "--log-format", "json") as server:
-        server.wait_until_ready()
+    with ready(*flags.split(), "--log-format", "json") as server:
         server.wait_for_log("ready: ")
         for _ in range(5):
             assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200

@@ -15,14 +15,21 @@ from contextlib import suppress
 import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
-from tests.http.process.watching import in_time, wait_for_workers, workers_of
+from tests.http.process.watching import (
+    Samples,
+    in_time,
+    samples_of,
+    total_of,
+    value_of,
+    wait_for_workers,
+    workers_of,
+)
 from tests.http.raw_connection import RawConnection, post
-from tests.http.samples import REQUEST, REWARDS, problem_of
-from tests.servers import LiveServer, launched, processes_of
+from tests.http.samples import REWARDS, problem_of
+from tests.servers import LiveServer, launched, processes_of, ready
 
 TWO_WORKERS = ("--workers", "2", "--drain-seconds", "0")
 
@@ -36,27 +43,26 @@ def fleet() -> Iterator[LiveServer]:
         assert "Traceback" not in server.log
 
 
-def samples(server: LiveServer) -> dict[tuple[str, str], float]:
-    """Scrape the server; return every sample by name and labels."""
-    families = parse_text(httpx.get(f"{server.url}/metrics", trust_env=False, timeout=30).text)
-    return {(s.name, str(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+def scrape(server: LiveServer) -> Samples:
+    with server.client() as client:
+        return samples_of(client)
 
 
 def check_scoring(server: LiveServer, times: int = 1) -> None:
     """Send requests on new connections, so that the kernel chooses a worker."""
     for _ in range(times):
-        reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False, timeout=30)
-        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        with RawConnection(server.url) as connection:
+            connection.send(post())
+            assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
 def test_requests_of_all_workers_are_counted(fleet):
-    before = samples(fleet)
+    before = scrape(fleet)
     check_scoring(fleet, 40)
-    after = samples(fleet)
+    after = scrape(fleet)
 
     def more(name: str, **labels: str) -> float:
-        key = (name, str(sorted(labels.items())))
-        return after[key] - before.get(key, 0)
+        return value_of(after, name, **labels) - total_of(before, name, **labels)
 
     assert more("assay_request_duration_seconds_count", route="/v1/score", code="200") == 40
     plain = {"run": "unnamed", "task": "score"}
@@ -64,9 +70,9 @@ def test_requests_of_all_workers_are_counted(fleet):
     assert more("assay_responses_total", **plain, reason="missing_sections") == 40
     assert more("assay_reward_bucket", **plain, le="+Inf") == 120
     assert more("assay_reward_sum", **plain) == pytest.approx(40 * sum(REWARDS))
-    assert after[("assay_workers", "[]")] == after[("assay_workers_ready", "[]")] == 2
-    assert after[("assay_ready", "[]")] == 1
-    assert after[("assay_work_bytes", "[]")] == 0
+    assert value_of(after, "assay_workers") == value_of(after, "assay_workers_ready") == 2
+    assert value_of(after, "assay_ready") == 1
+    assert value_of(after, "assay_work_bytes") == 0
     accept = {"accept": "application/openmetrics-text; version=1.0.0"}
     openmetrics = list(parse_openmetrics(httpx.get(f"{fleet.url}/metrics", headers=accept, trust_env=False).text))
     assert {sample.name for family in openmetrics for sample in family.samples} == {name for name, _ in after}
@@ -76,18 +82,18 @@ def test_requests_of_all_workers_are_counted(fleet):
 def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet):
     pids = workers_of(fleet)
     check_scoring(fleet, 20)
-    before = samples(fleet)
+    before = scrape(fleet)
     os.kill(pids[0], signal.SIGKILL)
     wait_for_workers(fleet, 3)
-    after = samples(fleet)
-    assert after[("assay_worker_restarts_total", "[('cause', 'signal')]")] == 1
-    assert after[("assay_workers_ready", "[]")] == 2
+    after = scrape(fleet)
+    assert value_of(after, "assay_worker_restarts_total", cause="signal") == 1
+    assert value_of(after, "assay_workers_ready") == 2
     fell = {key for key in before if key[0].endswith(("_total", "_count", "_bucket")) and after[key] < before[key]}
     assert not fell
     assert set(workers_of(fleet)) & set(pids) == {pids[1]}
     check_scoring(fleet, 20)
-    scored = ("assay_request_duration_seconds_count", str([("code", "200"), ("route", "/v1/score")]))
-    assert samples(fleet)[scored] == before[scored] + 20
+    scored = ("assay_request_duration_seconds_count", frozenset({("code", "200"), ("route", "/v1/score")}))
+    assert scrape(fleet)[scored] == before[scored] + 20
 
 
 def test_one_worker_has_no_supervisor(server):
@@ -98,8 +104,7 @@ def test_one_worker_has_no_supervisor(server):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGUSR1])
 def test_no_process_outlives_its_supervisor(number):
     """Its workers drain; a scrape without it fails."""
-    with launched("--workers", "2", "--drain-seconds", "4") as server:
-        server.wait_until_ready()
+    with ready("--workers", "2", "--drain-seconds", "4") as server:
         assert len(processes_of(server)) > 1
         server.process.send_signal(number)
         assert server.process.wait(30) == -number
@@ -223,8 +228,7 @@ def test_a_stopped_worker_does_not_hold_up_the_exit():
 
 @pytest.mark.attack
 def test_a_signal_to_a_stopped_supervisor_is_obeyed_later():
-    with launched(*TWO_WORKERS) as server:
-        server.wait_until_ready()
+    with ready(*TWO_WORKERS) as server:
         server.process.send_signal(signal.SIGSTOP)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
@@ -251,8 +255,7 @@ assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
 @pytest.mark.attack
 def test_a_worker_that_is_not_ready_never_listens():
     """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
-    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
-        server.wait_until_ready()
+    with ready("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
         time.sleep(4)  # the second one has imported all, and waits for its kernels
         assert server.log.count("is ready") == 1
         server.process.send_signal(signal.SIGTERM)

@@ -8,7 +8,27 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
 from tests.servers import LiveServer
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples_of(client: httpx.Client) -> Samples:
+    """Scrape a server; return every sample by name and labels."""
+    families = parse_text(client.get("/metrics").text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value_of(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def total_of(samples: Samples, name: str, **labels: str) -> float:
+    """Return the sum of the samples of a name that have these labels."""
+    return sum(value for (other, found), value in samples.items() if other == name and labels.items() <= found)
 
 
 def metric(server: LiveServer, name: str) -> float:

@@ -25,7 +25,7 @@ from assay.service.http.wire.headers import (
     media_type_of,
 )
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
-from tests.servers import launched
+from tests.servers import ready
 
 BODY = json.dumps(REQUEST).encode()
 LIMIT = 100_000
@@ -50,10 +50,8 @@ compressors = pytest.mark.parametrize(("encoding", "compress"), COMPRESSORS.valu
 def narrow():
     """Start a server with small limits."""
     flags = ("--max-body-bytes", str(LIMIT), "--max-responses", "10", "--max-reference-bytes", "500")
-    with launched(*flags, "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            yield client
+    with ready(*flags) as server, server.client() as client:
+        yield client
 
 
 def accepts(is_accepted: bool):

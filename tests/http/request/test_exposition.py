@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from assay.service.http.state import ServiceState
 from assay.service.http.wire.headers import KINDS, StageTimes
 from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay.service.rewards.scores import Scores
+from tests.http.request.exchanges import in_loop
 
 MAX_RUNS = 128
 
@@ -91,7 +93,8 @@ def test_a_single_request_is_counted_as_it_was_scored():
     assert b'assay_responses_total{reason="ok",run="unnamed",task="score"} 1.0' in text
 
 
-def test_each_waits_for_a_rendering_that_begins_after_it_came():
+@in_loop
+async def test_each_waits_for_a_rendering_that_begins_after_it_came():
     """Whoever comes while one is under way shares the next one, which begins no sooner than the interval allows."""
     began: list[float] = []
 
@@ -100,40 +103,29 @@ def test_each_waits_for_a_rendering_that_begins_after_it_came():
         await asyncio.sleep(0.05)
         return len(began)
 
-    async def main() -> None:
-        paced = Paced(run, 0.3)
-        first = [asyncio.create_task(paced()) for _ in range(5)]
-        await asyncio.sleep(0.02)
-        second = [asyncio.create_task(paced()) for _ in range(5)]
-        await asyncio.sleep(0.1)
-        second.append(asyncio.create_task(paced()))
-        second[0].cancel()
-        assert set(await asyncio.gather(*first)) == {1}
-        assert set(await asyncio.gather(*second[1:])) == {2}
-        await asyncio.sleep(0.4)
-        started = time.monotonic()
-        assert await paced() == 3
-        assert began[2] - started < 0.2  # at once: the last one is long ago
-
-    asyncio.run(main())
+    paced = Paced(run, 0.3)
+    first = [asyncio.create_task(paced()) for _ in range(5)]
+    await asyncio.sleep(0.02)
+    second = [asyncio.create_task(paced()) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    second.append(asyncio.create_task(paced()))
+    second[0].cancel()
+    assert set(await asyncio.gather(*first)) == {1}
+    assert set(await asyncio.gather(*second[1:])) == {2}
     assert began[1] - began[0] >= 0.3
+    await asyncio.sleep(0.4)
+    started = time.monotonic()
+    assert await paced() == 3
+    assert began[2] - started < 0.2  # at once: the last one is long ago
 
 
-def test_a_rendering_that_fails_does_not_stop_the_next_one():
-    calls = iter(range(2))
-
-    async def run() -> int:
-        if next(calls) == 0:
-            raise ValueError("a fault")
-        return 7
-
-    async def main() -> None:
-        paced = Paced(run, 0.0)
-        with pytest.raises(ValueError, match="a fault"):
-            await paced()
-        assert await paced() == 7
-
-    asyncio.run(main())
+@in_loop
+async def test_a_rendering_that_fails_does_not_stop_the_next_one():
+    run = AsyncMock(side_effect=[ValueError("a fault"), 7])
+    paced = Paced(run, 0.0)
+    with pytest.raises(ValueError, match="a fault"):
+        await paced()
+    assert await paced() == 7
 
 
 MAX_RUN_SERIES = 355
@@ -168,9 +160,7 @@ def test_the_number_of_series_has_a_bound():
     for run in ("unnamed", "other", "run 0", f"run {MAX_RUNS - 1}"):
         assert sum(("run", run) in labels for _, _, labels in table.series) == MAX_RUN_SERIES
     requests = 18 * len(routes) * len(statuses)
-    plain = len(table.series) - (MAX_RUNS + 2) * MAX_RUN_SERIES - requests
-    print(f"{len(table.series)} series: {requests} of requests, {plain} of the service as a whole")
-    assert plain < 200
+    assert len(table.series) - (MAX_RUNS + 2) * MAX_RUN_SERIES - requests < 200  # of the service as a whole
     assert 0.95 * MAX_SERIES < len(table.series) < MAX_SERIES
     before = len(table.series)
     fill(metrics, routes, statuses)

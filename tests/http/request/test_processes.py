@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -222,16 +223,23 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path):
     assert not (tmp_path / "seen").exists()
 
 
-def test_a_job_has_fewer_rights_than_the_service(processes, monkeypatch):
+@contextmanager
+def started() -> Iterator[tuple[ForkServer, Processes]]:
+    """Start a fork server of its own."""
+    server = ForkServer("tests.http.request.process_jobs")
+    processes = Processes(1, server)
+    try:
+        yield server, processes
+    finally:
+        processes.close()
+        server.close()
+
+
+def test_a_job_has_fewer_rights_than_the_service(monkeypatch):
     """Look for what a job could use if its code were foreign: keys, sockets, other processes, programs."""
     monkeypatch.setenv("ASSAY_API_KEYS", "secret")
-    server = ForkServer("tests.http.request.process_jobs")
-    own = Processes(1, server)
-    try:
-        rights = json.loads(answered(own, "report"))
-    finally:
-        own.close()
-        server.close()
+    with started() as (_, processes):
+        rights = json.loads(answered(processes, "report"))
     assert not {name for name in rights["environment"] if name.startswith(("ASSAY_API", "PATH", "PYTHON"))}
     assert "secret" not in str(rights["environment"])
     kinds = [target.partition(":")[0] for target in rights["descriptors"].values()]
@@ -267,17 +275,12 @@ def test_a_process_killed_while_idle_costs_no_request(processes):
 
 def test_a_fork_server_that_was_killed_is_replaced():
     """Kill the fork server with its processes, repeatedly."""
-    server = ForkServer("tests.http.request.process_jobs")
-    own = Processes(1, server)
-    try:
+    with started() as (server, processes):
         for _ in range(3):
-            assert answered(own, "upper") == b"BODY"
+            assert answered(processes, "upper") == b"BODY"
             server._process.kill()
             server._process.wait()
-            assert answered(own, "upper") == b"BODY"
-    finally:
-        own.close()
-        server.close()
+            assert answered(processes, "upper") == b"BODY"
 
 
 def test_without_descriptors_a_job_is_answered_later(processes, monkeypatch):

@@ -19,14 +19,16 @@ import orjson
 import psutil
 import pytest
 
-from tests.http.limits.posting import JSON, MIB, connected, probed, size
+from tests.http.limits.posting import JSON, connected, probed
+from tests.http.process.watching import resident, samples_of, total_of
 from tests.http.raw_connection import RawConnection
 from tests.http.raw_connection import post as raw_post
 from tests.http.samples import errors_of, problem_of
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 pytestmark = pytest.mark.attack
 
+MIB = 1 << 20
 GYM = "/compat/nemo-gym/aggregate_metrics"
 
 PQA = {"task": "bioprobench.pqa", "records": [{"answer": "a", "generated_response": "[ANSWER_START]a&9[ANSWER_END]"}]}
@@ -61,8 +63,7 @@ QUICK = ("depth", "names", "one string")
 @pytest.fixture(scope="module")
 def own() -> Iterator[LiveServer]:
     """Start a server for these tests alone, with its processes."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
+    with ready() as server:
         assert post(server, "/v1/evaluate", PQA).status_code == 200
         assert post(server, "/v1/score", SHORT_PROGRAMS).status_code == 200
         yield server
@@ -109,7 +110,7 @@ def test_hostile_documents_do_not_block_the_service(own, shape):
         reply = post(own, "/v1/evaluate", body, content_encoding="gzip", x_request_timeout="15")
     assert reply.status_code in (400, 413, 422, 504), reply.text
     assert reply.headers["content-type"] == "application/problem+json"
-    assert size(own.process.pid, "VmHWM") < 784 * MIB
+    assert resident(own.process.pid, "VmHWM") < 784 * MIB
 
 
 def test_a_long_valid_body(own):
@@ -121,7 +122,7 @@ def test_a_long_valid_body(own):
         reply = post(own, "/v1/evaluate", body)
     assert reply.status_code == 200, reply.text
     assert reply.json()["aggregate"]["count"] == 57_000
-    assert size(own.process.pid, "VmHWM") < 784 * MIB
+    assert resident(own.process.pid, "VmHWM") < 784 * MIB
 
 
 @pytest.mark.parametrize("route", ["/v1/score", "/v1/evaluate"])
@@ -206,11 +207,11 @@ def test_programs_of_f_strings_cost_others_nothing(own, others):
 
 def reward_counts(client: httpx.Client) -> list[float]:
     """Return how many rewards of programs the metrics have counted, and how many programs there was no time for."""
-    text = client.get("/metrics").text
-    labels = 'run="unnamed",task="bioplanner"'
-    names = (f"assay_reward_count{{{labels}}}", f'assay_responses_total{{reason="out_of_time",{labels}}}')
-    lines = dict(line.rsplit(" ", 1) for line in text.splitlines())
-    return [float(lines.get(name, 0)) for name in names]
+    found, labels = samples_of(client), {"run": "unnamed", "task": "bioplanner"}
+    return [
+        total_of(found, "assay_reward_count", **labels),
+        total_of(found, "assay_responses_total", reason="out_of_time", **labels),
+    ]
 
 
 def test_a_client_that_disconnects_ends_the_work(own):
@@ -234,8 +235,7 @@ def test_few_short_rows_need_no_process_but_compressed_ones_do(fresh_server):
 
 def test_idle_connections_leave_descriptors_for_jobs():
     """Open more connections than the service may have descriptors, then ask for rewards of another task."""
-    with launched("--drain-seconds", "0", descriptors=64) as server:
-        server.wait_until_ready()
+    with ready(descriptors=64) as server:
         with server.client() as client, ExitStack() as stack:
             assert client.get("/livez").status_code == 200  # connected before the others
             for _ in range(84):
@@ -302,8 +302,7 @@ def test_bytes_of_references_are_counted_per_response(own):
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left(flags, number):
-    with launched("--drain-seconds", "0", *flags) as server, ThreadPoolExecutor(1) as pool:
-        server.wait_until_ready()
+    with ready(*flags) as server, ThreadPoolExecutor(1) as pool:
         for _ in range(8):
             assert post(server, "/v1/evaluate", PQA).status_code == 200
             assert post(server, GYM, {"verify_responses": [{"reward": 1}]}).status_code == 200

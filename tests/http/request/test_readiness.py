@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -20,6 +22,12 @@ from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 
 PROBES = ("/readyz", "/v2/health/ready", "/health", "/healthz", "/ping")
+PATIENT = {
+    "/compat/slime": {"prompt": "p", "response": PERFECT, "label": REFERENCE},
+    "/compat/nemo-gym/seed_session": {},
+    "/compat/nemo-gym/aggregate_metrics": {"verify_responses": []},
+}
+"""Requests of trainers that would lose a reward: they wait, and get an error if the start fails."""
 
 
 @pytest.fixture
@@ -50,6 +58,20 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         assert "assay_ready 1.0" in client.get("/metrics").text
 
 
+def test_trainers_wait_for_a_service_that_starts(gate):
+    with running(create_app(warmup=lambda: gate.wait(60))) as client, ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(client.post, path, json=body) for path, body in PATIENT.items()]
+        time.sleep(0.3)
+        assert not any(reply.done() for reply in waiting)
+        problem_of(client.get("/compat/nemo-gym"), 503)
+        late = client.post("/compat/slime", json=PATIENT["/compat/slime"], headers={"x-request-timeout": "0.2"})
+        problem_of(late, 503)
+        gate.set()
+        assert [reply.result().status_code for reply in waiting] == [200] * 3
+        assert waiting[0].result().json()["reward"] == 1.0
+        assert client.get("/compat/nemo-gym").status_code == 200
+
+
 def failure(client: httpx.Client) -> str:
     """Return why the service has failed to become ready."""
     for _ in range(1000):
@@ -65,7 +87,8 @@ def test_a_failing_warm_up_is_reported_and_never_ready(caplog):
 
     with running(create_app(Config(), warmup=broken)) as client:
         assert "OSError" in failure(client)
-        problem_of(client.post("/v1/score", json=REQUEST), 503)
+        for path, body in {"/v1/score": REQUEST, **PATIENT}.items():
+            assert "OSError" in problem_of(client.post(path, json=body), 503)["detail"]
         assert client.get("/livez").status_code == 200
     assert "the cache is full" in caplog.text
 

@@ -15,7 +15,7 @@ from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, Refu
 from assay.service.http.wire.headers import KINDS, Problem
 from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
-from tests.servers import launched
+from tests.servers import launched, ready
 
 pytestmark = pytest.mark.attack
 
@@ -26,16 +26,8 @@ FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b
 GOOD = {"response": PERFECT, "label": REFERENCE}
 
 
-@pytest.fixture(scope="module")
-def fresh():
-    """Start a server with the default log settings, which has refused nothing yet before the first test."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
-
-
-def test_the_cause_of_a_refusal_is_logged(fresh):
-    with fresh.client() as client:
+def test_the_cause_of_a_refusal_is_logged(fresh_server):
+    with fresh_server.client() as client:
         body = {"response": PERFECT, "label": SECRET}
         problem_of(client.post("/compat/slime", json=body, headers={"x-request-id": "find-me"}), 422)
         problem_of(client.post("/compat/slime?ordr=lcs&semantics=swordfish", json=GOOD), 422)
@@ -44,7 +36,7 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
         problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
         assert client.get("/v1/score").status_code == 405  # requests of browsers and probes are not logged
         problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
-    found = [line for line in fresh.log.splitlines() if " refused: " in line]
+    found = [line for line in fresh_server.log.splitlines() if " refused: " in line]
     assert all(" WARNING assay POST " in line for line in found)
     expected = [
         r"POST /compat/slime refused: 422 invalid-request, request find-me: label: bad_step_line \(line 1 .*\)",
@@ -56,7 +48,7 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
     assert len(found) == len(expected)
     for line, pattern in zip(found, expected, strict=True):
         assert re.search(pattern, line), line
-    assert SECRET not in fresh.log
+    assert SECRET not in fresh_server.log
 
 
 HOSTILE = [
@@ -95,8 +87,7 @@ def test_no_text_of_a_request_is_logged():
 
 def test_json_lines_name_the_problem_but_no_key():
     flags = ("--drain-seconds", "0", "--log-format", "json")
-    with launched(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
-        server.wait_until_ready()
+    with ready(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
         sent = {"x-request-id": "find-me", "x-assay-run": "GRPO, seed 1", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         for _ in range(2):
             keyed = sent | {"authorization": "Bearer opensesame"}

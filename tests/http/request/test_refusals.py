@@ -13,7 +13,7 @@ import pytest
 from tests.http.limits.posting import connected
 from tests.http.process.watching import comes_to
 from tests.http.raw_connection import RawConnection, head
-from tests.servers import LiveServer, launched
+from tests.servers import LiveServer, ready
 
 LIMIT = 16_000_000
 TIMES = 20
@@ -57,8 +57,7 @@ def by_http_1_0(base: str, path: str, headers: dict[str, str], body: bytes) -> i
 def strict() -> Iterator[LiveServer]:
     """Start a server with a key and without a queue."""
     flags = ("--max-body-bytes", str(LIMIT), "--max-work-bytes", "1000000", "--max-queued-bytes", "0")
-    with launched(*flags, "--drain-seconds", "600", environ={"ASSAY_API_KEYS": "key"}) as server:
-        server.wait_until_ready()
+    with ready(*flags, "--drain-seconds", "600", environ={"ASSAY_API_KEYS": "key"}) as server:
         yield server
         assert "Traceback" not in server.log
 
@@ -97,9 +96,7 @@ def test_refusals_reach_them_while_the_server_drains(strict):
 
 def test_lingering_connections_are_closed():
     """A client continues to send after it was refused, slowly and for ever."""
-    with launched("--body-seconds", "1", "--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        with RawConnection(server.url) as connection:
-            connection.send(head("Content-Length: 9000000", "Connection: close", path="/nowhere"))
-            assert connection.reply().status == 404
-            assert connection.send_until_closed(b" ", 1_000, pause=0.05) < 200
+    with ready("--body-seconds", "1") as server, RawConnection(server.url) as connection:
+        connection.send(head("Content-Length: 9000000", "Connection: close", path="/nowhere"))
+        assert connection.reply().status == 404
+        assert connection.send_until_closed(b" ", 1_000, pause=0.05) < 200

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from assay.service.http.endpoints.trainers.contract import MaskedReply
+from tests.http.process.watching import samples_of, total_of
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, GYM, NUMBERS, Rollout, expected_of, gym, message, numbers_in
 from tests.servers import serving
@@ -155,7 +156,7 @@ BAD_REFERENCES = {
 @pytest.mark.parametrize(("row", "reason"), BAD_REFERENCES.values(), ids=BAD_REFERENCES)
 def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
     """Only if the query asks for it; the reply has the reason, and nothing is counted as scored."""
-    before = scored_responses(client)
+    before = total_of(samples_of(client), "assay_responses_total")
     error = problem_of(verify(client, row), 422)
     assert errors_of(error) == [("reference", reason)]
     problem_of(verify(client, row, on_bad_reference="error"), 422)
@@ -173,13 +174,8 @@ def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
         "failure_reason": f"reference: {error['errors'][0]['detail']} ({reason})",
         "instance_config": {"mask_sample": True},
     }
-    assert scored_responses(client) == before
+    assert total_of(samples_of(client), "assay_responses_total") == before
     check_reply(verify(client, GOOD, on_bad_reference="mask"), GOOD, EXPECTED)
-
-
-def scored_responses(client: httpx.Client) -> float:
-    lines = client.get("/metrics").text.splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("assay_responses_total{"))
 
 
 def test_masked_rollouts_are_logged(caplog):

@@ -27,11 +27,6 @@ LIMITS = Limits(64 << 20, 65_536, 262_144)
 INLINE_BYTES = 65_536
 
 
-@pytest.fixture(scope="module")
-def fast_path() -> FastPath:
-    return FastPath(Scorer(), INLINE_BYTES, LIMITS)
-
-
 sections = responses | st.text("<think>/key\n ", max_size=20)
 doubtful_texts = st.one_of(sections, sections, st.none(), st.integers())
 doubtful_labels = st.one_of(references, doubtful_references, st.none(), st.just({"steps": 3}), st.just(1))
@@ -134,9 +129,10 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
-def test_both_paths_and_the_model_agree(fast_path, dialect, model, right, doubtful):
+def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     options = dialect.options()
-    chosen = Query(Scorer(), fast_path, options, {})
+    scorer = Scorer()
+    chosen = Query(scorer, FastPath(scorer, INLINE_BYTES, LIMITS), options, {})
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:

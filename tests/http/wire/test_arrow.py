@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import httpx
 import numpy as np
@@ -63,42 +65,41 @@ def test_columns_have_the_bits_of_the_scorer(client, rollout_request, kind, dict
     assert table.schema.metadata == {name.encode(): config[name].encode() for name in ("config_id", "signature")}
 
 
-@pytest.mark.parametrize(
-    ("query", "errors"),
-    [
-        (
-            '?config={"nope":1}&include=all&colour=red',
-            [
-                *(("query.colour", "unknown_field"), ("query.include", "unknown_column")),
-                ("config.nope", "unknown_setting"),
-            ],
-        ),
-        ("?configs=[]", [("query.configs", "unknown_field")]),
-    ],
-)
-def test_errors_of_the_query(client, query, errors):
-    assert errors_of(problem_of(post(client, stream_of(ROW), query), 422)) == errors
-
-
 def test_an_empty_table(client):
     empty = {"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())}
     table = table_of(post(client, stream_of(empty), "?include=components"))
     assert (table.num_rows, table.num_columns) == (0, 13)
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ({"more": ["a"]}, [("more", "unknown_field"), ("reference", "missing_field"), ("response", "missing_field")]),
-        ({"response": [1], "reference": [REFERENCE]}, [("response", "wrong_type")]),
-        (
-            {"response": [None, PERFECT, None], "reference": [REFERENCE, None, REFERENCE]},
-            [("reference[1]", "wrong_type"), ("response[0]", "wrong_type"), ("response[2]", "wrong_type")],
-        ),
-    ],
-)
-def test_every_error_is_reported(client, columns, expected):
-    assert errors_of(problem_of(post(client, stream_of(columns)), 422)) == expected
+ORD = json.dumps({"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]})
+TASKS = {"response": ["a", "b"], "reference": [REFERENCE, ORD], "task": ["score", "bioprobench.ord"]}
+WRONG: list[tuple[dict[str, Any], str, list[tuple[str, str]]]] = [
+    (
+        ROW,
+        'config={"nope":1}&include=all&colour=red',
+        [("query.colour", "unknown_field"), ("query.include", "unknown_column"), ("config.nope", "unknown_setting")],
+    ),
+    (ROW, "configs=[]", [("query.configs", "unknown_field")]),
+    (ROW, "task=bioprobench.od", [("query.task", "unknown_task")]),
+    ({"more": ["a"]}, "", [("more", "unknown_field"), ("reference", "missing_field"), ("response", "missing_field")]),
+    ({"response": [1], "reference": [REFERENCE]}, "", [("response", "wrong_type")]),
+    (
+        {"response": [None, PERFECT, None], "reference": [REFERENCE, None, REFERENCE]},
+        "",
+        [("reference[1]", "wrong_type"), ("response[0]", "wrong_type"), ("response[2]", "wrong_type")],
+    ),
+    (TASKS | {"task": ["score", None]}, 'config={"bioprobench.ord":{}}', [("task[1]", "wrong_type")]),
+    (TASKS | {"group": pa.array([None, 3])}, "", [("group[0]", "wrong_type")]),
+    (TASKS | {"group": [1.5, 2.5]}, "", [("group", "wrong_type")]),
+    (TASKS | {"task": [1, 2]}, "", [("task", "wrong_type")]),
+    (TASKS | {"task": ["score", "scor"]}, "", [("task[1]", "unknown_task")]),
+    (TASKS, "task=score", [("query.task", "repeated_setting")]),
+]
+
+
+@pytest.mark.parametrize(("columns", "query", "errors"), WRONG)
+def test_every_error_is_reported(client, columns, query, errors):
+    assert errors_of(problem_of(post(client, stream_of(columns), f"?{query}"), 422)) == errors
 
 
 def spoiled(body: bytes, honest: np.ndarray, others: list[int]) -> bytes:

@@ -6,11 +6,11 @@ import mmap
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.http.process.watching import resident
 from tests.http.samples import PERFECT, REFERENCE, errors_of, problem_of
 from tests.http.wire.test_arrow import post, stream_of, table_of
 from tests.servers import ready
@@ -178,12 +178,6 @@ def test_damaged_compressed_streams_are_not_arrow():
                 read_stream(spoiled, limits(100, MIB))
 
 
-def memory_of(pid: int, name: str) -> int:
-    """Return the value of a line of /proc/PID/status in bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc here")
 def test_memory_is_constant_under_refused_streams():
     hostile = [
@@ -198,13 +192,13 @@ def test_memory_is_constant_under_refused_streams():
     bomb = zstandard.compress(hostile[0][0])
     with ready() as server, server.client() as client:
         table_of(post(client, stream_of(GOOD)))  # loads pyarrow
-        before = memory_of(server.process.pid, "VmRSS")
+        before = resident(server.process.pid, "VmRSS")
         for _ in range(5):
             for body, status in hostile:
                 problem_of(post(client, body), status)
             problem_of(post(client, bomb, **{"content-encoding": "zstd"}), 413)
-        assert memory_of(server.process.pid, "VmHWM") - before < 60 * MIB
-        assert memory_of(server.process.pid, "VmRSS") - before < 40 * MIB
+        assert resident(server.process.pid, "VmHWM") - before < 60 * MIB
+        assert resident(server.process.pid, "VmRSS") - before < 40 * MIB
         assert table_of(post(client, stream_of(GOOD))).num_rows == 3
 
 
@@ -231,18 +225,12 @@ def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
 def test_a_shared_dictionary_is_not_validated_for_each_batch(monkeypatch):
     """All batches are joined before the one validation of the dictionary."""
     body = dictionaries(["\u00e9" * 50] * 100, 500, growing=False)
-    monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", chunks := Chunks())
+    chunks: list[dict[str, int]] = []
+    monkeypatch.setattr(
+        "assay.service.http.wire.arrow_codec._validate",
+        lambda table: chunks.append({name: table[name].num_chunks for name in table.column_names}),
+    )
     batch = read_stream(body, limits(1000, 1 << 24))
     assert batch.reference_index is not None
     assert batch.reference_index.tolist() == [0] * 500
-    assert chunks.counts == [{"reference": 1, "response": 500}]
-
-
-class Chunks:
-    """In place of the validation, counts the chunks of each column."""
-
-    def __init__(self) -> None:
-        self.counts: list[dict[str, int]] = []
-
-    def __call__(self, table: Any) -> None:
-        self.counts.append({name: table[name].num_chunks for name in table.column_names})
+    assert chunks == [{"reference": 1, "response": 500}]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -63,11 +62,6 @@ def documents(draw: st.DrawFn) -> Any:
     return orjson.loads(orjson.dumps(document))
 
 
-@pytest.fixture(scope="module")
-def scorer():
-    return Scorer()
-
-
 def refused_by_model(document: Any) -> bool:
     try:
         ScoreRequest.model_validate(document)
@@ -76,19 +70,19 @@ def refused_by_model(document: Any) -> bool:
     return False
 
 
-def issues_found(document: Any, scorer: Scorer) -> list[Issue]:
+def issues_found(document: Any) -> list[Issue]:
     """Return the issues of a request, found while it is decoded or scored."""
     try:
-        score(read_batch(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS))
+        score(read_batch(parse_envelope(orjson.dumps(document), LIMITS), Scorer(), LIMITS))
     except ScoringError as error:
         return list(error.issues)
     return []
 
 
 @given(document=documents() | junk)
-def test_models_and_decoder_agree(scorer, document):
+def test_models_and_decoder_agree(document):
     assume(not (type(document) is dict and type(document.get("task")) is list))  # of another model
-    found = issues_found(document, scorer)
+    found = issues_found(document)
     if refused_by_model(document):
         assert found
     if {issue.reason for issue in found} & SHAPE_REASONS:
