@@ -166,21 +166,18 @@ class Batches(RolloutUser):
     """A GRPO trainer that sends each step in one request, and the next when it has the rewards."""
 
     scenario = "batches"
-
-    @task
-    def step(self) -> None:
-        self.send()
-
-
-class Pieces(RolloutUser):
-    """A GRPO trainer that sends each step as 20 requests at once, on as many connections, and waits for all of them."""
-
-    scenario = "pieces"
-    concurrency = 20
+    concurrency = 1
 
     @task
     def step(self) -> None:
         self.send(self.concurrency)
+
+
+class Pieces(Batches):
+    """A GRPO trainer that sends each step as 20 requests at once, on as many connections, and waits for all of them."""
+
+    scenario = "pieces"
+    concurrency = 20
 
 
 class Singles(PacedUser):

@@ -113,7 +113,9 @@ class BaseClient:
     ) -> dict[str, Any]:
         """Return the reply of any other route. See `Client.request`."""
         method, sent = ("GET", b"") if body is None else ("POST", body if isinstance(body, bytes) else dumps(body))
-        return read_document(await self._reply(method, route, await self._deadline(timeout), sent))
+        deadline = await self._deadline(timeout)
+        attempt = partial(self._attempt, ClientCall(method, route, sent, new_request_id(), deadline))
+        return read_document(await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep))
 
     async def _deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""
@@ -140,11 +142,6 @@ class BaseClient:
             return await self._scores(request, deadline, lambda k, row: batch[k].settle(row))
 
         await settle_entries(entries, score)
-
-    async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> HttpReply:
-        call = ClientCall(method, route, body, new_request_id(), deadline)
-        attempt = partial(self._attempt, call)
-        return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
 
     async def _attempt(self, call: ClientCall, address: Address, seconds: float) -> HttpReply:
         headers = self._headers(call.request_id, address, seconds)
@@ -180,6 +177,7 @@ class BaseClient:
             self._local = local
 
     def _close(self) -> None:
+        """Close idle connections and release a local service. The client can still be used afterwards."""
         self._transport.close()
         with self._local_lock:
             if self._local is not None:
@@ -364,9 +362,7 @@ class Client(BaseClient):
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
         completed(self._request("/readyz", timeout=timeout))
 
-    def close(self) -> None:
-        """Close idle connections and release a local service. The client can still be used afterwards."""
-        self._close()
+    close = BaseClient._close
 
     def __enter__(self) -> Client:
         return self

@@ -33,7 +33,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-CLIENT_PREFIX = "ASSAY_CLIENT_"
 EXCLUDED = {
     *("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_ROWS"),
     *("ASSAY_HOST", "ASSAY_PORT", "ASSAY_UDS", "ASSAY_API_KEYS", "ASSAY_API_KEYS_FILE"),
@@ -168,7 +167,7 @@ def find_command() -> tuple[str, ...]:
 
 def service_environment() -> dict[str, str]:
     """Return the environment without the variables of the client, which the service would refuse."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(CLIENT_PREFIX) and k not in EXCLUDED}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_CLIENT_") and k not in EXCLUDED}
     if environment.get("ASSAY_CONFIG"):
         environment["ASSAY_CONFIG"] = os.path.abspath(environment["ASSAY_CONFIG"])
     return environment

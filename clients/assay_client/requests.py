@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import Issue, invalid
-from .tasks import REWARD_TASKS, SCORE, components_of
+from .tasks import REWARD_TASKS, SCORE
 
 try:
     import orjson
@@ -82,10 +82,6 @@ class EncodedRequest:
         if self.index is not None:
             return self.index
         return [0] * self.responses if len(self.references) == 1 else list(range(self.responses))
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        return components_of(self.task)
 
     @property
     def tasks(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .requests import EncodedRequest, loads
-from .tasks import OUT_OF_TIME, REWARD_TASKS, SCORE, TASK_REASONS, has_passed
+from .tasks import OUT_OF_TIME, REWARD_TASKS, SCORE, TASK_REASONS, components_of, has_passed
 
 
 class Score(NamedTuple):
@@ -207,7 +207,7 @@ def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
             raise ValueError("`signature` is not a string")
         if "components" in request.include:
             columns = document.get("components")
-            if not isinstance(columns, dict) or not set(request.components) <= columns.keys():
+            if not isinstance(columns, dict) or not set(components_of(request.task)) <= columns.keys():
                 raise ValueError("`components` is incomplete")
             components = {name: read_numbers(columns, name, n) for name in columns}
         if "advantages" in request.include:

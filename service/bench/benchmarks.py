@@ -14,7 +14,7 @@ import orjson
 from ..rewards.scorer import Scorer
 from ..wording import in_this_shell, install_command
 from . import TITLES
-from .measure import Benchmark, Run, Start, WrongAnswerError, without_setup
+from .measure import Benchmark, Run, Start, WrongAnswerError
 from .servers import ServerProcess, as_request, bare_server, service, timed_exchange
 
 Request = dict[str, Any]
@@ -53,11 +53,11 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
 
         index = request["reference_index"][:plain_count]
         first = request["responses"][:plain_count], request["references"][: max(index) + 1], index
-        return without_setup(in_process(plain_score, first, rewards[:plain_count], PLAIN_TOLERANCE))
+        return partial(in_process, plain_score, first, rewards[:plain_count], PLAIN_TOLERANCE)
 
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
-        "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
-        "in_process_all_cores": (count, lambda: without_setup(in_process(scorer(None), batch, rewards))),
+        "in_process": (count, lambda: partial(in_process, scorer(1), batch, rewards)),
+        "in_process_all_cores": (count, lambda: partial(in_process, scorer(None), batch, rewards)),
         "http_json": (count, lambda: partial(over_http, service, [body], json_rewards, [expected])),
         "http_arrow": (count, arrow),
         "floor": (count, lambda: partial(over_http, bare_server, [body], orjson.loads, [{"responses": count}])),
@@ -90,8 +90,10 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     return benchmarks, skipped
 
 
-def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: float = 0.0) -> Callable[[], Run]:
-
+@contextmanager
+def in_process(
+    score: Score, batch: Columns, rewards: np.ndarray, tolerance: float = 0.0
+) -> Iterator[Callable[[], Run]]:
     def run() -> Run:
         cpu_before, started = time.process_time(), time.perf_counter()
         computed = score(*batch)
@@ -100,7 +102,7 @@ def in_process(score: Score, batch: Columns, rewards: np.ndarray, tolerance: flo
             raise WrongAnswerError("the rewards differ between two runs of the kernels")
         return run
 
-    return run
+    yield run
 
 
 def scorer(threads: int | None) -> Score:

@@ -21,9 +21,8 @@ KEY = "ASSAY_API_KEY"
 """The environment variable with the key of the service, as for `assay_client`."""
 
 JSON = {"Content-Type": "application/json"}
-UNANSWERED = frozenset({0, 429, 503, 504})
-"""Statuses that do not depend on the request: no reply, over capacity, not ready, past the deadline."""
-
+UNANSWERED = frozenset({0, 429})
+"""Statuses below 500 that do not depend on the request: no reply, over capacity."""
 
 FAULTS_SHOWN = 5
 

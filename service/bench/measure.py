@@ -7,7 +7,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
 
@@ -29,10 +29,6 @@ class Run(NamedTuple):
 
 Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
 """Sets up a benchmark, untimed; yields the function that processes the responses once and raises BenchmarkError."""
-
-
-def without_setup(run: Callable[[], Run]) -> Start:
-    return lambda: nullcontext(run)
 
 
 class Benchmark(NamedTuple):

@@ -81,9 +81,10 @@ def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
 
 def test_a_wrong_reward_in_process() -> None:
     batch, rewards = (REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]), np.array([1.0, 0.0])
-    assert in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12)().seconds >= 0
-    with pytest.raises(WrongAnswerError):
-        in_process(lambda *_: [1.0, 1e-13], batch, rewards)()
+    with in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12) as run:
+        assert run().seconds >= 0
+    with pytest.raises(WrongAnswerError), in_process(lambda *_: [1.0, 1e-13], batch, rewards) as run:
+        run()
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,15 @@ from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
-from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE
+from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, TASK_COMPONENTS
 from ..training_logs import run_name
 
 C = TypeVar("C", bound=BaseClient)
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
+
+Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
+"""Responses, references, records and tasks of all rows."""
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 MISSING = object()
@@ -213,6 +216,14 @@ def pairs_of(
     return texts, [reference_of(reference, task) for reference, task in zip(references, kinds, strict=True)]
 
 
+def batch_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Batch:
+    """Return the batch of completions with the columns of their rows."""
+    references = column_of(columns)
+    records = records_of(columns, len(completions))
+    tasks = tasks_of(columns, references, records)
+    return (*pairs_of(map(completion_text, completions), references, tasks), records, tasks)
+
+
 def record_of(row: Any) -> object:
     names = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
     return next((to_builtin(name) for name in names if name is not None), None)
@@ -257,24 +268,10 @@ def required(reference: Any, record: object = None, task: str | None = None) -> 
 
 REWARD = "reward"
 PASSED = "passed"
-REWARD_COMPONENTS = (
-    "format",
-    "consistency",
-    "coverage",
-    "scale",
-    "order",
-    "content",
-    "semantics",
-    "score",
-    "accuracy",
-    "exact_match",
-    "kendall_tau",
-    "text_similarity",
-    "order_similarity",
-    "function_precision",
-    "function_recall",
-)
-"""The components where more is better: the others describe a response, or are a loss, such as `brier`."""
+NO_REWARDS = {"step_gap", "mean_words", "anchors", "brier", "confidence", "called_erroneous"}
+"""The components where more is not better: they describe a response, or are a loss, such as `brier`."""
+
+REWARD_COMPONENTS = tuple(name for name in TASK_COMPONENTS if name not in NO_REWARDS)
 
 MAX_BATCHES = 64
 """Batches whose outcome some reward function may still ask for."""

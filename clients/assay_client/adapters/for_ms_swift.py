@@ -25,13 +25,9 @@ from assay_client.adapters.common import (
     REWARD_COMPONENTS,
     ComponentScores,
     SharedBatches,
-    column_of,
-    completion_text,
-    pairs_of,
-    records_of,
+    batch_of,
     step_of,
     sync_client,
-    tasks_of,
 )
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.training_logs import log_means
@@ -65,14 +61,12 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
         self.args = args  # as ORM itself does in the versions that take arguments
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        references, records = column_of(columns), records_of(columns, len(completions))
-        tasks = tasks_of(columns, references, records)
-        pairs = pairs_of(map(completion_text, completions), references, tasks)
+        texts, references, records, tasks = batch = batch_of(completions, columns)
         client = sync_client(getattr(self.args, "run_name", None))
 
         def score() -> ComponentScores:
-            scores = client.score(*pairs, records=records, task=tasks)
-            groups = groups_of(len(scores), columns.get("prompt_id"), records, pairs[1])
+            scores = client.score(texts, references, records=records, task=tasks)
+            groups = groups_of(len(scores), columns.get("prompt_id"), records, references)
             reports = getattr(self.args, "report_to", None)
             log_means(
                 lambda: batch_means(scores, groups),
@@ -81,7 +75,7 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
             )
             return ComponentScores(len(scores), list(range(len(scores))), scores)
 
-        outcome = batches.outcome(self.component, (client.settings, *pairs, records, tasks), score)
+        outcome = batches.outcome(self.component, (client.settings, *batch), score)
         rewards = outcome.rewards(self.component)
         if self.component == REWARD:
             return rewards

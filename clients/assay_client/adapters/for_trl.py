@@ -22,18 +22,15 @@ from typing import Any
 from assay_client.adapters.common import (
     PASSED,
     REWARD,
+    Batch,
     ComponentScores,
     SharedBatches,
     async_client,
-    column_of,
-    completion_text,
+    batch_of,
     none_on_failure,
-    pairs_of,
-    records_of,
     score_rows,
     step_of,
     sync_client,
-    tasks_of,
 )
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.client import BaseClient
@@ -44,9 +41,6 @@ from assay_client.transport.waiting import completed
 
 MAX_LOGGED = 100
 logger = logging.getLogger("assay_client")
-
-Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
-"""Responses, references, records and tasks of all rows."""
 
 batches = SharedBatches()
 
@@ -117,13 +111,6 @@ async def async_score_reward(
     batch, tolerant = batch_of(completions, columns), none_on_failure(none_if_failed)
     outcome = await outcome_of(async_client(), prompts, batch, columns, tolerant, log_metric, log_extra)
     return outcome.rewards(REWARD)
-
-
-def batch_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Batch:
-    references = column_of(columns)
-    records = records_of(columns, len(completions))
-    tasks = tasks_of(columns, references, records)
-    return (*pairs_of(map(completion_text, completions), references, tasks), records, tasks)
 
 
 async def outcome_of(

@@ -60,11 +60,10 @@ async def compute_score(
 ) -> dict[str, float]:
     """Return `score`, the reward, and its metrics, always under the same names. Raise AssayError."""
     sources = selected_sources()
+    arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
     if sources is not None and str(data_source) not in sources:  # in a thread, as verl runs synchronous functions
-        arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
         return await asyncio.to_thread(score_of_verl, *arguments)
-    score = await score_call(async_client, data_source, solution_str, ground_truth, extra_info, kwargs, sources)
-    return result_of(score, sources)
+    return result_of(await score_call(async_client, *arguments), sources)
 
 
 def compute_score_sync(
