@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import click
 import pytest
 
@@ -52,6 +56,15 @@ def test_steps_are_shown_with_what_differs():
         "            not in the response",
     ]
     assert "\nHints\n  step 2    5000 μl is 5 ml: units are compared as written.\n" in text
+
+
+def test_the_sample_in_the_documentation_is_what_is_printed(monkeypatch, tmp_path):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|text)\n(.*?)```", page, re.DOTALL)[:2])
+    monkeypatch.chdir(tmp_path)
+    exec(blocks["python"], {})
+    rollout = json.loads(Path("rollout.json").read_bytes())
+    assert click.unstyle(as_text(explain(Scorer(), **rollout), 80)) == blocks["text"].rstrip("\n")
 
 
 def test_where_the_budget_ends_it_is_said(monkeypatch):

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from assay import Scorer
 from assay.kernels.compiler import JIT
+from assay.kernels.memory import COUNTS, PROSE_SLOTS, PROSE_STAMP, allocate_workspace
+from assay.kernels.reading import coverage as automaton
 from tests.cases import answer
 from tests.kernels.adversaries import CATALOGUE
 from tests.reference.scorer import parse_reference, score_one
@@ -67,6 +69,14 @@ def test_words_inside_words():
     beginnings = [longest[:size] for size in range(4, 12)]
     missing = [f"zz{k}" for k in range(60)]  # exceed naive search, so that the automaton finds those after them
     assert coverage(missing + beginnings, f"a {'x' * 200}{longest}") == 9 / (1 + len(beginnings) + len(missing))
+
+
+def test_stamps_start_again_with_one_that_is_not_in_use():
+    ints = allocate_workspace(0).ints
+    ints[COUNTS, PROSE_STAMP] = automaton.STAMP_LIMIT - 1
+    ints[PROSE_SLOTS, :] = 1
+    next_stamp = automaton.next_stamp.py_func if JIT else automaton.next_stamp
+    assert next_stamp(ints) not in ints[PROSE_SLOTS]
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

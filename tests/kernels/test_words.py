@@ -108,7 +108,7 @@ def test_hangul():
     assert_agree((lead + vowel for lead in leads for vowel in vowels), 41)
     assert_agree((lead + vowel + tail for lead in leads[::6] for vowel in vowels[::5] for tail in tails), 41)
     assert_agree(chr(code) + tail for code in (0xAC00, 0xAC01, 0xAC1C, 0xD7A3) for tail in tails)
-    odd = "\u115f\u1161|\u1100\u1160|\u1112\u1175\u11c2\u11c2|\u1113\u1161|\u1100\u1176|\u1100\u1161\u11c3"
+    odd = "\u115f\u1161|\u1100\u1160|\u1112\u1175\u11c2\u11c2|\u1113\u1161|\u1100\u1176|\u1100\u1161\u11c3|\uac00\u0301"
     assert_agree(odd.split("|"))
 
 
