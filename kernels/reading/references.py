@@ -60,10 +60,6 @@ class References(NamedTuple):
     canon: np.ndarray  # uint8
 
     @property
-    def rows(self) -> int:
-        return self.ranges.shape[0] - 1
-
-    @property
     def step_counts(self) -> np.ndarray:
         """Return the number of steps of each reference, int64 (R,)."""
         return np.diff(self.ranges[:, STEP_AT])

@@ -59,6 +59,7 @@ def test_levels_and_libraries():
         ({"key": f"Step 1: {ADD}\nStep 3: {SPIN}"}, ["key_numbering"]),
         ({"key": f"Step 1: {ADD}\nand then\nStep 2: {SPIN}"}, ["key_line"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {{'a'}}"}, ["key_json"]),
+        ({"key": f"and then\nStep 1: {{'a'}}\nStep 3: {SPIN}"}, ["key_line", "key_json", "key_numbering"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('objects', 'object')}"}, ["names"]),
         ({"key": f"Step 1: {ADD}\nStep 2: {SPIN.replace('tube', 'Tube')}"}, ["lower_case"]),
         ({"key": f"Step 1: {ADD.replace('5 ml', '5 ML')}\nStep 2: {SPIN}"}, ["lower_case"]),

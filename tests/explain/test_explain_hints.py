@@ -94,6 +94,8 @@ def test_objects_whose_words_have_more_in_common():
         "Obj is 0.3333 by whole objects, 0.8000 by words: "
         "words count only if no whole object is shared, or with object_similarity = max."
     ]
+    steps = [[step("spin", "tube"), step("add", objects)] for objects in WHOLE]
+    assert [hint["step"] for hint in explained(told(steps[0]), {"steps": steps[1]}, {})["hints"]] == [2]
     for mine, theirs in (("wash buffer|water", WHOLE[1]), ("pbs|tube|tips", "pbs|gel|tray"), ("pbs", "pbs|gel")):
         assert hints(mine, theirs, "objects") == []
     steps = [step("add", objects) for objects in WHOLE]

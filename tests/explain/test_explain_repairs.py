@@ -87,6 +87,12 @@ def test_what_cannot_be_repaired_is_deleted():
     assert deleted["steps"] == [2]
 
 
+def test_words_are_added_to_the_prose():
+    key, prose = GOOD.split("<orc>")
+    (found,) = explained(f"{key}<orc>{prose.replace('300 x g', 'full speed')}", REFERENCE, {}, 1)["suggestions"]
+    assert found["text"] == "Write “300”, “xg” in step 3 of <orc>; both gates then pass, reward +1.0000."
+
+
 PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of PBS.\nStep 3: Spin the tube at 300 x g."
 
 
