@@ -8,11 +8,12 @@ RUN    := $(VENV)/bin/python
 # Tests of fast code against plain Python, whose sizes a hypothesis profile sets.
 PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py tests/http/trainers/test_trainer_requests.py \
 	tests/http/trainers/test_prompt_removal.py
-# Tests of every part of the product that need few processes, for `make check`: property tests on a tenth of the examples.
+# Tests of every part of the product that need few processes, for `make check`: property tests on few examples.
 QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
 	tests/scoring --ignore=tests/packaging/test_snippets.py --ignore=tests/packaging/test_docs_site.py --ignore=tests/scoring/test_forks.py \
 	--ignore=tests/scoring/test_out_of_memory.py
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+# Many tests wait for processes and deadlines, so that two cores have time for four of them.
+PARALLEL := -n 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
