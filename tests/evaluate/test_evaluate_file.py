@@ -47,6 +47,16 @@ def test_a_table_like_the_papers(call, tmp_path):
     assert r"type safety & 4 & 75.00 $\pm$ 25.00 & 112.50 $\pm$ 37.50 \\" in latex.read_text().splitlines()
 
 
+def test_shares_are_in_percent(call, tmp_path):
+    answers = [
+        {"answer": "yes", "generated_response": f"[ANSWER_START]{text} & 80[ANSWER_END]"} for text in ("yes", "no")
+    ]
+    result = call("evaluate", written(tmp_path, answers), "--task", "bioprobench.pqa", "--markdown", "-", "-q")
+    heads, _, values = [[cell.strip() for cell in line.split("|")] for line in result.stdout.splitlines()[:3]]
+    cells = dict(zip(heads, values, strict=True))
+    assert (cells["Acc"], cells["Brier"]) == ("50.00 ± 50.00", "0.3400 ± 0.3000")
+
+
 def test_what_is_no_mean_over_records_has_no_standard_error(call, tmp_path):
     """F1 is of all records together."""
     told = [

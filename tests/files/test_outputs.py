@@ -49,6 +49,13 @@ def test_score_refuses_outputs_that_are_one_file(call, source, output, report) -
     assert {path.name: path.read_bytes() for path in source.parent.iterdir() if path.is_file()} == before
 
 
+def test_only_a_device_needs_no_extension(call, source) -> None:
+    """A device gets the format of the input."""
+    assert call("score", source, "-o", "/dev/null", "-q").exit_code == 0
+    result = call("score", source, "-o", "out", "-q")
+    assert (result.exit_code, "out: the extension is not one of" in result.stderr) == (2, True)
+
+
 def test_redirected_streams_are_files(run, source) -> None:
     with open("in.jsonl", "r+b") as both:
         into_itself = run("score", "in.jsonl", capture_output=False, stdout=both, stderr=subprocess.PIPE)
