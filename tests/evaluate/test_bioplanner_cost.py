@@ -100,6 +100,7 @@ def test_what_is_not_costly_is_read(name: str) -> None:
     assert reasons(INSIDE[name]) == ["ok", "ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 @pytest.mark.parametrize("name", LARGEST)
 def test_the_largest_program_costs_little_more_than_an_ordinary_one(name: str) -> None:
@@ -165,6 +166,7 @@ def write_out(program: Program) -> None:
         program.calls()
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 @pytest.mark.parametrize("inner", ["1," * 40_000, "-1," * 30_000, "a(b=c)," * 14_000, f"'{'a ' * 100_000}'+1"])
 def test_nested_calls_are_not_written_out_again_and_again(inner: str) -> None:

@@ -71,6 +71,7 @@ def measure(server: LiveServer, body: bytes, scrapers: int, rounds: int = ROUNDS
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 def test_scrapers_in_a_loop_hardly_slow_scoring():
     """Eight clients without a key ask for /metrics without a pause, with the rewards of 32 runs and six tasks in it."""

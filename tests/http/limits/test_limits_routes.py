@@ -238,6 +238,7 @@ REFUSED: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_what_is_refused_is_not_kept(server, path):
     """The service's size does not grow with sequential requests of one client."""

@@ -222,6 +222,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_cost_grows_with_the_records(shape):
