@@ -87,4 +87,4 @@ def test_500_drains(workers, portion):
     assert not wrong
     assert not left
     assert not [log for _, _, log in done if "Traceback" in log]
-    assert max(drain.most_processes for drain, _, _ in done) > workers
+    assert max(drain.most_processes for drain, _, _ in done) >= workers + (workers > 1)  # and their supervisor
