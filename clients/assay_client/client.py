@@ -177,7 +177,6 @@ class BaseClient:
             self._local = local
 
     def _close(self) -> None:
-        """Close idle connections and release a local service. The client can still be used afterwards."""
         self._transport.close()
         with self._local_lock:
             if self._local is not None:
@@ -362,7 +361,9 @@ class Client(BaseClient):
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
         completed(self._request("/readyz", timeout=timeout))
 
-    close = BaseClient._close
+    def close(self) -> None:
+        """Close idle connections and release a local service. The client can still be used afterwards."""
+        self._close()
 
     def __enter__(self) -> Client:
         return self

@@ -52,6 +52,14 @@ def test_words_and_json_errors_are_marked_in_place(digest):
     expect(digest.page.locator(".bad-line")).to_have_count(0)
 
 
+def test_very_long_texts_use_the_plain_field(digest):
+    digest.write(response=RESPONSE + "\n" + "x " * 100_000)
+    expect(digest.page.locator(".editor.plain #response")).to_be_visible()
+    digest.write(response=RESPONSE)
+    expect(digest.page.locator(".editor.plain")).to_have_count(0)
+    assert len(digest.response.evaluate(MARKED, "tag")) == 8
+
+
 def test_a_step_marks_its_texts_and_its_partner_and_leads_to_its_line(digest):
     digest.page.locator('.step[data-kind="key"][data-step="4"]').hover()
     linked = digest.page.locator(".linked")
@@ -84,7 +92,8 @@ def test_buttons_move_a_step_and_keep_the_focus(digest):
     assert digest.response.input_value() == RESPONSE
 
 
-def test_a_step_is_dragged(digest):
+@pytest.mark.parametrize("let_go", [True, False])
+def test_a_step_is_dragged(digest, let_go):
     mouse = digest.page.mouse
     handle = digest.page.locator('.step[data-step="3"] .handle')
     handle.scroll_into_view_if_needed()
@@ -96,11 +105,33 @@ def test_a_step_is_dragged(digest):
     mouse.move(x, start["y"] - 20)
     mouse.move(x, target["y"] + 5, steps=5)
     expect(digest.page.locator(".drop-before")).to_have_attribute("data-step", "2")
+    if not let_go:
+        digest.page.keyboard.press("Escape")
     mouse.up()
     digest.page.wait_for_timeout(200)
     digest.settled()
-    assert digest.response.input_value() == moved(2, 3)
+    assert digest.response.input_value() == (moved(2, 3) if let_go else RESPONSE)
     expect(digest.page.locator(".drop-before, .dragged")).to_have_count(0)
+
+
+def test_what_is_applied_is_undone_in_the_field_and_outside(digest):
+    before = digest.shown_reward
+    for place in ("response", None):
+        digest.page.locator(".suggestion button").first.click()
+        digest.settled()
+        assert digest.shown_reward > before
+        if place:
+            digest.response.focus()
+        digest.page.keyboard.press("Control+z")
+        digest.page.wait_for_timeout(200)
+        digest.settled()
+        assert digest.response.input_value() == RESPONSE
+        assert digest.shown_reward == before
+    digest.example("A good answer")
+    digest.response.focus()
+    for _ in ("reference", "response"):
+        digest.page.keyboard.press("Control+z")
+    assert [digest.response.input_value(), digest.reference.input_value()] == [RESPONSE, REFERENCE]
 
 
 def test_plain_prose_gets_the_skeleton(digest):

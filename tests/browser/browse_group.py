@@ -115,6 +115,19 @@ def test_a_rollouts_file_is_walked_through(group):
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
 
 
+def test_a_dropped_file_is_read(group):
+    group.page.evaluate(
+        """([name, text]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], name));
+          const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+          document.getElementById("input-group").dispatchEvent(event);
+        }""",
+        ["dropped.jsonl", json.dumps(ROWS[1])],
+    )
+    expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
+
+
 def test_a_large_group_is_cut_and_says_so(group):
     open_file(group, [{"prompt": "p", "response": f"rollout {index}"} for index in range(70)])
     expect(group.walk_about).to_contain_text("70 rollouts; the first 64 are shown")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -54,6 +55,20 @@ def test_settings_change_the_reward(playground, client):
     assert playground.settings_count.inner_text() == ""
 
 
+def test_every_setting_has_a_control(playground, client):
+    schema = client.get("/v1/config").json()
+    playground.open_settings()
+    for name, value in schema["config"].items():
+        control = playground.page.get_by_label(name, exact=True)
+        if isinstance(value, bool):
+            assert control.is_checked() == value
+        elif isinstance(value, str):
+            assert control.input_value() == value
+            assert control.locator("option").all_inner_texts() == schema["schema"]["properties"][name]["enum"]
+        else:
+            assert float(control.input_value()) == value
+
+
 def test_a_setting_out_of_range_is_named_where_it_stands(playground, complaints):
     complaints.allow("status of 422")
     before = playground.shown_reward
@@ -95,6 +110,19 @@ def test_a_failure_says_where_and_shows_it(playground):
     expect(playground.page.locator(".gate.failed")).to_contain_text("Consistency gate")
     assert playground.page.locator(".pairs .chip.uncovered").all_inner_texts() == ["12000", "xg"]
     expect(playground.page.locator(".cover.bad")).to_have_count(1)
+
+
+def test_the_waterfall_goes_from_the_largest_reward_to_this_one(playground):
+    playground.example("One step left out")
+    rows = [
+        [number(text) for text in row.locator("td.figure").all_inner_texts() if text]
+        for row in playground.page.locator(".waterfall tbody tr").all()
+    ]
+    assert rows[0] == [1]
+    assert any(change < 0 for change, _ in rows[1:-1])
+    for (*_, before), (change, reward) in pairwise(rows[:-1]):
+        assert before + change == pytest.approx(reward, abs=2e-4)
+    assert rows[-1][-1] == playground.shown_reward
 
 
 def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from importlib import import_module
 
+import click
 import pytest
 
+from assay.service.cli.main import COMMANDS, main
+from assay.service.cli.options import Command
 from assay.service.tables.table import Table
 from assay.service.terminal import show
 from assay.service.version import VERSION
@@ -56,6 +59,21 @@ def test_after_ctrl_c(call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(import_module(f"assay.service.cli.{name}").command, "callback", interrupted)
     done = call(name, "-")
     assert (done.exit_code, done.stderr) == (130, "\nInterrupted.\n")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_with_an_example_that_it_accepts(call, name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert isinstance(command, Command)
+    assert command.examples
+    assert re.search(rf"^ +{name} ", call("--help").stdout, re.MULTILINE)
+    shown = call(name, "--help").stdout
+    assert shown.startswith(f"Usage: assay {name}")
+    assert all(example in shown for example in command.examples)
+    for example in command.examples:
+        _, _, called = example.partition(f"assay {name}")
+        words = called.partition(" >")[0].split()
+        assert all(word in {flag for one in command.params for flag in one.opts} for word in words if word[:2] == "--")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def answer(connection: socket.socket, request: Request) -> bool:
 
 
 def problem_of(broken: list[int]) -> dict[str, Any]:
-    """Return the problem document for references with these numbers, of which it lists a hundred."""
+    """Return the problem document that names the references with these numbers, at most the first 100."""
     errors = [{"path": f"references[{k}]", "reason": "bad_step_json", "detail": "no JSON"} for k in broken[:100]]
     return {"detail": "Nothing was scored.", "errors": errors, "error_count": len(broken)}
 

@@ -32,7 +32,7 @@ LONG = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
 
 
 def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> float:
-    """Return the peak resident size, in MiB, of a command over so many MiB of lines."""
+    """Run a command on this many MiB of lines; return its peak resident size in MiB."""
     command = [sys.executable, "-c", MEASURED, verb, "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, env=environment())

@@ -1,4 +1,4 @@
-"""The tables of the documentation are those of the code: settings, commands, reasons, components, metrics, units."""
+"""The documentation lists what the code has: settings, commands, reasons, components, metrics and units."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def many_references(nbytes: int) -> bytes:
 
 
 def task_rows(task: str, reference: object) -> Shape:
-    """Return a generator of one reference and many short responses, whose cost is that of the reference."""
+    """Return a function that makes a body: many short responses to one costly reference."""
 
     def body(nbytes: int) -> bytes:
         rows = min(65_536, nbytes // 256)
