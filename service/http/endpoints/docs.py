@@ -227,8 +227,8 @@ TIMEOUT_PARAMETER = parameter(
 )
 ENCODING_PARAMETER = parameter(
     *("Content-Encoding", "header"),
-    "Compression of the body. Other services may differ: `zstd` needs the extra `zstd`.",
-    {"type": "string", "enum": list(ENCODINGS)},
+    "Compression of the body; empty for none. Other services may differ: `zstd` needs the extra `zstd`.",
+    {"type": "string", "enum": ["", *ENCODINGS]},
 )
 RUN_DESCRIPTION = "Name of the training run, a label of the metrics: 1 to 100 printable ASCII characters."
 RUN_SCHEMA = {"type": "string", "pattern": "^[ -~]{1,100}$"}

@@ -35,8 +35,11 @@ def memory_score(body: bytes, call: JobCall, times: StageTimes) -> bytes:
 
 
 def sum_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
-    """Run one C call that neither releases the GIL nor handles signals; write the process id to `path`."""
-    Path(call.arguments["path"]).write_text(str(os.getpid()))
+    """Run one C call that neither releases the GIL nor handles signals; write the process id to `path`, all at once."""
+    path = Path(call.arguments["path"])
+    written = path.with_suffix(".written")
+    written.write_text(str(os.getpid()))
+    written.replace(path)
     return b"%d" % sum(range(10**15))
 
 
