@@ -30,6 +30,8 @@ class Rules(NamedTuple):
     min_coverage: float  # τ
     max_mean_words: float  # L
     max_object_similarity: bool
+    quantities: bool
+    max_added_numbers: int  # k
     position_decay: float  # λ
     use_step_gap: bool
     use_length: bool
@@ -53,6 +55,7 @@ REASONS = (
     "orc_numbering",
     "step_count",
     "low_coverage",
+    "added_numbers",
 )
 
 OK = 0
@@ -67,3 +70,4 @@ KEY_NUMBERING = 8
 ORC_NUMBERING = 9
 STEP_COUNT = 10
 LOW_COVERAGE = 11
+ADDED_NUMBERS = 12

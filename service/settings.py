@@ -32,7 +32,7 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; it has other settings if they differ from the default."""
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
 DETAILS = {
@@ -84,6 +84,13 @@ class ScoreSettings(BaseModel):
     max_mean_words: float = Field(default=30.0, ge=1, description="Mean words per prose step above which g applies.")
     object_similarity: Literal["fallback", "max"] = Field(
         default="fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
+    )
+    parameter_similarity: Literal["words", "quantities"] = Field(
+        default="words", description="Par: words, or quantities, so that 500 µl is 0.5 ml and 50 ml is not."
+    )
+    # k of the consistency gate
+    max_added_numbers: int | None = Field(
+        default=None, ge=0, description="Most numbers that only the prose may have; null (`none`) for no limit."
     )
     # λ of the position factor m_ij
     position_decay: float = Field(default=1.5, gt=0, description="Exponent of the position factor.")
@@ -141,7 +148,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.3.0.dev0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:3|order:strict|…|v:0.3.0.dev0`, to be quoted beside a result."""
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:
@@ -163,6 +170,8 @@ class SettingOverrides(TypedDict, total=False):
     min_coverage: float
     max_mean_words: float
     object_similarity: Literal["fallback", "max"]
+    parameter_similarity: Literal["words", "quantities"]
+    max_added_numbers: int | None
     position_decay: float
     use_step_gap: bool
     use_length: bool

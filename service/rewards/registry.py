@@ -146,6 +146,7 @@ SCORE_REASONS = {
     "orc_numbering": "The steps of <orc> are not numbered 1, 2, 3, ….",
     "step_count": "<key> and <orc> have different numbers of steps.",
     "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
+    "added_numbers": "The steps of <orc> have more numbers that their key steps lack than max_added_numbers.",
 }
 """The reasons of SCORE in the order of docs/rules.md, Reasons, which is `kernels.status.REASONS`."""
 
