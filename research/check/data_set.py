@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import NotInstalled
+from ...service.explain.quantities import quantity_limits
 from ...service.explain.reading import Step, canons, steps_in
 from ...service.records.row_tasks import score_rollouts
 from ...service.records.rows import Place, Rollout
@@ -20,8 +21,8 @@ from ...service.rewards.scores import NO_SPREAD
 from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
-from ...service.wording import format_number, in_this_shell, plural
-from .gold import NO_ANSWER, GoldAnswers, Prompts
+from ...service.wording import fixed, format_number, in_this_shell, plural
+from .gold import NO_ANSWER, GoldAnswers, Prompts, options_of
 from .near_duplicates import NearDuplicates, Pair
 from .policies import Earned, Earnings
 from .rows import CheckedRow
@@ -67,8 +68,16 @@ class Rules(NamedTuple):
                 yield "distractors", f"the answer uses {distractors} actions of the library that the reference does not"
 
 
-def findings_of(rows: Sequence[CheckedRow], reasons: Mapping[Place, str], rules: Rules) -> Iterator[Finding]:
-    """Yield the findings on rows, in their order; `reasons` are of responses of SCORE without a fault."""
+def findings_of(
+    rows: Sequence[CheckedRow],
+    reasons: Mapping[Place, str],
+    rules: Rules,
+    further: Mapping[Place, Sequence[tuple[str, str]]],
+) -> Iterator[Finding]:
+    """Yield the findings on rows, in their order.
+
+    reasons: of responses of SCORE without a fault. further: reasons of warnings and their sentences.
+    """
     for row in rows:
         if row.rollout.fault is not None:
             yield Finding(row.place, "error", *row.rollout.fault)
@@ -78,6 +87,8 @@ def findings_of(rows: Sequence[CheckedRow], reasons: Mapping[Place, str], rules:
         if (reason := reasons[row.place]) not in ("ok", *NO_ANSWER):
             answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
             yield Finding(row.place, "warning", reason, f"{answer} would fail a gate")
+        for reason, sentence in further.get(row.place, ()):
+            yield Finding(row.place, "warning", reason, sentence)
         if row.record is not None:
             for rule, sentence in rules.broken_by(row.record, row.rollout):
                 yield Finding(row.place, "warning", rule, sentence)
@@ -93,7 +104,7 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
         return [
             Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
         ]
-    advice = [*on_gates(gold, settings)]
+    advice = [*on_gates(gold, settings), *on_options(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
     gold_mean = policies[0].rewards.mean or 0.0
     advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
@@ -120,6 +131,20 @@ def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
             f"max_mean_words={math.ceil(gold.longest)}; length_penalty=relative costs less than absolute.",
             False,
         )
+
+
+def on_options(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
+    for name, setting in settings_of_options(settings).items():
+        changed, lower = gold.changed[name], gold.lower[name]
+        which = f"{changed:,} of {plural(gold.number, 'gold answer')}" if changed else "no gold answer"
+        less = f"; {lower:,} of them earn less" if lower else ""
+        yield Advice(f"{setting} changes the reward of {which}{less}.", not lower)
+
+
+def settings_of_options(settings: ScoreSettings) -> dict[str, str]:
+    """Return the setting that turns an option of rules 3 on, by the name of the option."""
+    limit = settings.max_added_numbers or 0
+    return {"quantities": "parameter_similarity=quantities", "added_numbers": f"max_added_numbers={limit}"}
 
 
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
@@ -164,8 +189,10 @@ class DataSet:
         self.pairs: list[Pair] = []
         self.contradictions: list[list[list[Place]]] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
-        self._empty = Batch(configurations={"config": scorer.columns})
-        self._earnings = Earnings(scorer)
+        self.options = options_of(scorer.settings)
+        scorers = {option.name: scorer.with_overrides(option.overrides).columns for option in self.options}
+        self._empty = Batch(configurations={"config": scorer.columns} | scorers)
+        self._earnings = Earnings(scorer, self.options)
         self._prompts = Prompts()
         self._duplicates: NearDuplicates | None = None
         if similarity is not None:
@@ -186,11 +213,35 @@ class DataSet:
         self.counts["checked"] += len(rows)
         self.gold.add(valid, reasons)
         steps = [steps_in(row.rollout.reference) for row in valid]
-        gold = np.where(np.isin(scores.reasons, NO_ANSWER), np.nan, scores.rewards)
-        self._earnings.add(valid, steps, gold, scores.reasons == "ok")
-        self._add_texts(valid, steps, ~np.isnan(gold))
-        for finding in findings_of(rows, dict(zip([row.place for row in valid], reasons, strict=True)), self.rules):
-            yield self._counted(finding)
+        no_answer = np.isin(scores.reasons, NO_ANSWER)
+        gold, *others = [np.where(no_answer, np.nan, one.rewards) for one in (scores, *scores.configs)]
+        by_option = {option.name: rewards for option, rewards in zip(self.options, others, strict=True)}
+        self._earnings.add(valid, steps, gold, by_option, scores.reasons == "ok")
+        self._add_texts(valid, steps, ~no_answer)
+        further = {row.place: [*self._on_quantities(of_row)] for row, of_row in zip(valid, steps, strict=True)}
+        for place, finding in self._on_options(valid, reasons, by_option):
+            further[place].append(finding)
+        by_place = dict(zip([row.place for row in valid], reasons, strict=True))
+        for one in findings_of(rows, by_place, self.rules, further):
+            yield self._counted(one)
+
+    def _on_quantities(self, steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+        if self.scorer.settings.parameter_similarity == "quantities":
+            for number, step in enumerate(steps, 1):
+                for sentence in (sentence for parameter in step.parameters for sentence in quantity_limits(parameter)):
+                    yield "quantity_limit", f"step {number}: {sentence}"
+
+    def _on_options(
+        self, rows: Sequence[CheckedRow], reasons: Sequence[str], by_option: Mapping[str, np.ndarray]
+    ) -> Iterator[tuple[Place, tuple[str, str]]]:
+        """Yield the rows whose gold answer earns less with an option, unless it fails for that reason anyway."""
+        settings, off = settings_of_options(self.scorer.settings), by_option["rules_2"]
+        for name, lower in self.gold.compare(off, {name: by_option[name] for name in settings}).items():
+            for k in np.flatnonzero(lower).tolist():
+                if reasons[k] != name:
+                    less, more = fixed(by_option[name][k]), fixed(off[k])
+                    detail = f"with {settings[name]}, the gold answer earns {less} instead of {more}"
+                    yield rows[k].place, (f"lower_with_{name}", detail)
 
     def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], has_gold: np.ndarray) -> None:
         prompted = [k for k, row in enumerate(rows) if row.prompt is not None]

@@ -34,6 +34,7 @@ REMEDIES = {
     "step_count": "Ask for one prose step in <orc> for each key step.",
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
+    "added_numbers": "Ask for prose whose numbers are all in its key step; max_added_numbers allows more.",
 }
 
 MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third

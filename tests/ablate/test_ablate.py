@@ -237,6 +237,19 @@ def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
     assert ranges == ["unit", "raw", "double", "shift"]
 
 
+def test_rules_3_has_its_options_alone_and_together() -> None:
+    grid = grid_named("rules3", PAPER)
+    found = {one.name: one.settings.model_dump(exclude_defaults=True) for one in grid.configurations}
+    quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": 0}
+    assert found == {
+        "words": {},
+        "words · added numbers 0": numbers,
+        "quantities": quantities,
+        "quantities · added numbers 0": quantities | numbers,
+    }
+    assert grid.base == 0
+
+
 def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
     """But for KL(·), which is a penalty of the training and no part of the reward."""
     *of_score, vanilla = grid_named("table3", PAPER).configurations
