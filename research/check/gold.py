@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,15 +27,21 @@ COVERAGES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50)
 ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least this share of the gold answers pass
 
 
+RULES_2, BOTH = "rules_2", "both"
 OFF: dict[str, Any] = {"parameter_similarity": "words", "max_added_numbers": None}
 
 
 class Option(NamedTuple):
-    """Options of rules 3 that are on: their name, the settings that turn them on, and overrides for all of them."""
+    """Options of rules 3 that are on, by the settings of all of them."""
 
     name: str
     title: str
     overrides: Mapping[str, Any]
+
+    @property
+    def changes(self) -> str:
+        """The settings that turn them on: `max_added_numbers=0`."""
+        return ", ".join(f"{name}={value}" for name, value in self.overrides.items() if value != OFF[name])
 
 
 def options_of(settings: ScoreSettings) -> list[Option]:
@@ -43,10 +49,10 @@ def options_of(settings: ScoreSettings) -> list[Option]:
     limit = settings.max_added_numbers or 0
     quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": limit}
     return [
-        Option("rules_2", "rules 2", OFF),
+        Option(RULES_2, "rules 2", OFF),
         Option("quantities", "quantities", OFF | quantities),
         Option("added_numbers", f"added numbers {format_number(limit)}", OFF | numbers),
-        Option("both", "both", OFF | quantities | numbers),
+        Option(BOTH, "both", OFF | quantities | numbers),
     ]
 
 
@@ -97,14 +103,14 @@ class GoldAnswers:
         self.too_wordy += int((words > self._settings.max_mean_words).sum())
         self.longest = max(self.longest, float(words.max(initial=0.0)))
 
-    def compare(self, off: np.ndarray, rewards: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Return which answers earn less with an option, bool (n,), by its name.
+    def compare(self, option: Option, off: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+        """Return which answers earn less with an option, bool (n,).
 
-        off: the rewards without options. rewards: those with each option. All float64 (n,), NaN without an answer.
+        off: the rewards without options. rewards: those with the option. Both float64 (n,), NaN without an answer.
         """
-        lower = {name: values < off - NO_SPREAD for name, values in rewards.items()}
-        self.lower.update({name: int(rows.sum()) for name, rows in lower.items()})
-        self.changed.update({name: int((abs(values - off) > NO_SPREAD).sum()) for name, values in rewards.items()})
+        lower: np.ndarray = rewards < off - NO_SPREAD
+        self.lower[option.name] += int(lower.sum())
+        self.changed[option.name] += int((abs(rewards - off) > NO_SPREAD).sum())
         return lower
 
     def _count_words(self, row: CheckedRow) -> None:
@@ -165,10 +171,17 @@ class Prompts:
     def __init__(self) -> None:
         self._seen: dict[bytes, dict[bytes, list[Place]]] = {}
 
-    def add(self, prompts: Sequence[str], references: Sequence[Sequence[Step]], places: Sequence[Place]) -> None:
-        """Add rows: canonical prompts (`canon` of docs/rules.md, Words), and the steps of their references."""
-        for prompt, steps, place in zip(prompts, step_digests(references), places, strict=True):
+    def add(
+        self, prompts: Sequence[str], references: Sequence[Sequence[Sequence[Step]]], places: Sequence[Place]
+    ) -> None:
+        """Add rows: canonical prompts (`canon` of docs/rules.md, Words), and the steps of each alternative.
+
+        The order of alternatives does not matter.
+        """
+        digests = iter(step_digests(list(chain.from_iterable(references))))
+        for prompt, alternatives, place in zip(prompts, references, places, strict=True):
             by_steps = self._seen.setdefault(digest([prompt]), {})
+            steps = b"".join(sorted(set(islice(digests, len(alternatives)))))
             by_steps.setdefault(steps, []).append(place)
 
     def contradictions(self) -> list[list[list[Place]]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from ...service.records.fields import (
@@ -25,6 +25,7 @@ from ...service.records.forms import TRAINER_FIELDS, published_answer, unfolded
 from ...service.records.row_tasks import RowTasks
 from ...service.records.rows import Location, Place, Record, Rollout, missing_fields, peek, pieces, without_nulls
 from ...service.rewards.registry import SCORE
+from ...service.scoring.alternatives import alternatives_of
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
 from ...service.tasks.thoth import sections_in
@@ -50,11 +51,32 @@ class CheckedRow:
     """The user's part of the prompt, without what SciRecipe's prompts add to each question; by it, rows of different
     splits are compared."""
     size: int = 1
+    alternative: int | None = None
+    """Which alternative of the reference the response and the warnings are about; None without alternatives."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Reasons and sentences."""
+
+    @property
+    def reference(self) -> Any:
+        """The reference, or one alternative of it."""
+        reference = self.rollout.reference
+        return reference if self.alternative is None else (alternatives_of(reference) or ())[self.alternative]
 
     @property
     def has_own_answer(self) -> bool:
         """True if the gold answer is made of the fields of a published record."""
         return self.rollout.response != "" and self.rollout.response != self.rollout.reference
+
+
+def each_alternative(rows: Iterable[CheckedRow]) -> Iterator[CheckedRow]:
+    """Yield the rows; one with alternatives once for each, with the alternative as its response if it is text."""
+    for row in rows:
+        entries = alternatives_of(row.rollout.reference) if row.rollout.task == SCORE else None
+        if not entries:
+            yield row
+        for k, entry in enumerate(entries or ()):
+            rollout = replace(row.rollout, response=entry if isinstance(entry, str) else "")
+            yield replace(row, rollout=rollout, alternative=k, warnings=[])
 
 
 @contextmanager
@@ -94,9 +116,9 @@ def fields_of_rows(
     if needed and not any(reference in row for row in names) and not any(map(has_reference, objects)):
         hint = " (response, if it is the reference answer)" if any("response" in row for row in objects) else ""
         raise absent_field(reference, names, "--reference-field" + hint, kind)
-    for flag, field in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
-        if field is not None and names and not any(has_field(row, field) for row in names):
-            raise absent_field(field, names, flag, kind)
+    for flag, path in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
+        if path is not None and names and not any(has_field(row, path) for row in names):
+            raise absent_field(path, names, flag, kind)
     return fields._replace(reference=reference), rows
 
 
