@@ -93,6 +93,18 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> No
     assert vanilla["rank_correlation"]["order_lcs"]["mean"] is not None
 
 
+def test_the_best_alternative_counts(call, tmp_path: Path) -> None:
+    """The metrics are those of the alternative that counts for the base."""
+    other, row = EXAMPLES[-1]["reference"], EXAMPLES[0]
+    own, results = row["reference"], []
+    for reference in ({"any_of": [other, own]}, own):
+        source, target = write_rows(tmp_path / "in.jsonl", [{**row, "reference": reference}]), tmp_path / "out.jsonl"
+        assert call("ablate", source, "-o", target).exit_code == 0
+        results += read_rows(target)
+    assert results[0] == results[1]
+    assert results[0]["rewards"]["strict · sum · product"] > 0
+
+
 def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path) -> None:
     target, figures, page = tmp_path / "out.parquet", tmp_path / "out.json", tmp_path / "out.html"
     result = call("ablate", ROLLOUTS, "--grid", "table3", "-o", target, "--json", figures, "--html", page)

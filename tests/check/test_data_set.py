@@ -196,3 +196,24 @@ def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> No
         ("quantity_limit", 1, "step 2"),
     ]
     assert "“2 h 30 min”" in findings[1].detail
+
+
+def test_each_alternative_is_checked(tmp_path: Path) -> None:
+    forgetful, others = answer(STEPS, ["Add 5 ml of buffer.", "Mix it."]), [key_of(STEPS[:1]), {"steps": STEPS[::-1]}]
+    rows = [
+        {"prompt": PROMPT, "reference": {"any_of": [GOOD, *others, forgetful]}},
+        {"prompt": PROMPT, "reference": {"any_of": [*others[::-1], GOOD]}},
+        {"prompt": PROMPT, "reference": {"any_of": others}},
+        {"reference": {"any_of": [GOOD, "no step", ""]}},
+    ]
+    data, findings = checked(tmp_path, rows)
+    assert data.counts == {"checked": 4, "error": 1, "warning": 2}
+    assert [(one.reason, one.place.location.number) for one in findings] == [
+        ("low_coverage", 1),
+        ("bad_step_line", 4),
+        ("contradictory_reference", 3),
+    ]
+    assert findings[0].detail.startswith("any_of[3]: ")
+    assert (data.gold.number, data.gold.failed) == (3, 1)
+    _, pasted, *_ = data.policies()
+    assert (pasted.rewards.number, pasted.rewards.mean) == (9, 1.0)
