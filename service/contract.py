@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema
 
+from ..kernels.json_columns import MAX_ALTERNATIVES
 from .settings import ScoreSettings
 
 EXAMPLE_REFERENCE = (
@@ -54,6 +55,13 @@ class Steps(Contract):
 
 
 KeyLines = Annotated[StrictStr, Field(pattern=r"\{", description="Text with at least one key step: `Step 1: {…}`.")]
+
+
+class AnyOf(Contract):
+    """A reference with alternatives, of which the best for a response counts."""
+
+    any_of: list[KeyLines | Steps] = Field(min_length=1, max_length=MAX_ALTERNATIVES)
+
 
 Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]
 """A request's settings, which `ScoreSettings.overridden` validates."""
