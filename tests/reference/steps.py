@@ -40,7 +40,9 @@ def line_spans(block: str) -> list[tuple[int, int]]:
     """Return where the lines stand that are not blank, trimmed of ASCII white space."""
     ends = list(LINE_END.finditer(block))
     spans = []
-    for start, stop in zip([0, *(end.end() for end in ends)], [*(end.start() for end in ends), len(block)], strict=True):
+    for start, stop in zip(
+        [0, *(end.end() for end in ends)], [*(end.start() for end in ends), len(block)], strict=True
+    ):
         line = block[start:stop]
         first = stop - len(line.lstrip(ASCII_SPACE))
         spans.append((first, first + len(line.strip(ASCII_SPACE))))
