@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from ...service.explain.case import chosen_of
 from ...service.records.fields import (
     CONVERSATION_NAMES,
     PROMPT_NAMES,
@@ -59,8 +60,7 @@ class CheckedRow:
     @property
     def reference(self) -> Any:
         """The reference, or one alternative of it."""
-        reference = self.rollout.reference
-        return reference if self.alternative is None else (alternatives_of(reference) or ())[self.alternative]
+        return chosen_of(self.rollout.reference, self.alternative or 0)
 
     @property
     def has_own_answer(self) -> bool:
