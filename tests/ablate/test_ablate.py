@@ -95,7 +95,7 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> No
 
 def test_the_best_alternative_counts(call, tmp_path: Path) -> None:
     """The metrics are those of the alternative that counts for the base."""
-    row = EXAMPLES[3]
+    row = EXAMPLES[2]
     other, own, results = EXAMPLES[-1]["reference"], row["reference"], []
     for reference in ({"any_of": [other, own]}, own):
         source, target = write_rows(tmp_path / "in.jsonl", [{**row, "reference": reference}]), tmp_path / "out.jsonl"
