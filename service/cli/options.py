@@ -17,6 +17,7 @@ from ..config import Config, load
 from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
 from ..interruption import ended_by_signals
 from ..records.output_file import release_claims, what_was_written
+from ..settings import NONE, NULLABLE
 from ..terminal import MAX_LISTED, say
 from ..wording import in_this_shell
 
@@ -104,6 +105,20 @@ class SettingOption(click.Option):
         self.described = described
 
 
+class IntegerOrNone(click.ParamType):
+    """An integer, or `none`, which stands for null: None is a flag that is not given."""
+
+    name = f"integer|{NONE}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == NONE:
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither an integer nor {NONE}.", param, ctx)
+
+
 def settings_options(*models: type[BaseModel], described: bool = True) -> Callable[[Function], Function]:
     """Add a flag for every field of the models; without the flag, its value is None."""
 
@@ -123,6 +138,8 @@ def _option(name: str, annotation: Any, **options: Any) -> Callable[[Function], 
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, **options)
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+    if name in NULLABLE:
+        return click.option(flag, name, default=None, type=IntegerOrNone(), **options)
     choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
     return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), **options)
 
