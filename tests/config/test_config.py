@@ -84,9 +84,9 @@ def test_none_stands_for_null_where_there_is_only_text(tmp_path):
     assert load({}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number).score.max_added_numbers == 2
     assert load({}, {}, number).score.max_added_numbers == 3
     for text in ("None", "null", "", "off"):
-        with pytest.raises(InvalidSetting, match="must be an integer, or null .as text: none."):
+        with pytest.raises(InvalidSetting, match=r"must be an integer, or null \(as text: none\)"):
             load({}, {"ASSAY_MAX_ADDED_NUMBERS": text})
-    with pytest.raises(InvalidSetting, match="config.max_added_numbers: must be an integer, or null"):
+    with pytest.raises(InvalidSetting, match=r"config\.max_added_numbers: must be an integer, or null"):
         ScoreSettings.checked({"max_added_numbers": "none"})
 
 
