@@ -105,20 +105,6 @@ class SettingOption(click.Option):
         self.described = described
 
 
-class IntegerOrNone(click.ParamType):
-    """An integer, or `none`, which stands for null: None is a flag that is not given."""
-
-    name = f"integer|{NONE}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == NONE:
-            return value
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither an integer nor {NONE}.", param, ctx)
-
-
 def settings_options(*models: type[BaseModel], described: bool = True) -> Callable[[Function], Function]:
     """Add a flag for every field of the models; without the flag, its value is None."""
 
@@ -139,9 +125,18 @@ def _option(name: str, annotation: Any, **options: Any) -> Callable[[Function], 
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
     if name in NULLABLE:
-        return click.option(flag, name, default=None, type=IntegerOrNone(), **options)
+        metavar = f"INTEGER|{NONE}"
+        return click.option(flag, name, default=None, type=integer_or_none, metavar=metavar, **options)
     choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
     return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), **options)
+
+
+def integer_or_none(text: str) -> int | str:
+    """Return an integer, or `none`, which stands for null: None is a flag that is not given."""
+    try:
+        return text if text == NONE else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither an integer nor {NONE}") from None
 
 
 def _help(field: Any) -> str:
