@@ -39,9 +39,11 @@ OVERFULL = -2
 """Result for an array that has more elements than its column has rows."""
 
 # Kinds of an element: text, steps that became text, and faults.
-FIT, FROM_STEPS, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(6)
+FIT, FROM_STEPS, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG, NO_ALTERNATIVE, TOO_MANY_ALTERNATIVES = range(8)
 
+MAX_ALTERNATIVES = 16
 STEPS_NAME = np.frombuffer(b"steps", np.uint8)
+ANY_OF_NAME = np.frombuffer(b"any_of", np.uint8)
 STEP_OPENING = np.frombuffer(b"Step ", np.uint8)
 SPACE, LF, CR = 0x20, 0x0A, 0x0D
 
@@ -288,6 +290,82 @@ def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_byt
         if pos == BAD:
             return NOT_JSON
     return READ if skip_whitespace(body, pos, stop) == stop else NOT_JSON
+
+
+@helper
+def find_alternatives(body, pos, stop, out, end):
+    """Return the position of the array of the JSON object at `pos`, if `any_of` is its only name, or BAD.
+
+    out: scratch from `end` on. Of two equal names the last wins.
+    """
+    array = np.int64(BAD)
+    pos, more = open_value(body, pos, stop, CLOSE_OBJECT)
+    while more:
+        pos, name_stop, _ = read_name(body, pos, stop, out, end)
+        if pos == BAD or not is_name(out, end, name_stop, ANY_OF_NAME):
+            return np.int64(BAD)
+        array = pos if pos < stop and body[pos] == OPEN_ARRAY else np.int64(BAD)
+        pos = skip_value(body, pos, stop, np.int64(1), BODY_DEPTH, out, end)
+        if pos == BAD:
+            return pos
+        pos, more = next_value(body, pos, stop, CLOSE_OBJECT)
+        if pos == BAD:
+            return pos
+    return array
+
+
+@helper
+def copy_text(data, start, stop, texts, begin):
+    """Copy `data[start:stop]` to `texts[begin:]`; returns the end."""
+    for k in range(start, stop):
+        texts[begin + k - start] = data[k]
+    return begin + stop - start
+
+
+@hot_kernel
+def split_alternatives(texts, offsets, kinds, starts, is_list, data, data_offsets, data_kinds, max_bytes):
+    """Copy references as `read_column` reads them, with the alternatives of `{"any_of": […]}` side by side; returns
+    whether there are any.
+
+    texts: uint8, five times the bytes and 64, offsets: int64 (n + 1,), kinds: uint8 (n,), written: the column; n is at
+    least MAX_ALTERNATIVES for each row of the kind NOT_STEPS, and 1 for each other row. starts: int64 (R + 1,),
+    written: the first row of each reference. is_list: uint8 (R,), written: 1 for references with alternatives. data,
+    data_offsets, data_kinds: the R references. max_bytes: longest alternative given as steps.
+
+    An array with no alternative, or with too many, stays one faulty row.
+    """
+    offsets[0] = 0
+    starts[0] = 0
+    rows = np.int64(0)
+    found = False
+    for row in range(data_kinds.shape[0]):
+        start, stop = data_offsets[row], data_offsets[row + 1]
+        first = rows
+        kind = data_kinds[row]
+        if kind == NOT_STEPS:
+            pos = find_alternatives(data, start, stop, texts, offsets[rows])
+            if pos != BAD:
+                kind = NO_ALTERNATIVE
+                pos, more = open_value(data, pos, stop, CLOSE_ARRAY)
+                while more and rows - first < MAX_ALTERNATIVES:
+                    pos = skip_whitespace(data, pos, stop)
+                    pos, end, element = read_element(data, pos, stop, texts, offsets[rows], True, max_bytes)
+                    kinds[rows] = element
+                    rows += 1
+                    offsets[rows] = end
+                    pos, more = next_value(data, pos, stop, CLOSE_ARRAY)
+                if more:
+                    kind = TOO_MANY_ALTERNATIVES
+                    rows = first
+        is_list[row] = rows > first
+        if rows > first or kind == NO_ALTERNATIVE or kind == TOO_MANY_ALTERNATIVES:
+            found = True
+        if rows == first:
+            kinds[rows] = kind
+            offsets[rows + 1] = copy_text(data, start, stop, texts, offsets[rows])
+            rows += 1
+        starts[row + 1] = rows
+    return found
 
 
 INVALID_JSON = -1

@@ -322,29 +322,35 @@ NORM = 1  # one normalised text
 CANON = 2  # the distinct words of the key steps
 
 # Rows of `ints`. Steps: the action's string; the starts in IDS of the words of action, objects and parameters, and
-# their end; the range of the objects in OBJECTS.
-STEP_ROWS = 7
-ACTION, WORDS, OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, OBJECT_START, OBJECT_STOP = range(STEP_ROWS)
+# their end; the range of the objects in OBJECTS; the end in IDS of the parameters' terms, which follow the words.
+STEP_ROWS = 8
+ACTION, WORDS, OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, OBJECT_START, OBJECT_STOP, TERM_STOP = range(STEP_ROWS)
 # Distinct strings: starts of words in CANON, their lengths or PAIR, their first eight bytes or the pair, their hashes,
 # and the last step in which they occurred.
-STARTS, LENGTHS, HEADS, HASHES, WORD_STAMPS = range(7, 12)
+STARTS, LENGTHS, HEADS, HASHES, WORD_STAMPS = range(8, 13)
 # Open addressing of the strings: epoch << 32 | string.
-SLOTS = 12
+SLOTS = 13
 # Strings in order of appearance: words of key steps, and their objects.
-IDS, OBJECTS = range(13, 15)
+IDS, OBJECTS = range(14, 16)
 # Spans in NORM of the words of the current text, and the words of the key step that are not among them.
-SPAN_STARTS, SPAN_STOPS, MISSING = range(15, 18)
+SPAN_STARTS, SPAN_STOPS, MISSING = range(16, 19)
 # Hash table of the words of the current prose: stamp << 32 | word.
-PROSE_SLOTS = 18
+PROSE_SLOTS = 19
 # Spans in TEXT of the phrases of the current step.
-PHRASE_STARTS, PHRASE_STOPS = range(19, 21)
+PHRASE_STARTS, PHRASE_STOPS = range(20, 22)
 # Code points of one cluster.
-CODES = 21
-# The response's strings as numbered by the reference; anchors; the last set that contained a string; scratch.
-MAPPED, PARTNERS, STAMPS, FIRST, FOLLOWING = range(22, 27)
+CODES = 22
+# Strings as numbered by the reference: all of them, and those of ACTION, IDS and OBJECTS.
+MAPPED, MAPPED_ACTION, MAPPED_IDS, MAPPED_OBJECTS = range(23, 27)
+# Anchors; the last set that contained a string; scratch.
+PARTNERS, STAMPS, FIRST, FOLLOWING = range(27, 31)
+# Spans of the steps in the response, their coverages and the values of their anchors (float64).
+KEY_STARTS, KEY_STOPS, ORC_STARTS, ORC_STOPS, COVERAGES, VALUES = range(31, 37)
+# Terms of the parameters of the current key step.
+TERMS = 37
 # Counters, field by field.
-COUNTS = 27
-ROWS = 28
+COUNTS = 38
+ROWS = 39
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
@@ -362,7 +368,7 @@ class Workspace(NamedTuple):
     """Arrays that kernels write. `seed` keys the hashes."""
 
     bytes: np.ndarray  # uint8 (3, n)
-    ints: np.ndarray  # int64 (28, n)
+    ints: np.ndarray  # int64 (39, n)
     seed: np.uint64
 
 

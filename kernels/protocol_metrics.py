@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiler import helper, hot_kernel
-from .memory import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS, SPAN_STARTS
+from .memory import ACTION, FIRST, FOLLOWING, MAPPED, MAPPED_ACTION, PARTNERS, SPAN_STARTS
 from .reading.references import ID_AT, OBJECT_AT, STEP_AT
 from .reading.response import FOUND, NOT_OPENED, find_sections
 from .reading.steps import read_key_steps
@@ -57,6 +57,7 @@ STEP_M, ORDER_S, ORDER_LCS, ORDER_TAU, SEMANTIC_A, MEAN_OBJ, MEAN_PAR, MEAN_POSI
     range(11)
 )
 NO_LIBRARY = -1
+WORDS_ONLY = np.bool_(False)
 
 
 @helper
@@ -74,7 +75,7 @@ def read_steps(workspace, tables, text, start, stop, rules):
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
         return TOO_LONG, none
     reset(workspace)
-    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop)
+    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop, WORDS_ONLY)
     if status == KEY_NUMBERING:
         status = OK
     return status, (steps if status == OK else none)
@@ -106,12 +107,12 @@ def mark_library(workspace, libraries, row, n):
 def count_distractors(ints, expected, n):
     """Count the steps, of n, whose action is in the library (marked in PARTNERS) but not in `expected`."""
     for i in range(n):
-        ints[FIRST, ints[ACTION, i]] = 0
+        ints[FIRST, ints[MAPPED_ACTION, i]] = 0
     for j in range(expected.shape[0]):
         ints[FIRST, expected[j]] = 1
     count = 0
     for i in range(n):
-        count += ints[PARTNERS, i] == 1 and ints[FIRST, ints[ACTION, i]] == 0
+        count += ints[PARTNERS, i] == 1 and ints[FIRST, ints[MAPPED_ACTION, i]] == 0
     return count
 
 
@@ -134,7 +135,7 @@ def measure_anchors(measures, row, ints, references, reference, n, m, matched, r
         objects = object_similarity(ints, i, references, first_object, first_id, first_step + j, rules)
         parameters = 0.0
         if objects >= MIN_OBJECT_SIMILARITY:
-            parameters = parameter_similarity(ints, i, references, first_id, first_step + j)
+            parameters = parameter_similarity(ints, i, references, first_id, first_step + j, WORDS_ONLY)
         position = position_factor(i, j, m, rules.position_decay)
         n_contents = add_exactly(contents, n_contents, (objects + PARAMETER_WEIGHT * parameters) * position)
         n_objs = add_exactly(objs, n_objs, objects)
@@ -186,7 +187,7 @@ def measure_protocols(
         first_step = references.ranges[reference, STEP_AT]
         m = references.ranges[reference + 1, STEP_AT] - first_step
         symbols = renumber_with_reference(workspace, references, reference, n)
-        predicted = ints[ACTION, :n]
+        predicted = ints[MAPPED_ACTION, :n]
         expected = references.steps[ACTION, first_step : first_step + m]
         if library != NO_LIBRARY:
             measures[DISTRACTORS, row] = count_distractors(ints, expected, n)

@@ -31,7 +31,7 @@ class Rules(NamedTuple):
     max_mean_words: float  # L
     max_object_similarity: bool
     quantities: bool
-    max_added_numbers: int  # k
+    max_added_numbers: int  # k, or −1 without a limit
     position_decay: float  # λ
     use_step_gap: bool
     use_length: bool
@@ -71,3 +71,5 @@ ORC_NUMBERING = 9
 STEP_COUNT = 10
 LOW_COVERAGE = 11
 ADDED_NUMBERS = 12
+UNDECIDED = 255
+"""In place of a reason while the alternative that counts is not known."""

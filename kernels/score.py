@@ -13,7 +13,16 @@ import numpy as np
 from .column import frozen
 from .compiler import entry, helper, hot_kernel, inlined
 from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
-from .memory import Workspace, allocate_workspace
+from .memory import (
+    COVERAGES,
+    KEY_STARTS,
+    PARTNERS,
+    VALUES,
+    Workspace,
+    allocate_workspace,
+    bits_set,
+    continuation_bits,
+)
 from .reading.references import (
     FIRST_FREE_ROW,
     References,
@@ -27,8 +36,16 @@ from .reading.references import (
     slot_row,
 )
 from .reading.response import passes_format_gate, read_response
-from .rules import DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
-from .semantics import align_with_reference, content_reward, differ_in_content, length_penalty, order_reward, step_gap
+from .rules import ADDED_NUMBERS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNDECIDED, UNIT, Rules
+from .semantics import (
+    UNMATCHED,
+    align_with_reference,
+    content_reward,
+    differ_in_content,
+    length_penalty,
+    order_reward,
+    step_gap,
+)
 
 COMPONENTS = (
     "format",
@@ -50,7 +67,7 @@ FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE, ORDER, CONTENT, SEMA
 
 @inlined
 def rules_at(configurations, k):
-    """Return configuration `k` of `configurations`, float64 (k, 18): the fields of `Rules` as numbers."""
+    """Return configuration `k` of `configurations`, float64 (k, 20): the fields of `Rules` as numbers."""
     values = configurations[k]
     return Rules(
         lcs_order=values[0] != 0.0,
@@ -63,14 +80,16 @@ def rules_at(configurations, k):
         min_coverage=values[7],
         max_mean_words=values[8],
         max_object_similarity=values[9] != 0.0,
-        position_decay=values[10],
-        use_step_gap=values[11] != 0.0,
-        use_length=values[12] != 0.0,
-        use_position=values[13] != 0.0,
-        use_order=values[14] != 0.0,
-        think_prefilled=values[15] != 0.0,
-        max_response_bytes=int(values[16]),
-        max_steps=int(values[17]),
+        quantities=values[10] != 0.0,
+        max_added_numbers=int(values[11]),
+        position_decay=values[12],
+        use_step_gap=values[13] != 0.0,
+        use_length=values[14] != 0.0,
+        use_position=values[15] != 0.0,
+        use_order=values[16] != 0.0,
+        think_prefilled=values[17] != 0.0,
+        max_response_bytes=int(values[18]),
+        max_steps=int(values[19]),
     )
 
 
@@ -101,17 +120,126 @@ def combine(measures, row, rules):
     measures[SCORE, row] = scale + semantics if rules.sum_total else scale * semantics
 
 
+MIN_STEP_BYTES = 56
+"""Bytes of the shortest step in `<key>` and `<orc>`: a response has at most one entry for each as many bytes."""
+
+TIE = 1e-9
+"""Rewards of alternatives that differ by no more are equal (docs/rules.md, Alternatives)."""
+
+BLOCK = 64
+NO_ALTERNATIVES = frozen(np.zeros(0, np.int64), np.int64)
+
+
+class StepEntries(NamedTuple):
+    """An entry for each step of a slice of r responses under k configurations; all empty if they are not wanted."""
+
+    counts: np.ndarray  # int64 (r,): entries of each response, side by side in the columns below
+    spans: np.ndarray  # int64 (4, e): start and end of the key line and of the orc step, in code points of the response
+    coverages: np.ndarray  # float64 (e,)
+    references: np.ndarray  # int64 (k, e): step of the reference from 0, or UNMATCHED
+    values: np.ndarray  # float64 (k, e)
+    alternatives: np.ndarray  # int64 (k, r): the alternative that counted, from 0
+
+
+def allocate_entries(configurations: int, rows: int, nbytes: int) -> StepEntries:
+    """Allocate the entries of `rows` responses of `nbytes` bytes together."""
+    size = nbytes // MIN_STEP_BYTES + 1 if rows else 0
+    return StepEntries(
+        counts=np.zeros(rows, np.int64),
+        spans=np.empty((4, size), np.int64),
+        coverages=np.empty(size),
+        references=np.empty((configurations, size), np.int64),
+        values=np.empty((configurations, size)),
+        alternatives=np.zeros((configurations, rows), np.int64),
+    )
+
+
+@helper
+def count_code_points(text, start, stop):
+    """Count the characters of the UTF-8 text `text[start:stop]`, 64 bytes at a time."""
+    count = stop - start
+    pos = start
+    while stop - pos >= BLOCK:
+        count -= bits_set(continuation_bits(text, pos))
+        pos += BLOCK
+    while pos < stop:
+        count -= text[pos] & 0xC0 == 0x80
+        pos += 1
+    return count
+
+
+@helper
+def write_spans(entries, first, workspace, text, start, n):
+    """Write spans and coverages of the n steps in the workspace, of a response that begins at `start`, from entry
+    `first` on.
+    """
+    ints = workspace.ints
+    coverages = ints[COVERAGES].view(np.float64)
+    pos, characters = start, np.int64(0)
+    for side in range(2):  # positions ascend within <key>, and within <orc> after it
+        for i in range(n):
+            for end in range(2):
+                stop = ints[KEY_STARTS + 2 * side + end, i]
+                characters += count_code_points(text, pos, stop)
+                entries.spans[2 * side + end, first + i] = characters
+                pos = stop
+    for i in range(n):
+        entries.coverages[first + i] = coverages[i]
+
+
+@helper
+def write_matches(entries, k, first, ints, n, passed):
+    """Write the partners of the n steps in the workspace and their values under configuration `k`, from entry `first`
+    on; without partners unless the response `passed` its gates.
+    """
+    values = ints[VALUES].view(np.float64)
+    for i in range(n):
+        matched = passed and ints[PARTNERS, i] != UNMATCHED
+        entries.references[k, first + i] = ints[PARTNERS, i] if matched else UNMATCHED
+        entries.values[k, first + i] = values[i] if matched else 0.0
+
+
+@helper
+def reads_quantities(configurations):
+    """Return whether any configuration compares quantities."""
+    quantities = False
+    for k in range(configurations.shape[0]):
+        quantities |= rules_at(configurations, k).quantities
+    return quantities
+
+
+@helper
+def counts_added_numbers(configurations):
+    """Return whether any configuration limits added numbers."""
+    limited = False
+    for k in range(configurations.shape[0]):
+        limited |= rules_at(configurations, k).max_added_numbers >= 0
+    return limited
+
+
+@helper
+def gate_reason(status, coverage, added, rules):
+    """Return the reason of a response that was read with this status."""
+    if status == OK and coverage < rules.min_coverage:
+        return LOW_COVERAGE
+    if status == OK and 0 <= rules.max_added_numbers < added:
+        return ADDED_NUMBERS
+    return status
+
+
 @hot_kernel
 def score_slice(
     rewards,
     reasons,
     components,
+    entries,
     first,
     last,
     data,
     offsets,
     reference_index,
     references,
+    alternatives,
     configurations,
     tables,
     workspace,
@@ -119,45 +247,76 @@ def score_slice(
     """Score the responses [first, last) of a batch of n under k configurations; other rows are unchanged.
 
     rewards: float64 (k, n), reasons: uint8 (k, n), components: float64 (k, 11, n), all written; columns of `components`
-    as in COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,)
-    rows of `references`, checked by the caller. configurations: float64 (k, 18), rows as `rules_at` takes them, which
-    agree in `think_prefilled` and the limits, so that each response is read once. Content and order are measured again
-    where they may differ from the row before. workspace: large enough for the longest response within the
-    limit and the widest reference.
+    as in COMPONENTS, 0 after a failed gate. entries: written, if it has room. data, offsets: the responses as a text
+    column. reference_index: int64 (n,), the reference of each response, checked by the caller. alternatives: int64
+    (R + 1,), where the alternatives of each reference begin in `references`; empty if each has only itself.
+    configurations: float64 (k, 20), rows as `rules_at` takes them, which agree in `think_prefilled` and the limits, so
+    that each response is read once. Content and order are measured again where they may differ from the row before.
+    workspace: large enough for the longest response within the limit and the widest reference.
+
+    Of several alternatives, the largest reward is found first, and then the first that is as large.
     """
     reading = rules_at(configurations, 0)
+    quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
+    entry = np.int64(0)
     for row in range(first, last):
-        status, n, mean_words, coverage = read_response(
-            workspace, tables, data, offsets[row], offsets[row + 1], reading
+        status, n, mean_words, coverage, added = read_response(
+            workspace, tables, data, offsets[row], offsets[row + 1], reading, quantities, added_numbers
         )
-        reference = reference_index[row]
-        m = symbols = matched = np.int64(0)
-        order = content = 0.0
-        aligned, before = False, reading
-        for k in range(configurations.shape[0]):
-            rules, measures = rules_at(configurations, k), components[k]
-            reason = LOW_COVERAGE if status == OK and coverage < rules.min_coverage else status
-            for component in range(measures.shape[0]):
-                measures[component, row] = 0.0
-            measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0
-            measures[COVERAGE, row] = coverage
-            if reason == OK:
-                if not aligned:
-                    m, symbols, matched = align_with_reference(workspace, references, reference, n)
-                if not aligned or rules.lcs_order != before.lcs_order:
-                    order = order_reward(workspace.ints, references, reference, n, m, symbols, rules)
-                if not aligned or differ_in_content(rules, before):
-                    content = content_reward(workspace.ints, references, reference, n, m, matched, rules)
-                aligned, before = True, rules
-                measures[CONSISTENCY, row] = 1.0
-                measures[STEP_GAP, row] = step_gap(n, m)
-                measures[MEAN_WORDS, row] = mean_words
-                measures[ORDER, row] = order
-                measures[CONTENT, row] = content
-                measures[ANCHORS, row] = matched
-                combine(measures, row, rules)
-            reasons[k, row] = reason
-            rewards[k, row] = reward_of(measures[SCORE, row], rules)
+        first_reference, number = reference_index[row], np.int64(1)
+        if alternatives.shape[0]:
+            number = alternatives[first_reference + 1] - alternatives[first_reference]
+            first_reference = alternatives[first_reference]
+        if status != OK:
+            number = np.int64(1)  # they have equal rewards
+        if entries.counts.shape[0]:
+            entries.counts[row - first] = n if status == OK else 0
+            if status == OK:
+                write_spans(entries, entry, workspace, data, offsets[row], n)
+        for visit in range(2 * number if number > 1 else 1):
+            alternative = visit % number
+            seeking = number > 1 and visit < number
+            m = symbols = matched = np.int64(0)
+            order = content = 0.0
+            aligned, before = False, reading
+            for k in range(configurations.shape[0]):
+                if visit >= number and reasons[k, row] != UNDECIDED:
+                    continue
+                rules, measures = rules_at(configurations, k), components[k]
+                reason = gate_reason(status, coverage, added, rules)
+                for component in range(measures.shape[0]):
+                    measures[component, row] = 0.0
+                measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0
+                measures[COVERAGE, row] = coverage
+                if reason == OK:
+                    reference = first_reference + alternative
+                    if not aligned:
+                        m, symbols, matched = align_with_reference(workspace, references, reference, n)
+                    if not aligned or rules.lcs_order != before.lcs_order:
+                        order = order_reward(workspace.ints, references, reference, n, m, symbols, rules)
+                    if not aligned or differ_in_content(rules, before):
+                        content = content_reward(workspace.ints, references, reference, n, m, matched, rules)
+                    aligned, before = True, rules
+                    measures[CONSISTENCY, row] = 1.0
+                    measures[STEP_GAP, row] = step_gap(n, m)
+                    measures[MEAN_WORDS, row] = mean_words
+                    measures[ORDER, row] = order
+                    measures[CONTENT, row] = content
+                    measures[ANCHORS, row] = matched
+                    combine(measures, row, rules)
+                reward = reward_of(measures[SCORE, row], rules)
+                if seeking:
+                    rewards[k, row] = reward if visit == 0 else max(reward, rewards[k, row])
+                    reasons[k, row] = UNDECIDED
+                elif number == 1 or reward >= rewards[k, row] - TIE:
+                    reasons[k, row] = reason
+                    rewards[k, row] = reward
+                    if entries.counts.shape[0]:
+                        entries.alternatives[k, row - first] = alternative
+                        if status == OK:
+                            write_matches(entries, k, entry, workspace.ints, n, reason == OK)
+        if entries.counts.shape[0] and status == OK:
+            entry += n
 
 
 USE_GENERAL_PATH = -1
@@ -194,6 +353,8 @@ class FastPathRequest(NamedTuple):
     response_offsets: np.ndarray  # int64 (rows + 1,): row of `EnvelopeArrays.offsets`
     reference_index: np.ndarray  # int64 (rows,): `EnvelopeArrays.chosen`
     reference_rows: np.ndarray  # int64 (rows,): `EnvelopeArrays.reference_rows`
+    alternatives: np.ndarray  # int64 (0,): the fast path has no references with alternatives
+    entries: StepEntries  # empty, writable
     parsed: References  # `references`
     references: References  # writable
     workspace: Workspace
@@ -229,6 +390,8 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         response_offsets=frozen(offsets[RESPONSES], np.int64),
         reference_index=frozen(chosen, np.int64),
         reference_rows=frozen(reference_rows, np.int64),
+        alternatives=NO_ALTERNATIVES,
+        entries=allocate_entries(1, 0, 0),
         parsed=References(*(frozen(column, column.dtype.type) for column in references)),
         references=references,
         workspace=workspace,
@@ -236,14 +399,14 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
 
 
 @helper
-def locate_references(request, expected, rows, max_steps):
+def locate_references(request, expected, rows, max_steps, quantities):
     """Choose the row of each response's reference; returns the number of references that have to be read."""
     unread = expected
     first = np.int64(FIRST_FREE_ROW)
     if expected == 1:
         text, start, length = request.reference_text, request.reference_offsets[0], request.reference_offsets[1]
         first = slot_row(text, start, length, request.seed)
-        if holds_reference(request.slots, first, text, start, length, max_steps):
+        if holds_reference(request.slots, first, text, start, length, max_steps, quantities):
             unread = np.int64(0)
         else:
             invalidate(request.slots, first)
@@ -254,11 +417,12 @@ def locate_references(request, expected, rows, max_steps):
 
 
 @hot_kernel
-def read_request(request, body, max_reference_bytes, max_steps):
+def read_request(request, body, max_reference_bytes, max_steps, quantities):
     """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
     request: the arrays of the envelope. Handles valid JSON of references, responses and optionally `include`, with one
-    reference or one for each response. `read_missing` has to read the unread references before scoring.
+    reference or one for each response. `read_missing` has to read the unread references before scoring, with the same
+    limit of steps and, or without, the terms of their parameters (`quantities`).
     """
     fields = request.fields
     outcome = read_envelope(
@@ -285,10 +449,10 @@ def read_request(request, body, max_reference_bytes, max_steps):
     for k in range(expected):
         if request.offsets[REFERENCES, k + 1] - request.offsets[REFERENCES, k] > max_reference_bytes:
             return USE_GENERAL_PATH, none
-    return rows, locate_references(request, expected, rows, max_steps)
+    return rows, locate_references(request, expected, rows, max_steps, quantities)
 
 
-def read_missing(request: FastPathRequest, unread: int, max_steps: int, tables: np.ndarray) -> bool:
+def read_missing(request: FastPathRequest, unread: int, max_steps: int, quantities: bool, tables: np.ndarray) -> bool:
     """Read the `unread` references of the request into their rows; return False if one of them is invalid."""
     envelope = request.envelope
     first = int(envelope.reference_rows[0])
@@ -296,9 +460,9 @@ def read_missing(request: FastPathRequest, unread: int, max_steps: int, tables: 
     offsets = envelope.reference_offsets[: unread + 1]
     statuses, bad_lines = request.reasons[0, :unread], np.empty(unread, np.int64)
     text, workspace = envelope.reference_text, request.workspace
-    entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, tables, workspace)
+    entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, quantities, tables, workspace)
     if statuses.any():
         return False
     if unread == 1:
-        fill_slot(envelope.slots, first, text, int(offsets[1]), max_steps)
+        fill_slot(envelope.slots, first, text, int(offsets[1]), max_steps, quantities)
     return True

@@ -28,6 +28,9 @@ from .memory import (
     IDS_USED,
     LENGTHS,
     MAPPED,
+    MAPPED_ACTION,
+    MAPPED_IDS,
+    MAPPED_OBJECTS,
     OBJECT_START,
     OBJECT_STOP,
     OBJECT_WORDS,
@@ -39,6 +42,8 @@ from .memory import (
     STAMPS,
     STARTS,
     STRINGS_USED,
+    TERM_STOP,
+    VALUES,
     WORD_STOP,
 )
 from .reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, find_string
@@ -228,18 +233,17 @@ def match_strings(workspace, references, row):
 
 @helper
 def renumber_with_reference(workspace, references, row, n):
-    """Renumber the strings of the n key steps with the ids of reference `row`.
-
-    Rewrites ACTION, IDS and OBJECTS. Returns the last id + 1.
+    """Write to MAPPED_ACTION, MAPPED_IDS and MAPPED_OBJECTS the strings of the n key steps with the ids of reference
+    `row`. Returns the last id + 1.
     """
     ints = workspace.ints
     reference_strings = match_strings(workspace, references, row)
     for k in range(ints[COUNTS, IDS_USED]):
-        ints[IDS, k] = ints[MAPPED, ints[IDS, k]]
+        ints[MAPPED_IDS, k] = ints[MAPPED, ints[IDS, k]]
     for k in range(ints[COUNTS, OBJECTS_USED]):
-        ints[OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
+        ints[MAPPED_OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
     for k in range(n):
-        ints[ACTION, k] = ints[MAPPED, ints[ACTION, k]]
+        ints[MAPPED_ACTION, k] = ints[MAPPED, ints[ACTION, k]]
     return reference_strings + ints[COUNTS, STRINGS_USED]
 
 
@@ -258,7 +262,7 @@ def object_similarity(ints, i, references, first_object, first_id, j, rules):
     i is a step of the response, j a row of `references.steps`; the reference's objects and ids begin at first_….
     """
     reference_steps = references.steps
-    a = ints[OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
+    a = ints[MAPPED_OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
     b = references.objects[
         first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
     ]
@@ -267,17 +271,21 @@ def object_similarity(ints, i, references, first_object, first_id, j, rules):
         return similarity
     if similarity > 0.0 and not rules.max_object_similarity:
         return similarity
-    a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
+    a = ints[MAPPED_IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
     b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
     return max(similarity, iou(a, b, ints[STAMPS], next_stamp(ints)))
 
 
 @inlined
-def parameter_similarity(ints, i, references, first_id, j):
-    """Return Par(i, j): IoU of the words of all parameters; 1 if neither step has any, 0 if only one has."""
+def parameter_similarity(ints, i, references, first_id, j, quantities):
+    """Return Par(i, j): IoU of the words, or of the terms (`quantities`), of all parameters; 1 if neither step has any,
+    0 if only one has.
+    """
     reference_steps = references.steps
-    a = ints[IDS, ints[PARAMETER_WORDS, i] : ints[WORD_STOP, i]]
-    b = references.ids[first_id + reference_steps[PARAMETER_WORDS, j] : first_id + reference_steps[WORD_STOP, j]]
+    start = WORD_STOP if quantities else PARAMETER_WORDS
+    stop = TERM_STOP if quantities else WORD_STOP
+    a = ints[MAPPED_IDS, ints[start, i] : ints[stop, i]]
+    b = references.ids[first_id + reference_steps[start, j] : first_id + reference_steps[stop, j]]
     return iou(a, b, ints[STAMPS], next_stamp(ints))
 
 
@@ -294,10 +302,10 @@ def position_factor(i, j, m, decay):
 
 @helper
 def sum_over_anchors(ints, references, row, n, m, rules):
-    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once."""
+    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once; the terms are written to VALUES."""
     ranges = references.ranges
     first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
-    partials = ints[FOLLOWING].view(np.float64)
+    partials, values = ints[FOLLOWING].view(np.float64), ints[VALUES].view(np.float64)
     count = 0
     for i in range(n):
         j = ints[PARTNERS, i]
@@ -305,9 +313,12 @@ def sum_over_anchors(ints, references, row, n, m, rules):
             continue
         similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j, rules)
         if similarity >= MIN_OBJECT_SIMILARITY:
-            similarity += PARAMETER_WEIGHT * parameter_similarity(ints, i, references, first_id, first_step + j)
+            similarity += PARAMETER_WEIGHT * parameter_similarity(
+                ints, i, references, first_id, first_step + j, rules.quantities
+            )
         if rules.use_position:
             similarity *= position_factor(i, j, m, rules.position_decay)
+        values[i] = similarity
         count = add_exactly(partials, count, similarity)
     return rounded_sum(partials, count)
 
@@ -316,13 +327,13 @@ def sum_over_anchors(ints, references, row, n, m, rules):
 def align_with_reference(workspace, references, row, n):
     """Renumber the n steps in the workspace with the ids of reference `row`, and write their anchors to PARTNERS.
 
-    Only once for each response. Returns (m, last id + 1, |W|).
+    Returns (m, last id + 1, |W|).
     """
     ints = workspace.ints
     symbols = renumber_with_reference(workspace, references, row, n)
     first_step, stop = references.ranges[row, STEP_AT], references.ranges[row + 1, STEP_AT]
     expected = references.steps[ACTION, first_step:stop]
-    matched = align(ints[PARTNERS, :n], ints[ACTION, :n], expected, ints[FIRST], ints[FOLLOWING])
+    matched = align(ints[PARTNERS, :n], ints[MAPPED_ACTION, :n], expected, ints[FIRST], ints[FOLLOWING])
     return stop - first_step, symbols, np.int64(matched)
 
 
@@ -333,7 +344,7 @@ def order_reward(ints, references, row, n, m, symbols, rules):
     After `align_with_reference`, like `content_reward`: neither changes what the other reads.
     """
     first_step = references.ranges[row, STEP_AT]
-    predicted, expected = ints[ACTION, :n], references.steps[ACTION, first_step : first_step + m]
+    predicted, expected = ints[MAPPED_ACTION, :n], references.steps[ACTION, first_step : first_step + m]
     if rules.lcs_order:
         return lcs_length(predicted, expected, symbols) / m
     return 1.0 if either_is_subsequence(predicted, expected) else 0.0
@@ -353,6 +364,7 @@ def differ_in_content(a, b):
     """Return whether two configurations may give different contents."""
     return (
         a.max_object_similarity != b.max_object_similarity
+        or a.quantities != b.quantities
         or a.use_position != b.use_position
         or a.position_decay != b.position_decay
         or a.max_len_content != b.max_len_content

@@ -21,15 +21,16 @@ import numpy as np
 
 from .column import TextColumn, column_of, frozen
 from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
-from .json_columns import element_spans, member_spans, read_envelope
+from .json_columns import element_spans, member_spans, read_envelope, split_alternatives
 from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
 from .reading.references import allocate_for, read_references, trim
 from .reading.response import find_text_spans
 from .rules import Rules
-from .score import new_request, read_request, score_slice
+from .score import allocate_entries, new_request, read_request, score_slice
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
+from .step_text import write_steps
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
 from .text.unicode import tables
 from .text.words import canonical_texts
@@ -68,24 +69,26 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     codes = np.zeros(1, np.uint8)
     floats = np.zeros(1, np.float64)
     components = np.zeros((1, 1), np.float64)
-    by_configuration = np.zeros((1, 1)), np.zeros((1, 1), np.uint8), np.zeros((1, 1, 1))
+    by_configuration = np.zeros((1, 1)), np.zeros((1, 1), np.uint8), np.zeros((1, 1, 1)), allocate_entries(1, 0, 0)
     configurations = frozen(np.zeros((1, 1)), np.float64)
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
     return [
-        (read_references, (codes, ints, room, *column, 0, constant, workspace)),
-        (score_slice, (*by_configuration, 0, 0, *column, *against, configurations, constant, workspace)),
+        (read_references, (codes, ints, room, *column, 0, False, constant, workspace)),
+        (score_slice, (*by_configuration, 0, 0, *column, *against, index, configurations, constant, workspace)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
+        (split_alternatives, (codes, ints, codes, ints, codes, *column, frozen(codes, np.uint8), 0)),
+        (write_steps, (codes, index, frozen(spans, np.int64), index, column.data, column.data)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
-        (read_request, (envelope, column.data, 0, 0)),
+        (read_request, (envelope, column.data, 0, 0, False)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
         (find_text_spans, (spans, spans, ints, column.data, False)),
         (levenshtein_distances, (ints, index, index, index, index, 1)),

@@ -53,7 +53,7 @@ def one_of(name: object, valid: Iterable[str]) -> str:
 
 def row_of(issue: Issue) -> int:
     """Return the row in a path like `references[3]`."""
-    return int(issue.path[issue.path.index("[") + 1 : -1])
+    return int(issue.path.partition("[")[2].partition("]")[0])
 
 
 class AssayError(Exception):

@@ -21,6 +21,7 @@ MAX_SUGGESTIONS = 16
 MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 """Largest r_scale, order and content, Obj + ½ Par."""
 
+MAX_STEPS = 1_024
 LIMITS = ("max_response_bytes", "max_steps")
 
 IN_EVERY_SIGNATURE = {
@@ -103,7 +104,7 @@ class ScoreSettings(BaseModel):
         default=1, ge=0, le=1, description="Degrees of freedom of the group's standard deviation."
     )
     max_response_bytes: int = Field(default=262_144, ge=1, description="Longer responses are too_long.")
-    max_steps: int = Field(default=1_024, ge=1, description="Responses with more steps are too_long.")
+    max_steps: int = Field(default=MAX_STEPS, ge=1, description="Responses with more steps are too_long.")
 
     _normalize_zero = field_validator("*")(normalize_zero)
 
@@ -139,6 +140,11 @@ class ScoreSettings(BaseModel):
         """S: the maximum SCORE under this configuration (docs/rules.md, Score and reward)."""
         largest = MAX_CONTENT + MAX_ORDER if self.semantics == "sum" and self.use_order else MAX_CONTENT
         return largest + MAX_SCALE if self.total == "sum" else largest
+
+    @property
+    def max_reference_steps(self) -> int:
+        """The most steps of a reference: `max_steps`, of which a lower value is only about responses."""
+        return max(self.max_steps, MAX_STEPS)
 
     @property
     def config_id(self) -> str:

@@ -50,8 +50,8 @@ class References(NamedTuple):
     """R references, read only. Ids and positions of a reference are relative to the starts of its ranges."""
 
     ranges: np.ndarray  # int64 (R + 1, 6)
-    steps: np.ndarray  # int64 (7, steps), see `memory.py`
-    ids: np.ndarray  # int64: words of the steps, as strings
+    steps: np.ndarray  # int64 (8, steps), see `memory.py`
+    ids: np.ndarray  # int64: words of the steps, and terms of the parameters, as strings
     objects: np.ndarray  # int64: objects of the steps, as strings
     starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`
     lengths: np.ndarray  # int64, or PAIR, see `interning.py`
@@ -142,7 +142,7 @@ def append_reference(workspace, steps, references, row):
 
 
 @helper
-def read_reference(workspace, tables, data, start, stop, references, row, max_steps):
+def read_reference(workspace, tables, data, start, stop, references, row, max_steps, quantities):
     """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line from 0)."""
     reset(workspace)
     outcome, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
@@ -152,7 +152,7 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
     if has_more_lines(data, key_start, key_stop, max_steps):
         status = TOO_LONG
     else:
-        status, steps, bad_line = read_key_steps(workspace, tables, data, key_start, key_stop)
+        status, steps, bad_line = read_key_steps(workspace, tables, data, key_start, key_stop, quantities)
     if status == KEY_NUMBERING:
         status = OK
     if status != OK:
@@ -163,16 +163,18 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
 
 
 @hot_kernel
-def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, workspace):
+def read_references(statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace):
     """Read references (docs/rules.md, References) into the columns of `references`, from `allocate` or `allocate_for`.
 
     statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
     line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are
-    ignored; more than `max_steps` lines are TOO_LONG.
+    ignored; more than `max_steps` lines are TOO_LONG. quantities: whether the terms of parameters are read.
     """
     for row in range(statuses.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
-        statuses[row], bad_lines[row] = read_reference(workspace, tables, data, start, stop, references, row, max_steps)
+        statuses[row], bad_lines[row] = read_reference(
+            workspace, tables, data, start, stop, references, row, max_steps, quantities
+        )
 
 
 def allocate_for(column: TextColumn) -> References:
@@ -187,7 +189,7 @@ def allocate(max_bytes: int, rows: int) -> References:
     return References(
         ranges=np.zeros((rows + 1, 6), ints),
         steps=sparse((STEP_ROWS, size // 8 + 2), ints),
-        ids=sparse((2 * size,), ints),
+        ids=sparse((3 * size,), ints),
         objects=sparse((size,), ints),
         starts=sparse((3 * size,), ints),
         lengths=sparse((3 * size,), ints),
@@ -244,7 +246,7 @@ class ReferenceSlots(NamedTuple):
 
     texts: np.ndarray  # uint8 (SLOT_COUNT, MAX_SLOT_BYTES + 8)
     lengths: np.ndarray  # int64 (SLOT_COUNT,), EMPTY in an empty slot
-    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps when it was read
+    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps when it was read, ~limit if with its terms
 
 
 def empty_slots() -> ReferenceSlots:
@@ -257,7 +259,7 @@ def allocate_with_slots(max_bytes: int, rows: int) -> References:
     each = MAX_SLOT_BYTES + 128
     room = allocate(SLOT_COUNT * (each + 128) + max_bytes, FIRST_FREE_ROW + rows)
     strides = np.zeros(6, np.int64)
-    strides[[STEP_AT, ID_AT, OBJECT_AT]] = each // 8 + 2, 2 * each, each
+    strides[[STEP_AT, ID_AT, OBJECT_AT]] = each // 8 + 2, 3 * each, each
     strides[[STRING_AT, SLOT_AT, CANON_AT]] = 3 * each, 12 * each, 16 * each  # as `allocate` has them
     room.ranges[: FIRST_FREE_ROW + 1 : 2] = np.arange(SLOT_COUNT + 1)[:, None] * strides
     return room
@@ -273,12 +275,12 @@ def slot_row(text, start, length, seed):
 
 
 @inlined
-def holds_reference(slots, row, text, start, length, max_steps):
-    """Return whether the row, the reference's `slot_row`, holds it, read with this limit of steps."""
+def holds_reference(slots, row, text, start, length, max_steps, quantities):
+    """Return whether the row, the reference's `slot_row`, holds it, read with this limit of steps and these terms."""
     if row == FIRST_FREE_ROW:
         return False
     slot = row >> 1
-    if slots.lengths[slot] != length or slots.limits[slot] != max_steps:
+    if slots.lengths[slot] != length or slots.limits[slot] != (~max_steps if quantities else max_steps):
         return False
     return same_bytes(read_only(slots.texts[slot]), 0, text, start, length)
 
@@ -290,10 +292,10 @@ def invalidate(slots, row):
         slots.lengths[row >> 1] = EMPTY
 
 
-def fill_slot(slots: ReferenceSlots, row: int, text: np.ndarray, length: int, max_steps: int) -> None:
+def fill_slot(slots: ReferenceSlots, row: int, text: np.ndarray, length: int, max_steps: int, quantities: bool) -> None:
     """Record that this row holds the reference `text[:length]`."""
     if row < FIRST_FREE_ROW:
         slot = row >> 1
         slots.texts[slot, :length] = text[:length]
         slots.lengths[slot] = length
-        slots.limits[slot] = max_steps
+        slots.limits[slot] = ~max_steps if quantities else max_steps

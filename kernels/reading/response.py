@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler import helper, hot_kernel
-from ..memory import tag_bits, trailing_zeros
+from ..memory import COVERAGES, ORC_STARTS, ORC_STOPS, tag_bits, trailing_zeros
 from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
 from ..text.interning import reset
 from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
+from ..text.quantities import count_added_numbers
 from ..text.words import read_words
 from .coverage import step_coverage
 from .steps import read_key_steps
@@ -176,78 +177,97 @@ def find_text_spans(sections, lines, counts, text, think_prefilled):
 
 
 @helper
-def read_orc_step(workspace, tables, text, start, stop, row, steps):
-    """Read the orc step `text[start:stop]`: (tokens of its raw text, cov_i of key step `row`, 1 if `row` >= `steps`).
+def read_orc_step(workspace, tables, text, start, stop, row, steps, added_numbers):
+    """Read the orc step `text[start:stop]`, of key step `row`: (tokens of its raw text, cov_i, numbers that it adds).
 
-    The text may span several lines: a line break separates words and tokens like the space that joins the lines.
+    Without a key step (`row` >= `steps`) these are 1 and 0. Numbers are counted only with `added_numbers`. The text may
+    span several lines: a line break separates words and tokens like the space that joins the lines.
     """
-    coverage = 1.0
+    coverage, added = 1.0, np.int64(0)
     if row < steps:
-        coverage = step_coverage(workspace, row, read_words(workspace, tables, text, start, stop))
-    return count_tokens(text, start, stop), coverage
+        words = read_words(workspace, tables, text, start, stop)
+        coverage = step_coverage(workspace, row, words)
+        workspace.ints[COVERAGES].view(np.float64)[row] = coverage
+        if added_numbers:
+            added = count_added_numbers(workspace, row, words)
+    return count_tokens(text, start, stop), coverage, added
 
 
 @helper
-def read_orc_steps(workspace, tables, text, start, stop, steps):
+def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
     """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
 
-    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i); after a wrong number the
-    rest is not read. A line without a header continues the step before it, and is ignored before the first step.
+    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i, numbers that they add);
+    after a wrong number the rest is not read. A line without a header continues the step before it, and is ignored
+    before the first step.
     """
+    ints = workspace.ints
     count = np.int64(0)
     tokens = np.int64(0)
+    added = np.int64(0)
     min_coverage = 1.0
     body = start
     pos = start
     while True:
         begin, end, pos = next_line(text, pos, stop)
-        if begin < 0:
-            break
-        number, prose_start = step_header(text, begin, end)
-        if number == NO_STEP:
+        number, prose_start = np.int64(NO_STEP), begin
+        if begin >= 0:
+            number, prose_start = step_header(text, begin, end)
+        if begin >= 0 and number == NO_STEP:
+            if count and count <= steps:
+                ints[ORC_STOPS, count - 1] = end
             continue
         if count:
-            step_tokens, coverage = read_orc_step(workspace, tables, text, body, begin, count - 1, steps)
+            body_stop = begin if begin >= 0 else stop
+            step_tokens, coverage, numbers = read_orc_step(
+                workspace, tables, text, body, body_stop, count - 1, steps, added_numbers
+            )
             tokens += step_tokens
+            added += numbers
             min_coverage = min(min_coverage, coverage)
+        if begin < 0:
+            break
+        if count < steps:
+            ints[ORC_STARTS, count] = begin
+            ints[ORC_STOPS, count] = end
         count += 1
         if number != count:
-            return count, False, tokens, min_coverage
+            return count, False, tokens, min_coverage, added
         body = prose_start
-    if count:
-        step_tokens, coverage = read_orc_step(workspace, tables, text, body, stop, count - 1, steps)
-        tokens += step_tokens
-        min_coverage = min(min_coverage, coverage)
-    return count, True, tokens, min_coverage
+    return count, True, tokens, min_coverage, added
 
 
 @helper
-def read_response(workspace, tables, text, start, stop, rules):
-    """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage).
+def read_response(workspace, tables, text, start, stop, rules, quantities, added_numbers):
+    """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage, numbers
+    that the orc steps add).
 
-    The status is OK whatever the coverage, which the caller compares with τ. Mean words and coverage are 0 with any
-    other status. Of `rules`, only `think_prefilled` and the limits matter.
+    The status is OK whatever the coverage and the numbers, which the caller compares with τ and k. They and the mean
+    words are 0 with any other status. Of `rules`, only `think_prefilled` and the limits matter. Terms and added numbers
+    are read only with `quantities` and `added_numbers`.
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
-        return TOO_LONG, none, 0.0, 0.0
+        return TOO_LONG, none, 0.0, 0.0, none
     outcome, key_start, key_stop, orc_start, orc_stop = find_sections(text, start, stop, rules.think_prefilled)
     if outcome != FOUND:
-        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0
+        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0, none
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
-        return TOO_LONG, none, 0.0, 0.0
+        return TOO_LONG, none, 0.0, 0.0, none
     if has_more_steps(text, orc_start, orc_stop, rules.max_steps):
-        return TOO_LONG, none, 0.0, 0.0
+        return TOO_LONG, none, 0.0, 0.0, none
     reset(workspace)
-    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop)
+    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop, quantities)
     if status != OK:
-        return status, steps, 0.0, 0.0
-    prose_steps, numbered, tokens, coverage = read_orc_steps(workspace, tables, text, orc_start, orc_stop, steps)
+        return status, steps, 0.0, 0.0, none
+    prose_steps, numbered, tokens, coverage, added = read_orc_steps(
+        workspace, tables, text, orc_start, orc_stop, steps, added_numbers
+    )
     if not numbered:
-        return ORC_NUMBERING, steps, 0.0, 0.0
+        return ORC_NUMBERING, steps, 0.0, 0.0, none
     if prose_steps != steps:
-        return STEP_COUNT, steps, 0.0, 0.0
-    return OK, steps, tokens / steps, coverage
+        return STEP_COUNT, steps, 0.0, 0.0, none
+    return OK, steps, tokens / steps, coverage, added
 
 
 @helper

@@ -30,6 +30,8 @@ from ..memory import (
     FIRST_PARAMETER,
     IDS,
     IDS_USED,
+    KEY_STARTS,
+    KEY_STOPS,
     NORM,
     OBJECT_START,
     OBJECT_STOP,
@@ -42,6 +44,8 @@ from ..memory import (
     PHRASES_USED,
     SPAN_STARTS,
     SPAN_STOPS,
+    TERM_STOP,
+    TERMS,
     TEXT,
     WORD_STOP,
     WORDS,
@@ -51,6 +55,7 @@ from ..memory import (
 from ..rules import BAD_STEP_JSON, BAD_STEP_LINE, BAD_STEP_SCHEMA, KEY_NUMBERING, NO_STEPS, OK
 from ..text.interning import intern, intern_pair
 from ..text.lines import NO_STEP, is_blank, next_line, step_header
+from ..text.quantities import append_terms
 from ..text.words import read_words
 
 ACTION_FIELD, OBJECTS_FIELD, PARAMETERS_FIELD, UNKNOWN_FIELD = np.arange(4)
@@ -236,9 +241,9 @@ OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
 
 @inlined
 def intern_phrase(workspace, tables, start, stop, whole):
-    """Append the words of the decoded string `text[start:stop]` to IDS.
+    """Append the words of the decoded string `text[start:stop]` to IDS: (phrase, number of words).
 
-    Returns the interned phrase if `whole`, else its first word; -1 if it has no word.
+    The phrase is the interned phrase if `whole`, else its first word; -1 if it has no word.
     """
     ints = workspace.ints
     count = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), start, stop)
@@ -253,12 +258,15 @@ def intern_phrase(workspace, tables, start, stop, whole):
         elif whole:
             phrase = intern_pair(workspace, phrase, word)
     ints[COUNTS, IDS_USED] = used + count
-    return phrase
+    return phrase, count
 
 
 @helper
-def read_key_step(workspace, tables, line, start, stop, row):
-    """Read the object `line[start:stop]` into step `row`; returns OK, BAD_STEP_JSON or BAD_STEP_SCHEMA."""
+def read_key_step(workspace, tables, line, start, stop, row, quantities):
+    """Read the object `line[start:stop]` into step `row`; returns OK, BAD_STEP_JSON or BAD_STEP_SCHEMA.
+
+    Only with `quantities`, the terms of its parameters are read.
+    """
     ints = workspace.ints
     status = read_step_object(workspace, line, start, stop)
     if status != OK:
@@ -266,8 +274,10 @@ def read_key_step(workspace, tables, line, start, stop, row):
     ints[WORDS, row] = ints[COUNTS, IDS_USED]
     ints[OBJECT_START, row] = ints[COUNTS, OBJECTS_USED]
     objects, parameters = ints[COUNTS, FIRST_OBJECT], ints[COUNTS, FIRST_PARAMETER]
+    terms = np.int64(0)
     for k in range(ints[COUNTS, ACTION_PHRASE], ints[COUNTS, PHRASES_USED]):
-        phrase = intern_phrase(workspace, tables, ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k], k < parameters)
+        start, stop = ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k]
+        phrase, count = intern_phrase(workspace, tables, start, stop, k < parameters)
         if k < objects:
             if phrase < 0:
                 return BAD_STEP_SCHEMA
@@ -278,16 +288,24 @@ def read_key_step(workspace, tables, line, start, stop, row):
             ints[COUNTS, OBJECTS_USED] += 1
         if k < parameters:
             ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
+        elif quantities:
+            terms = append_terms(workspace, terms, count, ints[COUNTS, IDS_USED] - count)
     ints[OBJECT_STOP, row] = ints[COUNTS, OBJECTS_USED]
-    ints[WORD_STOP, row] = ints[COUNTS, IDS_USED]
+    words = ints[COUNTS, IDS_USED]
+    ints[WORD_STOP, row] = words
+    ints[TERM_STOP, row] = words + terms
+    ints[COUNTS, IDS_USED] = words + terms
+    for k in range(terms):
+        ints[IDS, words + k] = ints[TERMS, k]
     return OK
 
 
 @helper
-def read_key_steps(workspace, tables, text, start, stop):
+def read_key_steps(workspace, tables, text, start, stop, quantities):
     """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line from 0).
 
-    The first bad line decides. The status is KEY_NUMBERING if every line is valid but the numbers are not 1, 2, 3, …
+    quantities: as for `read_key_step`. The first bad line decides. The status is KEY_NUMBERING if every line is valid
+    but the numbers are not 1, 2, 3, …
     """
     count = np.int64(0)
     numbered = True
@@ -301,9 +319,11 @@ def read_key_steps(workspace, tables, text, start, stop):
             body += 1
         if number == NO_STEP or body >= end or text[body] != OPEN_BRACE or text[end - 1] != CLOSE_BRACE:
             return BAD_STEP_LINE, count, count
-        status = read_key_step(workspace, tables, text, body, end, count)
+        status = read_key_step(workspace, tables, text, body, end, count, quantities)
         if status != OK:
             return status, count, count
+        workspace.ints[KEY_STARTS, count] = begin
+        workspace.ints[KEY_STOPS, count] = end
         count += 1
         numbered = numbered and number == count
     if count == 0:

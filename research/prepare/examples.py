@@ -220,7 +220,7 @@ def key_lines_of(reference: Any) -> tuple[str, tuple[Step, ...]] | Fault:
     What is wrong with an invalid one is said in the words of `assay check` and `assay score`.
     """
     warmup()
-    column, issues = references_as_column([reference])
+    column, issues, _ = references_as_column([reference])
     if not issues:
         _, issues = parse_valid_references(column, ScoreSettings().max_steps)
     if issues:

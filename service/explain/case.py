@@ -16,6 +16,7 @@ from ...kernels.reading.references import References
 from ..errors import InvalidReference, InvalidRequest, Issue
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
+from ..scoring.alternatives import Alternatives, alternatives_of
 from ..scoring.text_columns import (
     MAX_REFERENCE_BYTES,
     UNLIMITED,
@@ -36,6 +37,10 @@ class Case:
     scorer: Scorer
     response: bytes
     references: References
+    """All alternatives of the reference."""
+    alternatives: Alternatives | None
+    alternative: int
+    """The alternative that counted, from 0."""
     as_steps: bool
     reward: float
     reason: str
@@ -49,7 +54,7 @@ class Case:
 
     def rescored(self, responses: list[bytes]) -> Scores:
         index = np.zeros(len(responses), np.int64)
-        return self.scorer.score_parsed(column_of(responses), self.references, index)
+        return self.scorer.score_parsed(column_of(responses), self.references, index, self.alternatives)
 
 
 def case_of(
@@ -59,14 +64,18 @@ def case_of(
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     settings, content = scorer.settings, utf8(response)
-    column, references = parsed_reference(reference, settings.max_steps, max_reference_bytes)
-    expected, too_large = column.data.tobytes(), []
-    if len(expected) > MAX_BYTES or references.step_counts[0] > MAX_STEPS:
+    column, references, alternatives = parsed_reference(reference, settings, max_reference_bytes)
+    too_large = []
+    if column.lengths.max() > MAX_BYTES or references.step_counts.max() > MAX_STEPS:
         too_large.append("reference")
     if MAX_BYTES < len(content) <= settings.max_response_bytes:
         too_large.append("response")
     _refuse(too_large)
-    scores = scorer.score_parsed(column_of([content]), references, np.zeros(1, np.int64))
+    index = np.zeros(1, np.int64)
+    scores = scorer.score_parsed(column_of([content]), references, index, alternatives, steps=True)
+    assert scores.alternative is not None
+    alternative = int(scores.alternative[0])
+    expected = column.data[column.offsets[alternative] : column.offsets[alternative + 1]].tobytes()
     reason, reading = str(scores.reasons[0]), None
     if len(content) <= settings.max_response_bytes:
         reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
@@ -76,7 +85,9 @@ def case_of(
         scorer=scorer,
         response=content,
         references=references,
-        as_steps=not isinstance(reference, str),
+        alternatives=alternatives,
+        alternative=alternative,
+        as_steps=not isinstance(chosen_of(reference, alternative), str),
         reward=float(scores.rewards[0]),
         reason=reason,
         components={name: float(values[0]) for name, values in scores.components.items()},
@@ -85,13 +96,26 @@ def case_of(
     )
 
 
-def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[TextColumn, References]:
-    column, issues = references_as_column([reference])
+def chosen_of(reference: Any, alternative: int) -> Any:
+    """Return the alternative of this number, or the reference without alternatives."""
+    entries = alternatives_of(reference)
+    return reference if entries is None else entries[alternative]
+
+
+def parsed_reference(
+    reference: Any, settings: ScoreSettings, max_bytes: int
+) -> tuple[TextColumn, References, Alternatives | None]:
+    column, issues, alternatives = references_as_column([reference])
     if not issues:
-        references, issues = parse_valid_references(column, max_steps, max_bytes)
+        quantities = settings.parameter_similarity == "quantities"
+        references, issues = parse_valid_references(
+            column, settings.max_reference_steps, max_bytes, quantities=quantities, alternatives=alternatives
+        )
     if issues:
-        raise InvalidReference([issue._replace(path="reference") for issue in issues])
-    return column, references
+        raise InvalidReference(
+            [issue._replace(path=issue.path.replace("references[0]", "reference", 1)) for issue in issues]
+        )
+    return column, references, alternatives
 
 
 def _refuse(paths: list[str]) -> None:

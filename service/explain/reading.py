@@ -232,7 +232,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
     statuses = np.full(column.rows, OK, np.uint8)
     bad_lines = np.zeros(column.rows, np.int64)
     space = borrow_workspace(int(column.lengths.max(initial=0)))
-    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, tables(), space)
+    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, False, tables(), space)
     return [REASONS[status] for status in statuses.tolist()]
 
 

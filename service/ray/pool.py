@@ -11,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ..errors import InvalidReference, Issue, row_of
+from ..errors import InvalidReference, Issue
 from ..rewards.batch import Batch, read_objects
-from ..rewards.scorer import Scorer, merge, score_here, split
+from ..rewards.scorer import Scorer, in_batch, merge, score_here, split
 from ..rewards.scores import Scores
-from ..scoring.column_scorer import Columns, ColumnScorer
-from ..scoring.text_columns import references_as_column, strings_of, text_column
+from ..scoring.alternatives import Alternatives
+from ..scoring.column_scorer import Columns, ColumnScorer, joined
+from ..scoring.text_columns import place_of, references_as_column, strings_of, text_column
 from ..settings import ScoreSettings
 from ..tasks.task import import_optional
 
@@ -37,14 +38,26 @@ class PoolActor:
         """Return the digest of the configuration, once the kernels are compiled."""
         return self._scorer.config_id
 
-    def score(self, responses: TextColumn, references: TextColumn, index: np.ndarray) -> tuple[Any, ...]:
-        """Return (issues, rewards, reason codes, measures); with issues, by row of `references`, the rest is None."""
+    def score(
+        self,
+        responses: TextColumn,
+        references: TextColumn,
+        index: np.ndarray,
+        alternatives: Alternatives | None = None,
+        steps: bool = False,
+    ) -> tuple[Sequence[Issue], Columns | None]:
+        """Return issues, and the columns unless there are issues."""
         responses, references = TextColumn.of(*responses), TextColumn.of(*references)
-        try:
-            scores = self._scorer.score_columns(responses, references, index)
-        except InvalidReference as error:
-            return error.issues, None, None, None
-        return (), scores.rewards, scores.reason_codes, scores.measures
+        batch = Batch(
+            responses=responses,
+            references=references,
+            reference_index=index,
+            alternatives=alternatives,
+            steps=steps,
+            configurations={"config": self._scorer.columns},
+        )
+        columns = score_here(batch)
+        return ((), columns) if isinstance(columns, Columns) else (columns.issues, None)
 
 
 class ScorerPool:
@@ -96,9 +109,10 @@ class ScorerPool:
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
         groups: Sequence[str | int] | np.ndarray | None = None,
+        steps: bool = False,
     ) -> Scores:
         """Score with SCORE like `Scorer.score`, with the same errors; thread-safe."""
-        batch = self._submitted(responses, references, reference_index, groups)
+        batch = self._submitted(responses, references, reference_index, groups, steps)
         return self._gathered(*batch, self._ray.get(batch[-1]))
 
     async def score_async(
@@ -107,39 +121,40 @@ class ScorerPool:
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
         groups: Sequence[str | int] | np.ndarray | None = None,
+        steps: bool = False,
     ) -> Scores:
         """Score without blocking the event loop."""
-        batch = await asyncio.to_thread(self._submitted, responses, references, reference_index, groups)
+        batch = await asyncio.to_thread(self._submitted, responses, references, reference_index, groups, steps)
         return self._gathered(*batch, await asyncio.gather(*batch[-1]))
 
     def _submitted(
-        self, responses: Any, references: Any, reference_index: Any, groups: Any
+        self, responses: Any, references: Any, reference_index: Any, groups: Any, steps: bool
     ) -> tuple[Batch, list[Batch], list[Any]]:
         batch = read_objects(ColumnScorer([self.settings], 1), responses, references, reference_index, groups)
+        batch.steps = steps
         parts = split(batch)
-        columns, malformed = references_as_column(strings_of(batch.references or []))
+        columns, malformed, alternatives = references_as_column(strings_of(batch.references or []))
         if batch.issues or malformed:
             merge(batch, parts, list(map(score_here, parts)))  # raises
         texts = text_column(strings_of(batch.responses or []))
-        pieces = pieces_of(replace(batch, responses=texts, references=columns), len(self._actors))
+        whole = replace(batch, responses=texts, references=columns, alternatives=alternatives)
+        pieces = pieces_of(whole, len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
-            waiting.append(actor.score.remote(piece.responses, piece.references, piece.reference_index))
+            arguments = piece.responses, piece.references, piece.reference_index, piece.alternatives, piece.steps
+            waiting.append(actor.score.remote(*arguments))
         return batch, pieces, waiting
 
     def _gathered(self, batch: Batch, pieces: list[Batch], _: object, results: list[Any]) -> Scores:
-        issues: dict[int, Issue] = {}
-        for piece, (piece_issues, *_columns) in zip(pieces, results, strict=True):
-            assert piece.reference_numbers is not None
-            for issue in piece_issues:
-                row = int(piece.reference_numbers[row_of(issue)])
-                issues[row] = issue._replace(path=f"references[{row}]")
+        issues = {
+            in_batch(batch, piece, issue)
+            for piece, (piece_issues, _columns) in zip(pieces, results, strict=True)
+            for issue in piece_issues
+        }
         if issues:
-            raise InvalidReference([issues[row] for row in sorted(issues)])
-        _, rewards, codes, measures = zip(*results, strict=True)
-        columns = np.concatenate(rewards)[None], np.concatenate(codes)[None], np.concatenate(measures, axis=1)[None]
-        return merge(batch, [batch], [Columns(*columns)])
+            raise InvalidReference(sorted(issues, key=place_of))
+        return merge(batch, [batch], [joined([columns for _issues, columns in results])])
 
 
 def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
@@ -154,7 +169,7 @@ def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
     number = max(1, min(max_pieces, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
     cuts = np.unique([0, *ends.tolist(), responses.rows]).tolist()
-    needed = np.setdiff1d(np.arange(references.rows), index)
+    needed = np.setdiff1d(np.arange(batch.reference_count), index)
     pieces = []
     for first, last in zip(cuts[:-1] or [0], cuts[1:] or [0], strict=True):
         needed = np.union1d(needed, index[first:last])

@@ -189,7 +189,7 @@ def json_text(value: Any) -> str:
 
 def reference_text(reference: Any) -> str:
     """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
-    column, malformed = references_as_column([reference])
+    column, malformed, _ = references_as_column([reference])
     return json_text(reference) if malformed else column.data.tobytes().decode()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, NotInstalled, ScoringError
+from ..scoring.alternatives import Alternatives
 from ..scoring.column_scorer import ColumnScorer, Validate
 from ..scoring.text_columns import MAX_REFERENCE_BYTES, UNLIMITED, Texts, count_of, taken
 
@@ -46,6 +47,8 @@ class Batch:
     kinds: np.ndarray | None = None
     """uint8 (references,), for a column of references that has others than texts: `FIT` for text, `FROM_STEPS` for
     steps that became text, else a fault, whose text is the reference as JSON: it may be a record of another task."""
+    alternatives: Alternatives | None = None
+    """Which texts of a column of references are alternatives of one reference; None if each is a reference."""
     reference_index: np.ndarray | None = None
     """int64 (n,), set by `set_index`, or else by `check` to the only reference or the one of the same position."""
     groups: np.ndarray | None = None
@@ -60,6 +63,8 @@ class Batch:
     """The options of other rewards by name; one that is missing has its defaults."""
     advantages: bool = False
     """True if advantages will be computed, for which groups must have two responses."""
+    steps: bool = False
+    """True if the steps of each response are wanted."""
     max_reference_bytes: int = MAX_REFERENCE_BYTES
     validate: Validate | None = None
     """Called with a column and rows before these are read, if the columns may be invalid UTF-8; for SCORE alone."""
@@ -77,6 +82,11 @@ class Batch:
     def size(self) -> int:
         """The number of responses that could be read."""
         return 0 if self.responses is None else count_of(self.responses)
+
+    @property
+    def reference_count(self) -> int:
+        """The number of references, each with its alternatives."""
+        return count_of(self.references or []) if self.alternatives is None else self.alternatives.rows
 
     @property
     def scorer(self) -> ColumnScorer:
@@ -142,7 +152,7 @@ class Batch:
     def check(self) -> None:
         """Complete the index and the issues, except of the content of references, and sort the issues."""
         if self.responses is not None and self.references is not None:
-            self._check_index(self.size, count_of(self.references))
+            self._check_index(self.size, self.reference_count)
             self._check_groups()
         if self.issues:
             self.issues = in_order(self.issues)
@@ -183,21 +193,24 @@ class Batch:
             return
         if codes is not None and len(np.unique(codes)) != 1:
             detail = "no response names it, so its task is unknown"
-            unused = np.setdiff1d(np.arange(count_of(self.references or [])), index)
+            unused = np.setdiff1d(np.arange(self.reference_count), index)
             self.issues += [Issue(f"references[{row}]", "unused_reference", detail) for row in unused.tolist()]
         if self.advantages and self.groups is None and not (self.issues and self.has_issue("groups")):
             self.issues += groups_of_one(index)
 
     def at(self, rows: np.ndarray, references: np.ndarray | None, index: np.ndarray) -> Batch:
         """Return the batch with these rows and references, int64, ascending; None for all references."""
-        numbers = slice(None) if references is None else references
+        texts, alternatives = references, self.alternatives
+        if references is not None and alternatives is not None:
+            texts, alternatives = alternatives.taken(references)
         chosen = self.references
         assert chosen is not None
         return replace(
             self,
             responses=None if self.responses is None else taken(self.responses, rows),
-            references=chosen if references is None else taken(chosen, references),
-            kinds=None if self.kinds is None else self.kinds[numbers],
+            references=chosen if texts is None else taken(chosen, texts),
+            kinds=self.kinds if self.kinds is None or texts is None else self.kinds[texts],
+            alternatives=alternatives,
             reference_index=index,
             groups=None,
             task_codes=None if self.task_codes is None else self.task_codes[rows],

@@ -16,12 +16,30 @@ import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn
-from ...kernels.json_columns import FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
+from ...kernels.json_columns import (
+    FIT,
+    FROM_STEPS,
+    NO_ALTERNATIVE,
+    NO_STEP_GIVEN,
+    NOT_STEPS,
+    STEPS_TOO_LONG,
+    TOO_MANY_ALTERNATIVES,
+    WRONG_TYPE,
+)
 from ...kernels.score import COMPONENTS
 from ...kernels.warmup import warmup
 from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, did_you_mean, one_of
+from ..scoring.alternatives import Alternatives, path_of
 from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
-from ..scoring.text_columns import MIN_REFERENCES, Texts, issues_of_all, references_as_column, strings_of
+from ..scoring.text_columns import (
+    MIN_REFERENCES,
+    NO_ALTERNATIVES,
+    TOO_MANY,
+    Texts,
+    issues_of_all,
+    references_as_column,
+    strings_of,
+)
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
 from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
@@ -56,9 +74,14 @@ NO_STEPS: dict[str, Any] = {"steps": []}
 
 FAULTS = {
     WRONG_TYPE: ("wrong_type", "must be a string or an object with steps"),
-    NOT_STEPS: ("bad_step_schema", "must have one field, steps, an array of objects"),
+    NOT_STEPS: (
+        "bad_step_schema",
+        "must have one field: steps, or any_of, an array",
+    ),
     NO_STEP_GIVEN: ("no_steps", "it has no step"),
     STEPS_TOO_LONG: ("too_long", "its steps are over the limit of bytes"),
+    NO_ALTERNATIVE: NO_ALTERNATIVES,
+    TOO_MANY_ALTERNATIVES: TOO_MANY,
 }
 """Reason and detail of a reference that is neither text nor steps, by its kind."""
 
@@ -174,10 +197,10 @@ class ScoreReward(Reward):
         return batch.scorer.identity
 
     def read_references(self, part: Batch) -> None:
-        references, malformed = self._texts(part)
+        references, malformed, alternatives = self._texts(part)
         column = references_as_column(references)[0] if isinstance(references, list) else references
-        find = partial(issues_of_all, column, malformed, max_bytes=part.max_reference_bytes)
-        steps = [scorer.settings.max_steps for scorer in part.configurations.values()]
+        find = partial(issues_of_all, column, malformed, max_bytes=part.max_reference_bytes, alternatives=alternatives)
+        steps = [scorer.settings.max_reference_steps for scorer in part.configurations.values()]
         if issues := issues_under_all(find, steps, list(part.configurations)):
             raise InvalidReference(issues)
 
@@ -185,7 +208,7 @@ class ScoreReward(Reward):
         warmup()
 
     def score(self, part: Batch, references: Any = None) -> Columns:
-        texts, malformed = self._texts(part)
+        texts, malformed, alternatives = self._texts(part)
         if malformed:
             self.read_references(part)
         responses, index = part.responses, part.reference_index
@@ -193,7 +216,8 @@ class ScoreReward(Reward):
         assert index is not None
 
         def score(scorer: ColumnScorer) -> Columns:
-            return scorer.score(responses, texts, index, part.max_reference_bytes, part.validate)
+            limit, validate = part.max_reference_bytes, part.validate
+            return scorer.score(responses, texts, index, limit, validate, alternatives, part.steps)
 
         scorers = list(part.configurations.values())
         if len(scorers) == 1:
@@ -203,21 +227,22 @@ class ScoreReward(Reward):
 
     begin = score
 
-    def _texts(self, part: Batch) -> tuple[Texts, list[Issue]]:
-        """Return the references as texts, and the issues of references that are neither text nor steps.
+    def _texts(self, part: Batch) -> tuple[Texts, list[Issue], Alternatives | None]:
+        """Return the references as texts, the issues of references that are neither text nor steps, and alternatives.
 
         A list of strings stays one if it is long enough to be read share by share.
         """
         references = part.references
         assert references is not None
         if isinstance(references, TextColumn):
-            kinds = part.kinds
+            kinds, alternatives = part.kinds, part.alternatives
             if kinds is None or kinds.max(initial=FIT) <= FROM_STEPS:
-                return references, []
+                return references, [], alternatives
             faulty = np.flatnonzero(kinds > FROM_STEPS).tolist()
-            return references, [Issue(f"references[{row}]", *FAULTS[int(kinds[row])]) for row in faulty]
+            issues = [Issue(path_of(alternatives, row), *FAULTS[int(kinds[row])]) for row in faulty]
+            return references, issues, alternatives
         if len(references) >= MIN_REFERENCES and set(map(type, references)) == {str}:
-            return references, []
+            return references, [], None
         return references_as_column(references)
 
 

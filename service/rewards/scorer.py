@@ -16,12 +16,15 @@ from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
 from ..errors import AssayError, InvalidSetting, Issue, ScoringError, row_of
+from ..scoring.alternatives import Alternatives, alternatives_of
 from ..scoring.column_scorer import Columns, ColumnScorer, Validate, overridden_by_each
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import UNKNOWN, Batch, error_of, in_order, read_objects
 from .registry import REWARDS, SCORE, reward_of, set_options, set_tasks, split_config
-from .scores import Scores
+from .scores import Scores, Steps
+
+NO_ROWS = np.empty(0, np.int64)
 
 Outcome = Columns | ScoringError | None
 """The columns of a part, or an error with issues of its references and options; anything else for a part that is
@@ -91,6 +94,7 @@ class Scorer:
         groups: Sequence[str | int] | NDArray[Any] | None = None,
         task: str | Sequence[str] = "score",
         task_options: Mapping[str, Any] | None = None,
+        steps: bool = False,
     ) -> Scores:
         """Score responses, each against its reference.
 
@@ -99,8 +103,8 @@ class Scorer:
         responses : sequence of str
             n responses of any content.
         references : sequence of str or mapping
-            Each a whole answer, the lines of its key section, or ``{"steps": [...]}``; of other tasks, a record of
-            their benchmark.
+            Each a whole answer, the lines of its key section, ``{"steps": [...]}``, or ``{"any_of": [...]}`` with 1 to
+            16 of these, of which the best counts; of other tasks, a record of their benchmark.
         reference_index : sequence of int or integer ndarray, shape (n,), optional
             The reference of each response. By default the only reference, or the one of the same position if there
             are n.
@@ -110,6 +114,8 @@ class Scorer:
             The reward to compute, or the reward of each response (docs/metrics.md, Rewards).
         task_options : mapping, optional
             Options of that task; where each response has a task, options by the name of the task.
+        steps : bool, optional
+            Whether `Scores.steps` and `Scores.alternative` are wanted.
 
         Returns
         -------
@@ -129,6 +135,7 @@ class Scorer:
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         if set_tasks(batch, task):
             set_options(batch, task_options or {})
+        batch.steps = steps
         return score(batch)
 
     def score_configs(
@@ -138,6 +145,7 @@ class Scorer:
         references: Sequence[Any],
         reference_index: Sequence[int] | NDArray[np.integer[Any]] | None = None,
         groups: Sequence[str | int] | NDArray[Any] | None = None,
+        steps: bool = False,
     ) -> list[Scores]:
         """Score responses under several configurations, reading the texts once.
 
@@ -145,7 +153,7 @@ class Scorer:
         ----------
         configs : sequence of mapping, at least one
             Each has settings that override this scorer's own, as in `with_overrides`.
-        responses, references, reference_index, groups
+        responses, references, reference_index, groups, steps
             As in `score`.
 
         Returns
@@ -161,6 +169,7 @@ class Scorer:
             As `score` does. A reference that only some of the configurations refuse (`max_steps`) is named with those.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
+        batch.steps = steps
         try:
             scorers = overridden_by_each(self.with_overrides, configs)
             batch.configurations = {f"configs[{k}]": scorer.columns for k, scorer in enumerate(scorers)}
@@ -176,11 +185,13 @@ class Scorer:
         reference_index: NDArray[np.int64],
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate: Validate | None = None,
+        alternatives: Alternatives | None = None,
+        steps: bool = False,
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        validate: called with a column and the first and last of its rows right before they are read, on the thread that
-        reads them.
+        alternatives: which texts of `references` are alternatives of one reference. validate: called with a column and
+        the first and last of its rows right before they are read, on the thread that reads them.
         """
         batch = Batch(
             responses=responses,
@@ -188,17 +199,31 @@ class Scorer:
             configurations={"config": self.columns},
             max_reference_bytes=max_reference_bytes,
             validate=validate,
+            alternatives=alternatives,
+            steps=steps,
         )
         batch.set_index(reference_index)
         return score(batch)
 
-    def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
+    def parse(
+        self,
+        references: TextColumn,
+        max_bytes: int = MAX_REFERENCE_BYTES,
+        alternatives: Alternatives | None = None,
+    ) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return self.columns.parse(references, max_bytes)
+        return self.columns.parse(references, max_bytes, alternatives)
 
-    def score_parsed(self, responses: TextColumn, references: References, reference_index: NDArray[np.int64]) -> Scores:
+    def score_parsed(
+        self,
+        responses: TextColumn,
+        references: References,
+        reference_index: NDArray[np.int64],
+        alternatives: Alternatives | None = None,
+        steps: bool = False,
+    ) -> Scores:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
-        columns = self.columns.score_parsed(responses, references, reference_index)
+        columns = self.columns.score_parsed(responses, references, reference_index, alternatives, steps)
         return scores_of(columns, 0, reference_index, self.settings)
 
 
@@ -239,9 +264,15 @@ def split(batch: Batch) -> list[Batch]:
     Parts of a batch with issues are `read_only`; where it is not known which task a reference is of, it is in none.
     """
     batch.check()
-    batch.read_only = bool(batch.issues)
     if batch.issues or batch.task is None:
         batch.check_texts()
+    parts = [part if part.task == SCORE else without_alternatives(batch, part) for part in parts_of(batch)]
+    for part in (batch, *parts):
+        part.read_only = bool(batch.issues)
+    return parts
+
+
+def parts_of(batch: Batch) -> list[Batch]:
     if batch.references is None:
         return []
     if batch.task is not None:
@@ -260,6 +291,24 @@ def split(batch: Batch) -> list[Batch]:
         part.task = REWARDS[number].name
         parts.append(part)
     return parts
+
+
+def without_alternatives(batch: Batch, part: Batch) -> Batch:
+    """Return a part of another task than SCORE without references that have alternatives, each of them an issue."""
+    if part.alternatives is not None:
+        is_list = part.alternatives.is_list
+    else:
+        references = part.references if isinstance(part.references, list) else []
+        is_list = np.array([alternatives_of(reference) is not None for reference in references], bool)
+    if not is_list.any():
+        return part
+    detail = "alternatives are only for the task score"
+    issues = [Issue(f"references[{row}]", "bad_reference", detail) for row in np.flatnonzero(is_list).tolist()]
+    batch.issues += [in_batch(batch, part, issue) for issue in issues]
+    kept = np.flatnonzero(~is_list)
+    rest = part.at(NO_ROWS, kept, NO_ROWS)
+    rest.reference_numbers = kept if part.reference_numbers is None else part.reference_numbers[kept]
+    return rest
 
 
 def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> Scores:
@@ -283,7 +332,7 @@ def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> 
         return scores
     codes = batch.task_codes if batch.task is None else np.full(batch.size, reward_of(batch.task).number, np.uint8)
     assert codes is not None
-    scores = Scores.zeros(codes, index, settings.advantage_ddof, batch.groups)
+    scores = Scores.zeros(codes, index, settings.advantage_ddof, batch.groups, batch.steps)
     for part, columns in zip(parts, outcomes, strict=True):
         assert isinstance(columns, Columns)
         scores.put(reward_of(part.task), slice(None) if part.rows is None else part.rows, columns)
@@ -293,7 +342,8 @@ def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> 
 def in_batch(batch: Batch, part: Batch, issue: Issue) -> Issue:
     """Return an issue of a part with the number of its reference in the batch, and its task if rows have several."""
     if part.reference_numbers is not None and issue.path.startswith("references["):
-        issue = issue._replace(path=f"references[{part.reference_numbers[row_of(issue)]}]")
+        row = row_of(issue)
+        issue = issue._replace(path=issue.path.replace(f"[{row}]", f"[{part.reference_numbers[row]}]", 1))
     if batch.task is not None:
         return issue
     if issue.path.startswith("config."):
@@ -310,7 +360,8 @@ def scores_of(
 ) -> Scores:
     """Return SCORE under the configuration of this number."""
     measured = columns.rewards[number], columns.reason_codes[number], columns.measures[number]
-    return Scores(*measured, reference_index, advantage_ddof=settings.advantage_ddof, groups=groups)
+    steps = Steps(columns.steps[number]) if columns.steps else None
+    return Scores(*measured, reference_index, advantage_ddof=settings.advantage_ddof, groups=groups, steps=steps)
 
 
 def set_config(batch: Batch, scorer: Scorer, config: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from ...kernels.column import frozen
 from ...kernels.semantics import exact_sums
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest
-from ..scoring.column_scorer import Columns
+from ..scoring.column_scorer import Columns, StepColumns
 from .batch import groups_of_one
 from .registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, Reward
 
@@ -23,6 +23,65 @@ Floats = NDArray[np.float64]
 
 NO_SPREAD = 1e-9
 """Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
+
+
+STEP_FIELDS = ("start", "end", "orc_start", "orc_end", "coverage", "reference", "value")
+"""The fields of a step, in this order."""
+
+
+class Steps(Sequence[list[dict[str, Any]]]):
+    """The steps of n responses: for each, a list with an entry for each of its steps (docs/rules.md, Steps).
+
+    Attributes
+    ----------
+    columns : StepColumns
+        The same as arrays.
+    """
+
+    def __init__(self, columns: StepColumns) -> None:
+        self.columns = columns
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the entries of each response begin in the columns, int64 (n + 1,)."""
+        offsets = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.columns.counts, out=offsets[1:])
+        return offsets
+
+    @property
+    def fields(self) -> dict[str, NDArray[Any]]:
+        """Every field as a column of all entries, by name: int64 or, for `coverage` and `value`, float64."""
+        columns = self.columns
+        values = *columns.spans, columns.coverages, columns.references, columns.values
+        return dict(zip(STEP_FIELDS, values, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.columns.counts)
+
+    @overload
+    def __getitem__(self, row: int) -> list[dict[str, Any]]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[list[dict[str, Any]]]: ...
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return [self[k] for k in range(len(self))[row]]
+        row = range(len(self))[row]
+        first, last = self.offsets[row], self.offsets[row + 1]
+        columns = [column[first:last].tolist() for column in self.fields.values()]
+        return [dict(zip(STEP_FIELDS, entry, strict=True)) for entry in zip(*columns, strict=True)]
+
+    @classmethod
+    def none(cls, rows: int) -> Steps:
+        """Return the steps of responses without steps."""
+        ints, floats = np.zeros(0, np.int64), np.zeros(0)
+        zeros = np.zeros(rows, np.int64)
+        return cls(StepColumns(zeros, np.zeros((4, 0), np.int64), floats, ints, floats, zeros))
+
+    def spread(self, rows: NDArray[np.int64] | slice, size: int) -> Steps:
+        """Return the steps of `size` responses, of which those that `rows` numbers, ascending, have these steps."""
+        counts, alternatives = np.zeros((2, size), np.int64)
+        counts[rows], alternatives[rows] = self.columns.counts, self.columns.alternatives
+        return Steps(self.columns._replace(counts=counts, alternatives=alternatives))
 
 
 class Scores:
@@ -40,6 +99,9 @@ class Scores:
         The group of each response, if the request gave groups.
     task_codes : ndarray of uint8, shape (n,)
         The number of each response's task; 0 is SCORE.
+    steps : Steps or None
+        The steps of each response, if they were asked for; none of responses that have no valid steps, and of other
+        tasks.
     """
 
     configs: Sequence[Scores] = ()
@@ -55,8 +117,10 @@ class Scores:
         advantage_ddof: int = 1,
         groups: NDArray[np.int64] | None = None,
         task_codes: NDArray[np.uint8] | None = None,
+        steps: Steps | None = None,
     ) -> None:
         """Take columns: measures has a row for each component; task_codes is None if only SCORE was asked for."""
+        self.steps = steps
         self.rewards = rewards
         self.reason_codes = reason_codes
         self.reference_index = reference_index
@@ -74,11 +138,13 @@ class Scores:
         reference_index: NDArray[np.int64],
         advantage_ddof: int = 1,
         groups: NDArray[np.int64] | None = None,
+        steps: bool = False,
     ) -> Scores:
         """Return scores of any tasks, to be filled."""
         n = len(task_codes)
         columns = np.zeros(n), np.zeros(n, np.uint8), np.zeros((len(TASK_COMPONENTS), n)), reference_index
-        return cls(*columns, advantage_ddof=advantage_ddof, groups=groups, task_codes=task_codes)
+        none = Steps.none(n) if steps else None
+        return cls(*columns, advantage_ddof=advantage_ddof, groups=groups, task_codes=task_codes, steps=none)
 
     def put(self, reward: Reward, rows: NDArray[np.int64] | slice, columns: Columns) -> None:
         """Copy the columns of rows of one reward to the rows that `rows` numbers."""
@@ -86,6 +152,8 @@ class Scores:
         self.reason_codes[rows] = columns.reason_codes[0]
         for place, measure in zip(reward.places, columns.measures[0], strict=True):
             self.measures[place, rows] = measure
+        if columns.steps:
+            self.steps = Steps(columns.steps[0]).spread(rows, len(self))
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -138,6 +206,13 @@ class Scores:
             return rows, self
         columns = self.rewards[rows], self.reason_codes[rows], self.measures[reward.places][:, rows]
         return rows, Scores(*columns, self.reference_index[rows], advantage_ddof=self._ddof)
+
+    @property
+    def alternative(self) -> NDArray[np.int64] | None:
+        """The alternative of its reference that counted for each response, int64 (n,), 0 without alternatives; None
+        unless steps were asked for.
+        """
+        return None if self.steps is None else self.steps.columns.alternatives
 
     @property
     def task_codes(self) -> NDArray[np.uint8]:

@@ -13,10 +13,11 @@ import numpy as np
 from ...kernels.column import TextColumn, frozen
 from ...kernels.reading.references import References
 from ...kernels.rules import Rules
-from ...kernels.score import COMPONENTS, score_slice
+from ...kernels.score import COMPONENTS, StepEntries, allocate_entries, score_slice
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, InvalidSetting, Issue, row_of
 from ..settings import ScoreSettings
+from .alternatives import Alternatives, kernel_offsets
 from .text_columns import (
     MAX_REFERENCE_BYTES,
     MIN_ROWS,
@@ -30,7 +31,7 @@ from .text_columns import (
     fill_all,
     fill_in_slices,
     owned_column,
-    parse_references,
+    parse_valid_references,
     reference_column,
     rows_of,
     shares_of,
@@ -46,8 +47,42 @@ T = TypeVar("T")
 READING = ("think_prefilled", "max_response_bytes", "max_steps")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
 
-CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
+CONTENT = (
+    "content_denominator",
+    "object_similarity",
+    "parameter_similarity",
+    "use_position",
+    "position_decay",
+    "order",
+)
 """Settings whose measures are kept while the configuration before agrees in them: the costly content first."""
+
+
+class StepColumns(NamedTuple):
+    """The steps of n responses under one configuration (docs/rules.md, Steps), as columns of e entries."""
+
+    counts: np.ndarray
+    """int64 (n,): the entries of each response, side by side in the columns below."""
+    spans: np.ndarray
+    """int64 (4, e): start and end of the key line and of the prose step, in code points of the response."""
+    coverages: np.ndarray
+    """float64 (e,)."""
+    references: np.ndarray
+    """int64 (e,): the step of the reference from 0, or −1."""
+    values: np.ndarray
+    """float64 (e,)."""
+    alternatives: np.ndarray
+    """int64 (n,): the alternative that counted, from 0."""
+
+
+def steps_of_slices(slices: Mapping[int, StepEntries], configurations: int) -> list[StepColumns]:
+    """Join the entries of slices, by their first row, and return the steps under each configuration."""
+    parts = [slices[first] for first in sorted(slices)] or [allocate_entries(configurations, 0, 0)]
+    whole = StepEntries(*[np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)])
+    return [
+        StepColumns(*whole[:3], references, values, alternatives)
+        for references, values, alternatives in zip(*whole[3:], strict=True)
+    ]
 
 
 class Columns(NamedTuple):
@@ -56,11 +91,30 @@ class Columns(NamedTuple):
     rewards: np.ndarray
     reason_codes: np.ndarray
     measures: np.ndarray
+    steps: Sequence[StepColumns] = ()
+    """The steps under each configuration, if they are wanted."""
 
     @classmethod
     def empty(cls, configurations: int, components: int, rows: int) -> Columns:
         shape = configurations, rows
         return cls(np.empty(shape), np.empty(shape, np.uint8), np.empty((configurations, components, rows)))
+
+    def put(self, rows: Any, part: Columns) -> None:
+        """Copy the numbers of a part to some rows, without its steps."""
+        for column, values in zip(self[:3], part[:3], strict=True):
+            column[..., rows] = values
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return the columns of several parts of a batch, side by side."""
+    rewards, codes, measures = zip(*[part[:3] for part in parts], strict=True)
+    steps = [
+        StepColumns(*[np.concatenate(columns, axis=-1) for columns in zip(*each, strict=True)])
+        for each in zip(*[part.steps for part in parts], strict=True)
+    ]
+    return Columns(
+        np.concatenate(rewards, axis=-1), np.concatenate(codes, axis=-1), np.concatenate(measures, axis=-1), steps
+    )
 
 
 class ColumnScorer:
@@ -69,6 +123,7 @@ class ColumnScorer:
     def __init__(self, settings: Sequence[ScoreSettings], threads: int) -> None:
         self.settings, self.threads = settings[0], threads
         self._configurations = configurations_of([rules_of(each) for each in settings])
+        self._quantities = any(each.parameter_similarity == "quantities" for each in settings)
         self.identity = {"config_id": self.settings.config_id, "signature": self.settings.signature}
 
     def score(
@@ -78,41 +133,64 @@ class ColumnScorer:
         reference_index: np.ndarray,
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate: Validate | None = None,
+        alternatives: Alternatives | None = None,
+        steps: bool = False,
     ) -> Columns:
         """Score texts; `reference_index` is int64 (n,), each a valid index. Raises InvalidReference.
 
         Strings are encoded, and rows validated, right before they are read, on the thread that reads them.
         """
-        shares = shares_of(reference_index, count_of(references), self.threads)
+        shares = None if alternatives else shares_of(reference_index, count_of(references), self.threads)
         if shares is not None:
             slices = slices_of_texts(responses, validate), slices_of_texts(references, validate)
-            return self._score_shares(shares, *slices, reference_index, max_reference_bytes)
+            return self._score_shares(shares, *slices, reference_index, max_reference_bytes, steps)
         for texts in (references, responses):
             if validate is not None and isinstance(texts, TextColumn):
                 fill_in_slices(partial(validate, texts), texts.rows, self.threads)
         whole = responses if isinstance(responses, TextColumn) else owned_column(responses)
         column = references if isinstance(references, TextColumn) else reference_column(references)
-        return self._score_whole(whole, column, reference_index, max_reference_bytes)
+        if column.rows > MIN_ROWS or alternatives:
+            parsed = self.parse(column, max_reference_bytes, alternatives)
+            return self.score_parsed(whole, parsed, reference_index, alternatives, steps)
+        reader = ReferenceReader(column.rows, self.settings.max_reference_steps, max_reference_bytes, self._quantities)
+        expected = as_kernel_views(reader.read(column, 0))
+        reader.check()
+        return self.score_parsed(whole, expected, reference_index, None, steps)
 
-    def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
+    def parse(
+        self,
+        references: TextColumn,
+        max_bytes: int = MAX_REFERENCE_BYTES,
+        alternatives: Alternatives | None = None,
+    ) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return parse_references(references, self.settings.max_steps, max_bytes, self.threads)
+        parsed, issues = parse_valid_references(
+            references, self.settings.max_reference_steps, max_bytes, self.threads, self._quantities, alternatives
+        )
+        if issues:
+            raise InvalidReference(issues)
+        return parsed
 
-    def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Columns:
+    def score_parsed(
+        self,
+        responses: TextColumn,
+        references: References,
+        reference_index: np.ndarray,
+        alternatives: Alternatives | None = None,
+        steps: bool = False,
+    ) -> Columns:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
         columns, index = self.empty(responses.rows), frozen(reference_index, np.int64)
-        fill_in_slices(partial(self.fill, columns, responses, references, index), responses.rows, self.threads)
-        return columns
+        entries: dict[int, StepEntries] = {}
 
-    def _score_whole(
-        self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray, max_reference_bytes: int
-    ) -> Columns:
-        if references.rows > MIN_ROWS:
-            return self.score_parsed(responses, self.parse(references, max_reference_bytes), reference_index)
-        reader = ReferenceReader(references.rows, self.settings.max_steps, max_reference_bytes)
-        expected = as_kernel_views(reader.read(references, 0))
-        reader.check()
-        return self.score_parsed(responses, expected, reference_index)
+        def fill(first: int, last: int) -> None:
+            entries[first] = self.fill(columns, responses, references, index, first, last, alternatives, steps)
+
+        fill_in_slices(fill, responses.rows, self.threads)
+        return self._with_steps(columns, entries) if steps else columns
+
+    def _with_steps(self, columns: Columns, entries: Mapping[int, StepEntries]) -> Columns:
+        return columns._replace(steps=steps_of_slices(entries, len(self._configurations)))
 
     def _score_shares(
         self,
@@ -121,9 +199,13 @@ class ColumnScorer:
         references: ColumnSlice,
         reference_index: np.ndarray,
         max_reference_bytes: int,
+        steps: bool,
     ) -> Columns:
         columns = self.empty(reference_index.shape[0])
-        reader = ReferenceReader(shares[-1].last, self.settings.max_steps, max_reference_bytes)
+        entries: dict[int, StepEntries] = {}
+        reader = ReferenceReader(
+            shares[-1].last, self.settings.max_reference_steps, max_reference_bytes, self._quantities
+        )
 
         def fill(first: int, last: int, first_response: int, last_response: int) -> None:
             expected = as_kernel_views(reader.read(references(first, last), first))
@@ -131,13 +213,15 @@ class ColumnScorer:
                 return  # `check` will raise
             rows = last_response - first_response
             part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
-            self.fill(part, responses(first_response, last_response), expected, index, 0, rows)
-            for column, values in zip(columns, part, strict=True):
-                column[..., first_response:last_response] = values
+            texts = responses(first_response, last_response)
+            part_entries = self.fill(part, texts, expected, index, 0, rows, None, steps)
+            columns.put(slice(first_response, last_response), part)
+            if rows:
+                entries[first_response] = part_entries
 
         fill_all(fill, shares, self.threads)
         reader.check()
-        return columns
+        return self._with_steps(columns, entries) if steps else columns
 
     def empty(self, rows: int) -> Columns:
         return Columns.empty(len(self._configurations), len(COMPONENTS), rows)
@@ -150,21 +234,39 @@ class ColumnScorer:
         reference_index: np.ndarray,
         first: int,
         last: int,
-    ) -> None:
-        """Score the responses [first, last) into `columns`; threads may fill different slices concurrently."""
+        alternatives: Alternatives | None,
+        steps: bool,
+    ) -> StepEntries:
+        """Score the responses [first, last) into `columns`, and return the entries of their steps, if these are wanted;
+        threads may fill different slices concurrently.
+        """
         texts = rows_of(responses, first, last)
-        workspace = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
+        limit = self.settings.max_response_bytes
+        workspace = borrow_workspace_for(texts, limit, references.widest)
+        rows, nbytes = (last - first, int(np.minimum(texts.lengths, limit).sum())) if steps else (0, 0)
+        entries = allocate_entries(len(self._configurations), rows, nbytes)
         score_slice(
-            *columns,
+            *columns[:3],
+            entries,
             first,
             last,
             *responses,
             reference_index,
             references,
+            kernel_offsets(alternatives),
             self._configurations,
             tables(),
             workspace,
         )
+        if not steps:
+            return entries
+        size = int(entries.counts.sum())
+        used = {name: getattr(entries, name)[..., :size].copy() for name in ENTRY_COLUMNS}
+        return entries._replace(**used)
+
+
+ENTRY_COLUMNS = ("spans", "coverages", "references", "values")
+"""The columns of `StepEntries` with a value for each entry."""
 
 
 def slices_of_texts(texts: Texts, validate: Validate | None) -> ColumnSlice:
@@ -188,7 +290,7 @@ def as_kernel_views(references: References) -> References:
 
 
 def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
-    """Return configurations as the rows that `score_slice` takes, float64 (k, 18), read only."""
+    """Return configurations as the rows that `score_slice` takes, float64 (k, 20), read only."""
     return frozen(np.array(rules, np.float64), np.float64)
 
 
@@ -207,6 +309,8 @@ def rules_of(settings: ScoreSettings) -> Rules:
         min_coverage=float(settings.min_coverage),
         max_mean_words=float(settings.max_mean_words),
         max_object_similarity=settings.object_similarity == "max",
+        quantities=settings.parameter_similarity == "quantities",
+        max_added_numbers=-1 if settings.max_added_numbers is None else min(settings.max_added_numbers, UNLIMITED),
         position_decay=float(settings.position_decay),
         use_step_gap=settings.use_step_gap,
         use_length=settings.use_length,
@@ -258,9 +362,10 @@ def score_together(
     _, components, rows = scored[0][1].measures.shape
     together = Columns.empty(len(settings), components, rows)
     for members, columns in scored:
-        for whole, part in zip(together, columns, strict=True):
+        for whole, part in zip(together[:3], columns[:3], strict=True):
             whole[members] = part
-    return together
+    steps = {k: each for members, columns in scored for k, each in zip(members, columns.steps, strict=False)}
+    return together._replace(steps=[steps[k] for k in sorted(steps)])
 
 
 def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:

@@ -24,12 +24,14 @@ import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn, column_of
+from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...kernels.memory import Workspace, allocate_workspace
 from ...kernels.reading.references import References, allocate, concatenate, read_references, trim
 from ...kernels.rules import OK, REASONS
 from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find_strings
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, Issue, row_of
+from .alternatives import ANY_OF, Alternatives, alternatives_of, flattened, path_of
 
 MIN_ROWS = 64  # of a slice: a third of a millisecond of work
 MIN_REFERENCES = 64  # with fewer there is little to gain from shares
@@ -186,6 +188,8 @@ Texts = TextColumn | list[Any]
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _STEP_FIELDS = ("action", "objects", "parameters")
+NO_ALTERNATIVES = "no_alternatives", "any_of is empty"
+TOO_MANY = "too_many", f"any_of has more than {MAX_ALTERNATIVES} references"
 
 
 def utf8(text: str) -> bytes:
@@ -257,38 +261,48 @@ def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColu
 
 
 def reference_column(references: Sequence[str | Mapping[str, Any]]) -> TextColumn:
-    """Convert references to a column of texts, steps to key lines; raises InvalidReference."""
-    column, issues = references_as_column(references)
+    """Convert references without alternatives to a column of texts, steps to key lines; raises InvalidReference."""
+    column, issues, _ = references_as_column(references, take_alternatives=False)
     if issues:
         raise InvalidReference(issues)
     return column
 
 
-def references_as_column(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Issue]]:
-    """Convert references to a column of texts; return it and the issues of malformed ones, whose text is empty."""
+def references_as_column(
+    references: Sequence[Any], take_alternatives: bool = True
+) -> tuple[TextColumn, list[Issue], Alternatives | None]:
+    """Convert references to a column of texts, in which alternatives are side by side; return it, the issues of
+    malformed references, whose text is empty, and the alternatives, if there are any.
+
+    take_alternatives: whether references may have alternatives.
+    """
     if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
         raise InvalidReference([Issue("references", "wrong_type", "a list of references is needed")])
     try:
-        return column_of([reference.encode() for reference in references]), []  # type: ignore[union-attr]
+        return column_of([reference.encode() for reference in references]), [], None
     except (AttributeError, UnicodeEncodeError):
         pass  # some are steps, or invalid
+    flat, alternatives = flattened(references) if take_alternatives else (list(references), None)
     texts: list[bytes] = []
     issues: list[Issue] = []
-    for k, reference in enumerate(references):
+    for k, reference in enumerate(flat):
         error = None if isinstance(reference, str) else _validation_error(reference)
         if error is not None:
-            issues.append(Issue(f"references[{k}]", *error))
+            issues.append(Issue(path_of(alternatives, k), *error))
             texts.append(b"")
         else:
             texts.append(utf8(reference) if isinstance(reference, str) else _key_lines(reference["steps"]))
-    return column_of(texts), issues
+    return column_of(texts), issues, alternatives
 
 
 def _validation_error(reference: Any) -> tuple[str, str] | None:
     if not isinstance(reference, Mapping):
         return "wrong_type", "a reference must be a string or an object with steps"
+    if (entries := alternatives_of(reference)) is not None:
+        nested = "bad_step_schema", "alternatives are not possible here"
+        return NO_ALTERNATIVES if not entries else TOO_MANY if len(entries) > MAX_ALTERNATIVES else nested
     if set(reference) != {"steps"}:
-        return "bad_step_schema", "a reference object must have exactly the field steps"
+        return "bad_step_schema", "a reference object must have exactly the field steps, or any_of"
     steps = reference["steps"]
     if not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
         return "bad_step_schema", "steps must be a list of steps"
@@ -349,10 +363,21 @@ _FIELDS = "it must be an action with at least one word, objects and parameters, 
 
 
 class ReferenceReader:
-    """Reads references in chunks from any thread and records which ones are invalid."""
+    """Reads references in chunks from any thread and records which ones are invalid.
 
-    def __init__(self, rows: int, max_steps: int, max_bytes: int) -> None:
-        self._max_steps, self._max_bytes = max_steps, max_bytes
+    quantities: whether the terms of parameters are read. alternatives: how invalid references are named.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        max_steps: int,
+        max_bytes: int,
+        quantities: bool = False,
+        alternatives: Alternatives | None = None,
+    ) -> None:
+        self._max_steps, self._max_bytes, self._quantities = max_steps, max_bytes, quantities
+        self._alternatives = alternatives
         self._statuses = np.zeros(rows, np.uint8)
         self._bad_lines = np.zeros(rows, np.int64)
         self._too_long = np.zeros(rows, np.bool_)
@@ -374,7 +399,9 @@ class ReferenceReader:
             longest = int(chunk.lengths.max(initial=0))
         references, statuses = borrow_room(chunk), self._statuses[rows]
         limit, workspace = min(self._max_steps, UNLIMITED), borrow_workspace(longest)
-        read_references(statuses, self._bad_lines[rows], references, *chunk, limit, tables(), workspace)
+        read_references(
+            statuses, self._bad_lines[rows], references, *chunk, limit, self._quantities, tables(), workspace
+        )
         if statuses.any():
             self.failed = True
             if first < self._explained_below:
@@ -403,7 +430,7 @@ class ReferenceReader:
                     max_steps=self._max_steps,
                     fields=fields.get(row, _FIELDS),
                 )
-            issues.append(Issue(f"references[{row}]", reason, detail))
+            issues.append(Issue(path_of(self._alternatives, row), reason, detail))
         return issues
 
     def check(self) -> None:
@@ -411,30 +438,38 @@ class ReferenceReader:
             raise InvalidReference(self.issues())
 
 
-def parse_references(
-    column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
-) -> References:
-    """Parse all references; raises InvalidReference naming each invalid one as `references[k]`, in order."""
-    references, issues = parse_valid_references(column, max_steps, max_bytes, threads)
-    if issues:
-        raise InvalidReference(issues)
-    return references
-
-
 def issues_of_all(
-    column: TextColumn, malformed: Sequence[Issue], max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES
+    column: TextColumn,
+    malformed: Sequence[Issue],
+    max_steps: int,
+    max_bytes: int = MAX_REFERENCE_BYTES,
+    alternatives: Alternatives | None = None,
 ) -> list[Issue]:
     """Merge the issues of malformed references, whose text in `column` is empty, with issues of invalid texts."""
     named = {issue.path for issue in malformed}
-    _, issues = parse_valid_references(column, max_steps, max_bytes)
-    return sorted([*malformed, *(issue for issue in issues if issue.path not in named)], key=row_of)
+    _, issues = parse_valid_references(column, max_steps, max_bytes, alternatives=alternatives)
+    return sorted([*malformed, *(issue for issue in issues if issue.path not in named)], key=place_of)
+
+
+def place_of(issue: Issue) -> tuple[int, int]:
+    """Return the numbers of an invalid reference and of its alternative, -1 without alternatives."""
+    _, _, alternative = issue.path.partition(f".{ANY_OF}[")
+    return row_of(issue), int(alternative.rstrip("]") or -1)
 
 
 def parse_valid_references(
-    column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
+    column: TextColumn,
+    max_steps: int,
+    max_bytes: int = MAX_REFERENCE_BYTES,
+    threads: int = 1,
+    quantities: bool = False,
+    alternatives: Alternatives | None = None,
 ) -> tuple[References, list[Issue]]:
-    """Parse all references; return them, the invalid ones without steps, and the issues of these, in order."""
-    reader = ReferenceReader(column.rows, max_steps, max_bytes)
+    """Parse all references; return them, the invalid ones without steps, and the issues of these, in order.
+
+    quantities, alternatives: as for `ReferenceReader`.
+    """
+    reader = ReferenceReader(column.rows, max_steps, max_bytes, quantities, alternatives)
     chunks = {}
 
     def read_chunk(first: int, last: int) -> None:

@@ -48,8 +48,8 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
-    column, malformed = references_as_column(entries)
-    references, issues = parse_valid_references(column, settings.max_steps)
+    column, malformed, _ = references_as_column(entries, take_alternatives=False)
+    references, issues = parse_valid_references(column, settings.max_reference_steps)
     reasons = {row_of(issue): issue.reason for issue in (*issues, *malformed)}
     library_index, libraries = read_libraries([pair.library for pair in pairs])
     rows = len(pairs)

@@ -200,7 +200,7 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
 
 
 def lines_of(reference: Mapping[str, Any]) -> tuple[str, str]:
-    malformed = references_as_column([reference])[1]
+    malformed = references_as_column([reference], take_alternatives=False)[1]
     if malformed:
         return "", malformed[0].reason
     steps = enumerate(reference["steps"], 1)

@@ -23,6 +23,7 @@ from ..wire.json_codec import (
     Envelope,
     FastPath,
     Limits,
+    check_alternatives,
     encode,
     encode_reply,
     parse_envelope,
@@ -56,6 +57,8 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     set_query(batch, asked, scorer)
     batch.issues += issues
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
+    batch.steps = "steps" in asked.include
+    check_alternatives(batch, limits.max_responses)
     times.decoded()
     return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
 
@@ -154,8 +157,8 @@ def answer_json(
 ) -> Answer | PendingAnswer | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
-    None if the body is `inline` but has `configs`, which may be more work than the event loop should do. Raise Problem
-    with every error.
+    None if the body is `inline` but has `configs` or alternatives, which may be more work than the event loop should
+    do. Raise Problem with every error.
     """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
@@ -164,6 +167,8 @@ def answer_json(
     if body.inline and "configs" in envelope.values:
         return None
     batch = read_batch(envelope, scorer, limits)
+    if body.inline and batch.alternatives is not None:
+        return None
     times.decoded()
     return begin(batch, partial(encode_reply, batch, envelope.values.get("include", ())), times)
 

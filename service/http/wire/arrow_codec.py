@@ -16,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....kernels.column import TextColumn
+from ....kernels.json_columns import MAX_ALTERNATIVES
 from ....kernels.rules import REASONS
 from ....kernels.text.strings import is_valid_column
 from ...errors import Issue
 from ...rewards.batch import Batch
 from ...rewards.registry import set_tasks
-from ...rewards.scores import Scores
-from ...scoring.text_columns import rows_of
+from ...rewards.scores import STEP_FIELDS, Scores, Steps
+from ...scoring.alternatives import ANY_OF, Alternatives
+from ...scoring.text_columns import NO_ALTERNATIVES, TOO_MANY, rows_of
 from .headers import Problem
 from .json_codec import Limits
 
@@ -164,10 +166,11 @@ def arrow_errors() -> Iterator[None]:
 def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
     """Return a stream as a batch, with each distinct reference once.
 
-    Columns: `response` (string or large_string), `reference` (the same, or a dictionary of either), and optionally
-    `task` (as `reference`) and `group` (as `reference`, or integers); others are not unpacked. A stream of one record
-    batch is not copied; its responses, and references in a dictionary, are not validated here, but while they are read.
-    Raise Problem `not-arrow`, and `too-large` for too many rows or references and as `check_bounds` does.
+    Columns: `response` (string or large_string), `reference` (the same, a dictionary of either, or lists of either,
+    whose texts are alternatives), and optionally `task` (as `response`, or a dictionary) and `group` (as `task`, or
+    integers); others are not unpacked. A stream of one record batch is not copied; its responses, and references in a
+    dictionary, are not validated here, but while they are read. Raise Problem `not-arrow`, and `too-large` for too many
+    rows or references and as `check_bounds` does.
     """
     with arrow_errors():
         check_bounds(body, limits)
@@ -208,6 +211,9 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
 
 
 def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
+    if is_list(column.type):
+        _read_alternatives(batch, column)
+        return
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
     if len(column.dictionary) > limits.max_responses:
@@ -216,6 +222,36 @@ def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
     if ((index < 0) | (index >= len(column.dictionary))).any():
         raise not_arrow()
     batch.references, batch.reference_index = text_column_of(column.dictionary), index
+
+
+def is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _read_alternatives(batch: Batch, column: Any) -> None:
+    """Set references from lists of texts without nulls, each distinct list once."""
+    texts = column.flatten()
+    if not pa.types.is_dictionary(texts.type):
+        texts = pc.dictionary_encode(texts)
+    numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum(pc.list_value_length(column).to_numpy(zero_copy_only=False)).tolist()
+    lists: dict[bytes, int] = {}
+    index = [
+        lists.setdefault(numbers[first:last].tobytes(), len(lists))
+        for first, last in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    entries = [np.frombuffer(key, np.int64) for key in lists]
+    counts = [len(entry) for entry in entries]
+    batch.issues += [
+        Issue(f"references[{row}]", *(NO_ALTERNATIVES if count == 0 else TOO_MANY))
+        for row, count in enumerate(counts)
+        if not 0 < count <= MAX_ALTERNATIVES
+    ]
+    batch.references = text_column_of(
+        texts.dictionary.take(pa.array(np.concatenate([np.empty(0, np.int64), *entries])))
+    )
+    batch.alternatives = Alternatives.of_lists(counts)
+    batch.reference_index = np.array(index, np.int64)
 
 
 def _numbered(array: Any) -> tuple[list[Any], np.ndarray]:
@@ -284,6 +320,8 @@ def _schema_issues(schema: pa.Schema) -> list[Issue]:
             issues.append(Issue(name, "missing_field", "one column of this name is required"))
             continue
         kind = schema.field(indices[0]).type
+        if name == "reference" and is_list(kind):
+            kind = kind.value_type
         if name != "response" and pa.types.is_dictionary(kind):
             kind = kind.value_type
         if name == "group" and pa.types.is_integer(kind):
@@ -296,7 +334,15 @@ def _schema_issues(schema: pa.Schema) -> list[Issue]:
 
 
 def _null_issues(name: str, array: Any) -> list[Issue]:
-    """Return an issue for every null row, and for every null of a dictionary."""
+    """Return an issue for every null row, for every null of a dictionary, and for every null alternative."""
+    if is_list(array.type):
+        rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
+        nulls = np.flatnonzero(array.flatten().is_null().to_numpy(zero_copy_only=False))
+        parents = pc.list_parent_indices(array).to_numpy()
+        first = np.searchsorted(parents, parents)
+        paths = [f"{name}[{row}]" for row in rows]
+        paths += [f"{name}[{parents[k]}].{ANY_OF}[{k - first[k]}]" for k in nulls]
+        return [Issue(path, "wrong_type", "it is null") for path in paths]
     if pa.types.is_dictionary(array.type):
         return _null_issues(f"{name} (dictionary)", array.dictionary) + _null_issues(name, array.indices)
     if not array.null_count:
@@ -316,6 +362,12 @@ def text_column_of(array: Any) -> TextColumn:
     return TextColumn.of(text, positions.astype(np.int64))
 
 
+def steps_array(steps: Steps) -> Any:
+    """Return the steps as an array of lists of structs."""
+    entries = pa.StructArray.from_arrays([pa.array(column) for column in steps.fields.values()], STEP_FIELDS)
+    return pa.ListArray.from_arrays(pa.array(steps.offsets.astype(np.int32)), entries)
+
+
 def write_stream(scores: Scores, components: bool, advantages: bool, identity: Mapping[str, str]) -> bytes:
     """Encode the columns, with `identity` as the schema's metadata; raise ArithmeticError if a number is not finite."""
     columns: dict[str, Any] = {
@@ -326,8 +378,13 @@ def write_stream(scores: Scores, components: bool, advantages: bool, identity: M
         columns |= {name: pa.array(values) for name, values in scores.components.items()}
     if advantages:
         columns["advantage"] = pa.array(scores.advantages())
-    for name, values in columns.items():
-        if name != "reason" and not np.isfinite(values.to_numpy(zero_copy_only=False)).all():
+    steps = scores.steps
+    if steps is not None:
+        if not (np.isfinite(steps.columns.values).all() and np.isfinite(steps.columns.coverages).all()):
+            raise ArithmeticError("a result is not a finite number")
+        columns |= {"steps": steps_array(steps), "alternative": pa.array(scores.alternative)}
+    for values in columns.values():
+        if pa.types.is_floating(values.type) and not np.isfinite(values.to_numpy(zero_copy_only=False)).all():
             raise ArithmeticError("a result is not a finite number")
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(dict(identity))
     sink = pa.BufferOutputStream()

@@ -32,13 +32,16 @@ from ....kernels.json_columns import (
 )
 from ....kernels.rules import REASONS
 from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
+from ....kernels.step_text import ROW_ROOM, STEP_ROOM, write_steps
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
 from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
-from ...rewards.scores import Scores
+from ...rewards.scores import Scores, Steps
+from ...scoring.alternatives import split_column
 from ...scoring.column_scorer import READING, by_reading, configurations_of, overridden_by_each, rules_of
+from ...scoring.text_columns import UNLIMITED
 from .headers import Problem
 
 MAX_UNKNOWN = 256
@@ -243,7 +246,7 @@ def response_issues(envelope: Envelope) -> list[Issue]:
     return [Issue(f"responses[{row}]", reason, "must be a string") for row, reason in rows]
 
 
-INCLUDES = ("components", "advantages")
+INCLUDES = ("components", "advantages", "steps")
 
 
 def include_issues(include: list[Any]) -> list[Issue]:
@@ -341,9 +344,13 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         kinds=envelope.reference_kinds,
         configurations={"config": scorer.columns},
         advantages="include" not in invalid and "advantages" in values.get("include", ()),
+        steps="include" not in invalid and "steps" in values.get("include", ()),
         max_reference_bytes=limits.max_reference_bytes,
         issues=issues + response_issues(envelope),
     )
+    if envelope.references is not None and envelope.reference_kinds is not None:
+        split = split_column(envelope.references, envelope.reference_kinds, limits.max_reference_bytes)
+        batch.references, batch.kinds, batch.alternatives = split
     if "task" in invalid:
         batch.task = None
     elif set_tasks(batch, values.get("task", SCORE)):
@@ -355,6 +362,7 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         batch.set_index(values.get("reference_index"))
     if "groups" not in invalid:
         batch.set_groups(values.get("groups"))
+    check_alternatives(batch, limits.max_responses)
     return batch
 
 
@@ -377,6 +385,21 @@ def check_results(responses: int, configs: int, max_responses: int) -> None:
     if responses * configs > max_responses:
         issue = Issue("configs", "too_many", f"{responses} responses by {configs} configurations")
         detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
+        raise Problem("too-large", detail, [issue])
+
+
+def check_alternatives(batch: Batch, max_responses: int) -> None:
+    """Raise Problem `too-large` for a batch with too many alternatives for its responses."""
+    if batch.alternatives is None:
+        return
+    counts, index = batch.alternatives.counts, batch.reference_index
+    if index is not None:
+        counts = counts[index[(index >= 0) & (index < len(counts))]]
+    compared = int(counts.sum()) * (batch.size if index is None and len(counts) == 1 else 1)
+    results = compared * max(1, len(batch.configurations) - 1)
+    if results > max_responses:
+        issue = Issue("references", "too_many", f"{results} comparisons of a response with an alternative")
+        detail = f"A response counts once for each alternative of its reference, up to {max_responses} in all."
         raise Problem("too-large", detail, [issue])
 
 
@@ -439,11 +462,26 @@ def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[st
         return column.tolist() if as_lists else column
 
     columns: dict[str, Any] = {"rewards": encodable(scores.rewards), "reasons": reasons}
+    if scores.steps is not None and scores.alternative is not None:
+        columns["steps"] = orjson.Fragment(encode_steps(scores.steps))
+        columns["alternative"] = encodable(scores.alternative)
     if components:
         columns["components"] = {name: encodable(column) for name, column in scores.components.items()}
     if advantages:
         columns["advantages"] = encodable(scores.advantages())
     return columns
+
+
+def encode_steps(steps: Steps) -> bytes:
+    """Return the steps of all responses as JSON: an array of arrays of objects."""
+    columns = steps.columns
+    coverages, values = (orjson.dumps(column, option=orjson.OPT_SERIALIZE_NUMPY) for column in columns[2:5:2])
+    size = STEP_ROOM * len(columns.coverages) + ROW_ROOM * (len(steps) + 1) + len(coverages) + len(values)
+    text = np.empty(size, np.uint8)
+    floats = [frozen(np.frombuffer(column, np.uint8), np.uint8) for column in (coverages, values)]
+    ints = [frozen(column, np.int64) for column in (columns.counts, columns.spans, columns.references)]
+    end = write_steps(text, *ints, *floats)
+    return text[:end].tobytes()
 
 
 MAX_ROWS = 64
@@ -471,7 +509,8 @@ class FastPath:
         self.identity = scorer.identity
         self._ddof = scorer.settings.advantage_ddof
         rules = rules_of(scorer.settings)
-        self._max_steps, self._configurations = rules.max_steps, configurations_of([rules])
+        self._configurations, self._quantities = configurations_of([rules]), rules.quantities
+        self._max_steps = min(scorer.settings.max_reference_steps, UNLIMITED)
 
     def with_config(self, scorer: Scorer) -> FastPath:
         """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
@@ -483,10 +522,10 @@ class FastPath:
         """Read a request; return False if the general path has to handle it."""
         if len(body) > self._max_bytes:
             return False
-        request, max_steps = self._request, self._max_steps
+        request, how = self._request, (self._max_steps, self._quantities)
         data = np.frombuffer(body, np.uint8)
-        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, max_steps)
-        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, max_steps, self._tables)):
+        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, *how)
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, *how, self._tables)):
             return False
         fields = request.envelope.fields
         self.components = bool(fields[INCLUDE, 0] == VALUE)
@@ -501,12 +540,14 @@ class FastPath:
             request.rewards,
             request.reasons,
             request.components,
+            request.entries,
             0,
             rows,
             request.response_text,
             request.response_offsets,
             request.reference_rows,
             request.parsed,
+            request.alternatives,
             self._configurations,
             self._tables,
             request.workspace,

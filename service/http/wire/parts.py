@@ -157,7 +157,7 @@ def score_frames(body: bytes, limits: Limits, times: StageTimes) -> Iterator[lis
                 {"part": piece.part, "issues": [*map(list, piece.result.issues)], "unlisted": piece.result.unlisted}, []
             )
         else:
-            (rewards,), (codes,), (measures,) = piece.result
+            (rewards,), (codes,), (measures,) = piece.result[:3]
             yield pack({"part": piece.part, "issues": None}, [piece.rows, codes, rewards, *measures])
 
 
@@ -193,8 +193,7 @@ def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
         if isinstance(result, UnlistedError):
             outcomes[part] = result
         elif isinstance(outcome, Columns):
-            for column, computed in zip(outcome, result, strict=True):
-                column[..., rows] = computed
+            outcome.put(rows, result)
     return outcomes
 
 
