@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from math import isfinite
 from numbers import Integral, Real
@@ -138,7 +138,7 @@ def read_offsets(offset_mapping: Any) -> tuple[list[int], list[int], list[int], 
         elif start < end:
             if start < before[0] or end < before[1]:
                 issues.append(Issue(path, "wrong_order", "must not begin or end before the token before it"))
-            before = pair
+            before = start, end
             tokens.append(k)
             starts.append(start)
             ends.append(end)
@@ -201,7 +201,8 @@ def token_offsets(tokenizer: Tokenizer, ids: Iterable[int], response: str) -> li
     numbers = [int(number) for number in ids]
     tokens, special = tokenizer.convert_ids_to_tokens(numbers), set(tokenizer.all_special_ids)
     if None not in tokens:
-        for spelled, are_skipped in product((str.encode, bytes_of), (True, False)):
+        spellings: tuple[Callable[[str], bytes], ...] = str.encode, bytes_of
+        for spelled, are_skipped in product(spellings, (True, False)):
             skipped = special if are_skipped else ()
             pieces = [b"" if k in skipped else spelled(token) for k, token in zip(numbers, tokens, strict=True)]
             if b"".join(pieces).decode(errors="replace") == response:

@@ -258,12 +258,14 @@ async def score_rows(
     records: Sequence[object] | None,
     rows: Sequence[int],
     tasks: Sequence[str] | None = None,
+    include: Sequence[str] = ("components",),
 ) -> Scores:
     """Return the scores of some rows of a batch; errors have positions in the whole batch."""
     pairs = [texts[k] for k in rows], [references[k] for k in rows]
     named = None if tasks is None else [tasks[k] for k in rows]
     try:
-        return await client._score(*pairs, records=records and [records[k] for k in rows], task=named)
+        of_rows = records and [records[k] for k in rows]
+        return await client._score(*pairs, records=of_rows, task=named, include=include)
     except InvalidRequest as error:
         issues = []
         for issue in error.issues:
