@@ -25,7 +25,7 @@ from ..service.settings import RULES_VERSION
 from ..service.tasks.evaluation import evaluate
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
-KINDS = ("score", "words", "advantages", "evaluate")  # kinds of vectors; each has a file `KIND.jsonl`
+KINDS = ("score", "steps", "words", "advantages", "evaluate")  # kinds of vectors; each has a file `KIND.jsonl`
 EXPECTED = frozenset({"id", "expected", "hex"})  # fields that are not the input
 
 
@@ -119,11 +119,22 @@ def differences(case: Vector, answer: Mapping[str, Any], exact: bool) -> Iterato
 def pairs_of(expected: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
     for name, value in expected.items():
         if name not in OPTIONAL:
-            yield name, (value, answer.get(name, NOTHING))
+            yield from parts_of(name, value, answer.get(name, NOTHING))
     fields = optional_fields(answer)
     for field, value in optional_fields(expected).items():
         if field in fields:
             yield field, (value, fields[field])
+
+
+def parts_of(name: str, expected: Any, got: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yield the fields of arrays of objects that have the same length; any other value as it is."""
+    arrays = isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got)
+    if not arrays or not all(isinstance(entry, dict) for entry in [*expected, *got]):
+        yield name, (expected, got)
+        return
+    for k, (entry, other) in enumerate(zip(expected, got, strict=True)):
+        for field, value in entry.items():
+            yield f"{name}[{k}].{field}", (value, other.get(field, NOTHING))
 
 
 def optional_fields(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,6 +264,12 @@ def _score(row: Row) -> dict[str, Any]:
     return {"reward": float(scores.rewards[0]), "reason": str(scores.reasons[0]), "components": components}
 
 
+def _steps(row: Row) -> dict[str, Any]:
+    scores = Scorer(**row["config"], threads=1).score([row["response"]], [row["reference"]], steps=True)
+    assert scores.steps is not None
+    return {"alternative": int(scores.alternative[0]), "steps": scores.steps[0]}
+
+
 def _words(row: Row) -> dict[str, Any]:
     (canon,) = canons([row["text"]])
     return {"words": canon.split()}
@@ -276,6 +293,7 @@ def _evaluate(row: Row) -> dict[str, Any]:
 
 ANSWERS: dict[str, Callable[[Row], dict[str, Any]]] = {
     "score": _score,
+    "steps": _steps,
     "words": _words,
     "advantages": _advantages,
     "evaluate": _evaluate,

@@ -54,6 +54,8 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     \b
     {"id": …, "kind": "score", "reference": …, "response": …, "config": {…}}
       → {"id": …, "reward": 0.6, "reason": "ok", "components": {"coverage": 1, …}}
+    {"id": …, "kind": "steps", "reference": …, "response": …, "config": {…}}
+      → {"id": …, "alternative": 0, "steps": [{"start": 19, "end": 90, …}]}
     {"id": …, "kind": "words", "text": …}
       → {"id": …, "words": ["5", "min"]}
     {"id": …, "kind": "advantages", "rewards": […], "groups": […], "advantage_ddof": 1}

@@ -18,7 +18,7 @@ from examples import rollouts
 from tests.cases import answer
 from tests.guard_pages import GuardedMemory
 from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one
-from tests.scoring.agreement import assert_sound, differences, record
+from tests.scoring.agreement import assert_row, assert_sound
 
 SEPARATOR = b"\xff"
 ONE_STEP = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": ["5 min"]}'
@@ -28,12 +28,29 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"min_coverage": 0.5, "semantics": "product", "total": "sum", "length_penalty": "relative"},
     {"think_prefilled": True, "min_coverage": 0.0, "use_position": False},
     {"max_steps": 2, "max_mean_words": 3.0, "reward_scale": "shift"},
+    {"parameter_similarity": "quantities", "max_added_numbers": 1, "min_coverage": 0.5},
 ]
 SCORERS = [Scorer(threads=1, **configuration) for configuration in CONFIGURATIONS]
 DICTIONARY = [
     *["<think>", "</think>", "<key>", "</key>", "<orc>", "</orc>", "<note>", "</note>", "Step 1:", "\nStep 2: "],
     '{"action": "a", "objects": [], "parameters": []}',
-    *["\\u0301", "\\ud83d\\ude00", "1,000", "5 min", " x g", "[[", "}}", "\u0301", "\ufdfa"],
+    *[
+        "\\u0301",
+        "\\ud83d\\ude00",
+        "1,000",
+        "5 min",
+        " x g",
+        "0.5 ml",
+        "500 µl",
+        "-0 ",
+        "3-5 ",
+        " step 7",
+        "[[",
+        "}}",
+        "\u0301",
+        "\ufdfa",
+    ],
+    *["0.5 ml", "500 µl", "-0 ", "3-5 ", " step 7"],
     *["\u1100", "\u1161", "\xb5", "\u2212", "\xba", "\U0001f600"],
 ]
 
@@ -65,20 +82,20 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     if parsed is None:
         reference = ONE_STEP
         parsed = parse_reference(reference, configuration)
-    expected = score_one(response, parsed, configuration)
-    scores = scorer.score([response, "", response], [reference])
+    expected = score_one(response, parsed, configuration, steps=True)
+    scores = scorer.score([response, "", response], [reference], steps=True)
     assert_sound(scores, 3)
     for row in (0, 2):
-        assert differences(record(scores, row), expected) == {}
+        assert_row(scores, row, expected)
     one, of = (memory.column(column_of([text.encode()])) for text in (response, reference))
-    alone = scorer.score_columns(one, of, scores.reference_index[:1])
-    assert differences(record(alone, 0), expected) == {}
+    alone = scorer.score_columns(one, of, scores.reference_index[:1], steps=True)
+    assert_row(alone, 0, expected)
 
 
 def seeds() -> list[bytes]:
     """Example rollouts, the test vectors, and their texts as prose."""
     pairs = [(rollout["response"], rollout["reference"]) for rollout in rollouts.generate(30, 3, seed=1)]
-    for row in (case.row for case in read_vectors(["score", "words"])):
+    for row in (case.row for case in read_vectors(["score", "steps", "words"])):
         if row["kind"] == "words":
             pairs.append((answer(ONE_STEP, f"Step 1: add pbs 5 min {row['text']}"), ONE_STEP))
         else:

@@ -22,6 +22,11 @@ def score_row(row: Row) -> dict[str, Any]:
     return {"reward": found.pop("reward"), "reason": found.pop("reason"), "components": found}
 
 
+def steps_row(row: Row) -> dict[str, Any]:
+    found = score_one(row["response"], parse_reference(row["reference"], row["config"]), row["config"], steps=True)
+    return {"alternative": found["alternative"], "steps": found["steps"]}
+
+
 def words_row(row: Row) -> dict[str, Any]:
     return {"words": words(row["text"])}
 
@@ -38,6 +43,7 @@ def evaluate_row(row: Row) -> dict[str, Any]:
 
 ROWS: dict[str, Callable[[Row], dict[str, Any]]] = {
     "score": score_row,
+    "steps": steps_row,
     "words": words_row,
     "advantages": advantages_row,
     "evaluate": evaluate_row,

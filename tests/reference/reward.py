@@ -12,6 +12,8 @@ DEFAULTS: dict[str, Any] = {
     "min_coverage": 0.95,
     "max_mean_words": 30.0,
     "object_similarity": "fallback",
+    "parameter_similarity": "words",
+    "max_added_numbers": None,
     "position_decay": 1.5,
     "use_step_gap": True,
     "use_length": True,

@@ -4,17 +4,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .gates import read_response
+from .align import anchors
+from .alternatives import MAX_ALTERNATIVES, first_best
+from .gates import Reading, read_response
 from .reward import complete_settings, reward, total
 from .scale import mean_words, step_gap, step_scale
 from .sections import find_sections
-from .semantics import step_semantics
+from .semantics import matches, step_semantics
+from .step_column import step_column
 from .steps import BadStepError, KeyStep, key_step, lines, step_from_fields
 
 MAX_REFERENCE_BYTES = 262144
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 ParsedReference = list[KeyStep]
+Alternatives = tuple[ParsedReference, ...]
 UnreadableReferenceError = BadStepError  # carries the reason (docs/rules.md, Reasons)
 
 
@@ -23,9 +27,19 @@ def encodable(text: str) -> str:
     return SURROGATE.sub("\ufffd", text)
 
 
-def parse_reference(reference: str | Mapping[str, Any], settings: dict[str, Any] | None = None) -> ParsedReference:
-    """Read a reference: an answer, its key lines, or {"steps": [...]}. Raises UnreadableReferenceError."""
+def parse_reference(
+    reference: str | Mapping[str, Any], settings: dict[str, Any] | None = None
+) -> ParsedReference | Alternatives:
+    """Read a reference: an answer, its key lines, {"steps": [...]}, or {"any_of": [...]} of these.
+
+    Raises UnreadableReferenceError; its reason is that of the first unreadable alternative.
+    """
     max_steps = complete_settings(settings)["max_steps"]
+    if not isinstance(reference, str) and "any_of" in reference:
+        alternatives = reference["any_of"]
+        assert 1 <= len(alternatives) <= MAX_ALTERNATIVES
+        assert not any(isinstance(one, Mapping) and "any_of" in one for one in alternatives)
+        return tuple(parse_reference(one, settings) for one in alternatives)
     if isinstance(reference, str):
         text = encodable(reference)
         if len(text.encode()) > MAX_REFERENCE_BYTES:
@@ -52,10 +66,29 @@ def step_from_object(fields: Any) -> KeyStep:
     return step_from_fields("", {k: replaced(v) for k, v in fields.items()} if isinstance(fields, dict) else fields)
 
 
-def score_one(response: str, reference: ParsedReference, settings: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return every component of one response, its score, reward and reason. Any text has a result."""
+def score_one(
+    response: str,
+    reference: ParsedReference | Alternatives,
+    settings: dict[str, Any] | None = None,
+    steps: bool = False,
+) -> dict[str, Any]:
+    """Return every component of one response, its score, reward and reason. Any text has a result.
+
+    With `steps`, also its column of steps and the number of the alternative that counts.
+    """
     settings = complete_settings(settings)
-    read = read_response(encodable(response), settings)
+    text = encodable(response)
+    read = read_response(text, settings)
+    alternatives = reference if isinstance(reference, tuple) else (reference,)
+    results = [result_of(read, alternative, settings) for alternative in alternatives]
+    best = first_best([result["reward"] for result in results])
+    if not steps:
+        return results[best]
+    return results[best] | {"alternative": best, "steps": steps_of(text, read, alternatives[best], settings)}
+
+
+def result_of(read: Reading, reference: ParsedReference, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the components, reason and reward of a response that has been read, against one reference."""
     result: dict[str, Any] = {
         "format": read.format,
         "consistency": read.consistency,
@@ -77,6 +110,15 @@ def score_one(response: str, reference: ParsedReference, settings: dict[str, Any
         result["score"] = total(result["scale"], result["semantics"], settings)
     result["reward"] = reward(result["score"], settings)
     return result
+
+
+def steps_of(text: str, read: Reading, reference: ParsedReference, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the column of steps of one response; it is empty if a check before the coverage failed."""
+    if not read.coverages:
+        return []
+    W = anchors([step.action for step in read.key], [step.action for step in reference])
+    found = matches(read.key, reference, W, settings)
+    return step_column(text, read.coverages, found, settings["think_prefilled"])
 
 
 def score(

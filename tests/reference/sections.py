@@ -15,6 +15,8 @@ class Sections(NamedTuple):
     key: str
     orc: str
     note: str
+    key_start: int
+    orc_start: int
 
 
 def find_sections(text: str) -> Sections | None:
@@ -29,4 +31,5 @@ def find_sections(text: str) -> Sections | None:
         ends.append(found.start())
         starts.append(found.end())
         position = found.end()
-    return Sections(*(text[start:end] for start, end in zip(starts, ends[1:], strict=False)))
+    texts = [text[start:end] for start, end in zip(starts, ends[1:], strict=False)]
+    return Sections(*texts, key_start=starts[1], orc_start=starts[2])

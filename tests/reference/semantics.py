@@ -6,6 +6,7 @@ from typing import Any
 from .align import anchors
 from .iou import iou
 from .lcs import lcs_length
+from .quantities import all_terms
 from .steps import KeyStep
 from .subsequence import is_subsequence
 
@@ -29,14 +30,28 @@ def object_match(p: KeyStep, r: KeyStep, mode: str) -> float:
     return whole if whole > 0 else words
 
 
-def parameter_match(p: KeyStep, r: KeyStep) -> float:
-    """Return Par(i, j): IoU of the words of all parameters."""
-    return iou(all_words(p.parameters), all_words(r.parameters))
+def parameter_match(p: KeyStep, r: KeyStep, mode: str = "words") -> float:
+    """Return Par(i, j): IoU of the words of all parameters, or of their terms (`quantities`)."""
+    of = all_terms if mode == "quantities" else all_words
+    return iou(of(p.parameters), of(r.parameters))
 
 
 def position_match(i: int, j: int, m: int, decay: float) -> float:
     """Return m_ij = max(0, 1 - (|i - j| / m)^λ), which is 0 where |i - j| >= m."""
     return 1.0 - (abs(i - j) / m) ** decay if abs(i - j) < m else 0.0
+
+
+def matches(
+    prediction: list[KeyStep], reference: list[KeyStep], W: list[tuple[int, int]], settings: dict[str, Any]
+) -> list[tuple[int, int, float]]:
+    """Return i, j and m_ij (Obj + ½ Par) of every anchor."""
+    found = []
+    for i, j in W:
+        obj = object_match(prediction[i], reference[j], settings["object_similarity"])
+        par = parameter_match(prediction[i], reference[j], settings["parameter_similarity"]) if obj >= 0.5 else 0.0
+        m_ij = position_match(i, j, len(reference), settings["position_decay"]) if settings["use_position"] else 1.0
+        found.append((i, j, m_ij * (obj + 0.5 * par)))
+    return found
 
 
 def content(
@@ -45,14 +60,9 @@ def content(
     """Return the mean over the anchors of m_ij (Obj + ½ Par), from their sum rounded once."""
     if not W:
         return 0.0
-    n, m = len(prediction), len(reference)
-    terms = []
-    for i, j in W:
-        obj = object_match(prediction[i], reference[j], settings["object_similarity"])
-        par = parameter_match(prediction[i], reference[j]) if obj >= 0.5 else 0.0
-        m_ij = position_match(i, j, m, settings["position_decay"]) if settings["use_position"] else 1.0
-        terms.append(m_ij * (obj + 0.5 * par))
-    return math.fsum(terms) / (max(n, m) if settings["content_denominator"] == "max_len" else len(W))
+    total = math.fsum(value for _, _, value in matches(prediction, reference, W, settings))
+    longer = max(len(prediction), len(reference))
+    return total / (longer if settings["content_denominator"] == "max_len" else len(W))
 
 
 def step_semantics(prediction: list[KeyStep], reference: list[KeyStep], settings: dict[str, Any]) -> dict[str, float]:

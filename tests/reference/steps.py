@@ -36,10 +36,22 @@ class OrcStep(NamedTuple):
     text: str
 
 
+def line_spans(block: str) -> list[tuple[int, int]]:
+    """Return where the lines stand that are not blank, trimmed of ASCII white space."""
+    ends = list(LINE_END.finditer(block))
+    spans = []
+    for start, stop in zip(
+        [0, *(end.end() for end in ends)], [*(end.start() for end in ends), len(block)], strict=True
+    ):
+        line = block[start:stop]
+        first = stop - len(line.lstrip(ASCII_SPACE))
+        spans.append((first, first + len(line.strip(ASCII_SPACE))))
+    return [(first, last) for first, last in spans if first < last]
+
+
 def lines(block: str) -> list[str]:
     """Return the lines that are not blank, trimmed of ASCII white space."""
-    trimmed = (line.strip(ASCII_SPACE) for line in LINE_END.split(block))
-    return [line for line in trimmed if line]
+    return [block[start:end] for start, end in line_spans(block)]
 
 
 def step_from_fields(number: str, fields: Any) -> KeyStep:

@@ -18,7 +18,8 @@ TOLERANCE = 1e-12
 def record(scores: Scores, row: int) -> dict[str, Any]:
     """Return everything about one response under the twin's names."""
     values: dict[str, Any] = {name: float(column[row]) for name, column in scores.components.items()}
-    return values | {"reason": str(scores.reasons[row]), "reward": float(scores.rewards[row])}
+    values |= {"reason": str(scores.reasons[row]), "reward": float(scores.rewards[row])}
+    return values if scores.alternative is None else values | {"alternative": int(scores.alternative[row])}
 
 
 def differences(got: Mapping[str, Any], expected: Mapping[str, Any], tolerance: float = TOLERANCE) -> dict[str, Any]:
@@ -51,15 +52,27 @@ def assert_agree(
     reference_index: Sequence[int],
     settings: Mapping[str, Any],
 ) -> Scores:
-    """Score a batch and compare every row with the twin."""
-    scores = Scorer(**settings).score(responses, references, reference_index)
+    """Score a batch and compare every row with the twin, its steps included."""
+    scores = Scorer(**settings).score(responses, references, reference_index, steps=True)
     assert_sound(scores, len(responses))
+    assert (scores.alternative.shape, scores.alternative.dtype) == ((len(responses),), np.int64)
     parsed = [parse_reference(reference, dict(settings)) for reference in references]
     for row, (response, k) in enumerate(zip(responses, reference_index, strict=True)):
-        expected = score_one(response, parsed[k], dict(settings))
-        assert differences(record(scores, row), expected) == {}, f"response {row}"
+        expected = score_one(response, parsed[k], dict(settings), steps=True)
+        assert_row(scores, row, expected)
         assert math.isfinite(expected["reward"])
     return scores
+
+
+def assert_row(scores: Scores, row: int, expected: Mapping[str, Any]) -> None:
+    """Compare one response and its steps with the result of the twin."""
+    steps = expected["steps"]
+    values = {name: value for name, value in expected.items() if name != "steps"}
+    assert differences(record(scores, row), values) == {}, f"response {row}"
+    assert len(scores.steps[row]) == len(steps), f"response {row}"
+    for got, entry in zip(scores.steps[row], steps, strict=True):
+        assert got.keys() == entry.keys()
+        assert differences(got, entry) == {}, f"response {row}"
 
 
 def bits(scores: Scores) -> list[bytes]:

@@ -16,10 +16,13 @@ from tests.cases.writing import KEY, ORC, step
 from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one
 from tests.scoring.agreement import assert_agree, assert_sound, bits, differences, record
 from tests.strategies import (
+    amounts,
+    asides,
     batches,
     elements,
     examples,
     protocols,
+    quantities,
     responses,
     settings,
     surrogate_texts,
@@ -61,22 +64,25 @@ def test_words_that_are_nearly_equal_are_different(word):
     assert scores.components["anchors"].tolist() == [0, 100]
 
 
-def verdict(reference: str | dict, overrides: dict) -> str:
-    """Return `ok`, or why the twin cannot read the reference."""
+def issues(path: str, reference: str | dict, overrides: dict) -> list[tuple[str, str]]:
+    """Return the path and the reason of a reference, or of each of its alternatives, that the twin cannot read."""
+    if "any_of" in reference and not isinstance(reference, str):
+        alternatives = enumerate(reference["any_of"])
+        return [issue for k, one in alternatives for issue in issues(f"{path}.any_of[{k}]", one, overrides)]
     try:
         parse_reference(reference, overrides)
     except UnreadableReferenceError as bad:
-        return bad.reason
-    return "ok"
+        return [(path, bad.reason)]
+    return []
 
 
-@given(batches(), settings)
+@given(batches(alternatives=True), settings)
 @examples(500)
 def test_batches_under_any_settings(batch, overrides):
     """Also each response alone, bit for bit, and the references that the settings refuse."""
     responses, references, index = batch
-    reasons = [verdict(reference, overrides) for reference in references]
-    expected = [(f"references[{row}]", reason) for row, reason in enumerate(reasons) if reason != "ok"]
+    numbered = enumerate(references)
+    expected = [issue for k, reference in numbered for issue in issues(f"references[{k}]", reference, overrides)]
     scorer = Scorer(**overrides)
     if expected:
         with pytest.raises(InvalidReference) as caught:
@@ -152,6 +158,28 @@ def test_the_order_of_steps_does_not_change_the_last_bit_of_their_content(steps,
     references = [{"steps": [expected for _, expected in order]} for order in (pairs, shuffled)]
     first, second = bits(Scorer(min_coverage=0.0).score(responses, references))
     assert first == second
+
+
+@given(*[st.lists(st.lists(st.one_of(amounts, quantities), max_size=4), min_size=4, max_size=4)] * 2)
+@examples(300)
+def test_quantities(ours, theirs):
+    """Parameters of four steps that are equal in all else: whichever two lists of them meet."""
+    response, reference = (
+        [step(f"a{k}", "pbs") | {"parameters": texts} for k, texts in enumerate(parameters)]
+        for parameters in (ours, theirs)
+    )
+    for similarity in ("quantities", "words"):
+        config = {"parameter_similarity": similarity, "min_coverage": 0.0}
+        assert_agree([told(response), told(reference)], [{"steps": reference}], [0, 0], config)
+
+
+@given(st.lists(st.tuples(amounts, asides, asides), min_size=1, max_size=4), st.integers(0, 6))
+@examples(200)
+def test_added_numbers(steps, limit):
+    key = [step("add", "pbs", amount) for amount, _, _ in steps]
+    prose = [f"Step {k}:{before} add pbs {amount} {after}." for k, (amount, before, after) in enumerate(steps, 1)]
+    response = answer("\n".join(f"Step {k}: {dumps(fields)}" for k, fields in enumerate(key, 1)), "\n".join(prose))
+    assert_agree([response], [{"steps": key}], [0], {"max_added_numbers": limit})
 
 
 @given(st.lists(st.one_of(texts, elements), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n", "\r", "\n \t\n"]))

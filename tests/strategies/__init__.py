@@ -3,15 +3,17 @@
 They compose: texts → JSON and lines → answers → rollouts and batches. More than half of the responses pass both gates.
 """
 
-from .answers import answers, damaged_answers, key_lines, orc_lines, protocols, steps
+from .answers import answers, asides, damaged_answers, key_lines, orc_lines, protocols, steps
 from .batches import batches, doubtful_references, references, responses, responses_to, rollouts, settings
 from .effort import examples
 from .json_text import broken_objects, json_strings, json_values, step_objects
-from .texts import ascii_texts, characters, elements, quantities, sequences, surrogate_texts, texts
+from .texts import amounts, ascii_texts, characters, elements, quantities, sequences, surrogate_texts, texts
 
 __all__ = [
+    "amounts",
     "answers",
     "ascii_texts",
+    "asides",
     "batches",
     "broken_objects",
     "characters",

@@ -8,16 +8,22 @@ from typing import Any
 from hypothesis import strategies as st
 
 from .json_text import blanks, broken_objects, step_objects
-from .texts import actions, elements, quantities, texts
+from .texts import actions, amounts, elements, quantities, texts
 
 steps = st.fixed_dictionaries(
     {
         "action": actions,
         "objects": st.lists(elements, max_size=3),
-        "parameters": st.lists(st.one_of(quantities, elements), max_size=3),
+        "parameters": st.lists(st.one_of(amounts, quantities, elements), max_size=3),
     }
 )
 protocols = st.lists(steps, min_size=1, max_size=6)
+ASIDES = [
+    *(" 95 °C", " 95.0", " 3 h", " 3-5 times", " −3", " 5.0", " 12,000", " 2", " 10⁶", " ½", " x9", "\n"),
+    *(" step 2", " steps 3", " Step 95", " steps 3-5", " step", " steps", " stepwise 3", " steps\n", " and"),
+]
+asides = st.lists(st.sampled_from(ASIDES), max_size=5).map("".join)
+"""Numbers that only the prose has, some of them after `step`."""
 HEADERS = ["Step {}: ", "Step {}: ", "Step {}:", "step 0{} :", "STEP\t{}\t: \t", "sTeP \t {}: "]
 headers = st.sampled_from(HEADERS)
 line_ends = st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", " \n\x0b\n\t", "\n\x0c"])
@@ -34,7 +40,7 @@ def orc_lines(draw: st.DrawFn, number: int, fields: dict[str, Any]) -> str:
     """Draw prose with every element, some of it on lines that continue the step."""
     told = [fields["action"], *fields["objects"], *fields["parameters"]]
     between = draw(st.sampled_from([" and ", " and ", "\nand ", " and\r\n\t", " \u2028and ", ", "]))
-    filler = draw(st.one_of(st.just(""), texts, st.integers(1, 40).map(lambda k: " so" * k)))
+    filler = draw(st.one_of(st.just(""), texts, asides, st.integers(1, 40).map(lambda k: " so" * k)))
     return f"{draw(headers).format(number)}{between.join(told)} and {filler}."
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from .answers import FRAGMENTS, answers, damaged_answers, key_lines, protocols, steps
-from .texts import texts
+from .texts import EQUAL_AMOUNTS, texts
+
+SPELLINGS = {amount: equal for equal in EQUAL_AMOUNTS for amount in equal}
 
 
 @st.composite
@@ -16,13 +18,16 @@ def edited(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> list[dict[str, An
     result = [dict(step) for step in protocol]
     for _ in range(draw(st.integers(0, 3))):
         i = draw(st.integers(0, len(result) - 1))
-        kind = draw(st.sampled_from(["drop", "add", "move", "change"]))
+        kind = draw(st.sampled_from(["drop", "add", "move", "change", "respell"]))
         if kind == "drop" and len(result) > 1:
             del result[i]
         elif kind == "add":
             result.insert(i, draw(steps))
         elif kind == "move":
             result.append(result.pop(i))
+        elif kind == "respell":
+            parameters = [draw(st.sampled_from(SPELLINGS.get(text, [text]))) for text in result[i]["parameters"]]
+            result[i] = result[i] | {"parameters": parameters}
         else:
             name = draw(st.sampled_from(["action", "objects", "parameters"]))
             result[i] = result[i] | {name: draw(steps)[name]}
@@ -54,6 +59,14 @@ def references_of(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> str | dict
     return {"steps": protocol} if kind == "steps" else "\n".join(draw(key_lines(7, step)) for step in protocol)
 
 
+@st.composite
+def alternatives_of(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> dict[str, Any]:
+    """Draw a reference with alternatives for `protocol`: edits of it, some of them equal."""
+    told = draw(st.lists(st.one_of(st.just(protocol), edited(protocol)), min_size=1, max_size=4))
+    any_of = [draw(references_of(steps)) for steps in told]
+    return {"any_of": (any_of * draw(st.sampled_from([1, 1, 1, 2, 16])))[:16]}
+
+
 references = protocols.flatmap(references_of)
 doubtful_references = st.one_of(
     protocols.flatmap(damaged_answers), protocols.flatmap(lambda p: answers(p, broken=True)), texts
@@ -69,11 +82,12 @@ def rollouts(draw: st.DrawFn) -> tuple[str, str | dict[str, Any]]:
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[list[str], list[str | dict[str, Any]], list[int]]:
-    """Draw responses, references and reference_index of one request."""
+def batches(draw: st.DrawFn, alternatives: bool = False) -> tuple[list[str], list[str | dict[str, Any]], list[int]]:
+    """Draw responses, references and reference_index of one request; half of the references with alternatives."""
     told = draw(st.lists(protocols, min_size=1, max_size=3))
     index = draw(st.lists(st.integers(0, len(told) - 1), max_size=5))
-    return [draw(responses_to(told[k])) for k in index], [draw(references_of(p)) for p in told], index
+    kinds = st.sampled_from([references_of, alternatives_of if alternatives else references_of])
+    return [draw(responses_to(told[k])) for k in index], [draw(draw(kinds)(p)) for p in told], index
 
 
 settings = st.fixed_dictionaries(
@@ -88,6 +102,8 @@ settings = st.fixed_dictionaries(
         "min_coverage": st.one_of(st.sampled_from([0.0, 0.5, 0.75, 0.9, 1.0]), st.floats(0, 1)),
         "max_mean_words": st.one_of(st.sampled_from([1.0, 5.0, 30.0]), st.floats(1, 1000)),
         "object_similarity": st.sampled_from(["fallback", "max"]),
+        "parameter_similarity": st.sampled_from(["words", "quantities", "quantities"]),
+        "max_added_numbers": st.sampled_from([None, 0, 1, 2, 3, 10**6]),
         "position_decay": st.one_of(st.sampled_from([0.5, 1.0, 2.0]), st.floats(0.01, 100)),
         **dict.fromkeys(["use_step_gap", "use_length", "use_position", "use_order", "think_prefilled"], st.booleans()),
         "advantage_ddof": st.sampled_from([0, 1]),

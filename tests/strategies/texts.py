@@ -42,6 +42,30 @@ SEPARATORS = [*"      ", *",.-_%/–−"]
 quantities = st.lists(st.sampled_from(NUMBERS + UNITS + SEPARATORS), min_size=1, max_size=12).map("".join)
 """Numbers, units and what may separate them."""
 
+EQUAL_AMOUNTS = [
+    ["500 µl", "0.5 ml", "0.50 mL", "500,000 nl", "0.0005 litres", "500ul", "00500 microliters", "+.5e3 µl"],
+    ["50 ml", "0.05 l", "50,000 µl", "50 × ml"],
+    ["300 s", "5 min", "5.0 minutes", "5min"],
+    ["90 min", "1.5 h", "5400 sec", "0.0625 d", "1 h 30 min"],
+    ["20 ng", "0.02 µg", "0.00002 mg", "2E-8 g"],
+    ["1 kg", "1000 g", "1" + "0" * 12 + " ng", "1" + "0" * 32 + "." + "0" * 9 + " ng"],
+    ["450 nm", "0.45 µm", "0.00045 mm", "0.000045 cm"],
+    ["-80 °C", "−80.0 ℃", "-80 celsius", "80 °C"],
+    ["0 ml", "-0 l", "0.00 µl", "0 g", "0"],
+    ["12345678901234 ng", "12345678.901234 mg", "12345678901235 ng"],
+    ["123456789012345 ng", "123456789.012345 mg", "123456789012345.0 ng"],
+    ["3-5 min", "3–5 minutes", "180-300 s", "3 - 5 min"],
+    ["300 × g", "300.0 xg", "300 g"],
+    ["10 %", "10.0 percent", "10%"],
+    ["7", "7.0", "07", "7."],
+    ["10⁶ ml", "10^6 ml", "10 6000 µl"],
+    ["½ ml", "1 2000 µl"],
+    ["1.2.0 ml", "1.2 ml"],
+    ["20 rpm", "20 v", "20 V", "20 c"],
+]
+amounts = st.sampled_from([amount for equal in EQUAL_AMOUNTS for amount in equal])
+"""Quantities, most of them equal to others that are written in another way."""
+
 VERBS = ["add", "spin", "wash", "elute"]
 VOCABULARY = [
     *VERBS,
