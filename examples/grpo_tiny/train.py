@@ -20,8 +20,8 @@ import torch
 from datasets import Dataset
 from model import new_model, new_tokenizer
 from protocols import Dice, Protocol, careless_answer, phrases_of, protocols_of, read_rows, right_answer
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trainers.trl_step_credit import StepCreditTrainer
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client.adapters.for_trl import score_reward

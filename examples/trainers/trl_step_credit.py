@@ -2,9 +2,9 @@
 
 ASSAY_URL=http://reward-host:8000 accelerate launch trl_step_credit.py Qwen/Qwen3-0.6B rows
 
-A response has one advantage in GRPO, also for its right steps beside a wrong one. Here each token of a step's line in
-<key> gets, in addition, how much more the step earned than the mean step of its response. These additions have the sum 0
-over the steps of a response: it gains by better steps, not by more of them.
+In GRPO all tokens of a response have its advantage, also those of right steps beside a wrong one. Here each token of a
+step's line in <key> gets, in addition, how much more the step earned than the mean step of its response. Over the steps
+of a response these additions have the sum 0: they do not reward more steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StepCreditTrainer(GRPOTrainer):
     """GRPO with advantages of shape (responses, tokens), which TRL's loss accepts from subclasses."""
 
     step_weight = 1.0
-    """Factor of the step's part, whose unit is that of a step's value (at most 1.5); GRPO's part has the deviation 1."""
+    """Factor of a step's addition, which is below 1.5; GRPO's own advantages have the standard deviation 1."""
 
     def _calculate_rewards(
         self, inputs: list[dict[str, Any]], prompts: Any, completions: list[Any], completion_ids_list: list[list[int]]

@@ -3,10 +3,10 @@
     ASSAY_URL=http://reward-host:8000 python verl_step_credit.py trainer.v1.trainer_mode=step_credit \
         +reward.custom_reward_function.reward_kwargs.steps=true …
 
-The other options are those of verl.sh. verl's reward function returns one number a response, and its estimators of
-advantages see nothing else. So `steps=true` lets the adapter add the steps of each response to its sample, and a trainer
-of one's own adds them to the advantages: to each token of a step's line in <key>, how much more the step earned than the
-mean step of its response.
+The other options are those of verl.sh. A reward function of verl returns one number a response, and its estimators of
+advantages see nothing else. With `steps=true` the adapter also returns the steps of the response, and the trainer of
+this file adds to the advantage of each token of a step's line in <key> how much more the step earned than the mean step
+of its response.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from assay_client import token_credit, token_offsets
 
 STEP_WEIGHT = 1.0
-"""Factor of the step's part, whose unit is that of a step's value (at most 1.5); GRPO's part has the deviation 1."""
+"""Factor of a step's addition, which is below 1.5; GRPO's own advantages have the standard deviation 1."""
 
 
 def step_part(tokenizer: Any, ids: Sequence[int], sample: dict[str, Any]) -> list[float]:
