@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from ...service.errors import InvalidReference, Issue
+from ...service.explain.case import chosen_of
 from ...service.records.complete_output import json_output
 from ...service.records.files import is_columnar, source_title
 from ...service.records.forms import reference_text, unfolded
@@ -123,6 +124,7 @@ def score_pieces(
 
     def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
         index = batch.reference_index.tolist() if batch.reference_index is not None else []
+        batch.steps = any(alternatives_of(reference) is not None for reference in batch.references or ())
         first = score_batch(batch)
         by_name = dict(zip(configurations, [first, *first.configs], strict=True))
         counted = counted_references(batch, index, by_name[grid.configurations[grid.base].name])
@@ -163,10 +165,9 @@ def score_pieces(
 def counted_references(batch: Batch, index: Sequence[int], scores: Scores) -> list[Any]:
     """Return the reference of each response; with alternatives, the one that counts."""
     references = [(batch.references or ())[k] for k in index]
-    return [
-        reference if (entries := alternatives_of(reference)) is None else entries[alternative]
-        for reference, alternative in zip(references, scores.alternative.tolist(), strict=True)
-    ]
+    if scores.alternative is None:
+        return references
+    return [chosen_of(*pair) for pair in zip(references, scores.alternative.tolist(), strict=True)]
 
 
 def of_texts(configuration: Configuration, batch: Batch, references: Sequence[Any]) -> Scores:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from ...service.explain.case import chosen_of
 from ...service.records.fields import (
     CONVERSATION_NAMES,
     PROMPT_NAMES,
@@ -59,8 +60,7 @@ class CheckedRow:
     @property
     def reference(self) -> Any:
         """The reference, or one alternative of it."""
-        reference = self.rollout.reference
-        return reference if self.alternative is None else (alternatives_of(reference) or ())[self.alternative]
+        return chosen_of(self.rollout.reference, self.alternative or 0)
 
     @property
     def has_own_answer(self) -> bool:
@@ -108,7 +108,7 @@ def fields_of_rows(
         unfolded_rows = [{name: None for row in unfolded_rows for name in row} | records.columns]
     tasks.require_field(unfolded_rows, kind)
     if records.columns is None:
-        names = objects = [row for row in objects if "steps" not in row]
+        names = objects = [row for row in objects if not is_reference(row)]
         needed = len(names) == len(first) > 0 and not tasks.others_in(names)
     else:
         needed = not tasks.other_tasks and not any(name in records.columns for name in CONVERSATION_NAMES)
@@ -122,20 +122,25 @@ def fields_of_rows(
     return fields._replace(reference=reference), rows
 
 
+def is_reference(record: dict[str, Any]) -> bool:
+    """Return whether an object is itself a reference."""
+    return "steps" in record or alternatives_of(record) is not None
+
+
 def has_reference(record: dict[str, Any]) -> bool:
     """Return whether a record has its reference in another place than a field."""
     return published_answer(record) is not None or ("reference" not in record and "reference" in unfolded(record))
 
 
 def checked_row(source: Source, raw: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
-    """Return a row with its gold answer, prompt and split: an object, or the reference itself, as text or as steps."""
+    """Return a row with its gold answer, prompt and split: an object, or the reference itself."""
     place, field = Place(source.name, raw.location), fields.reference or ""
     record = raw.value
     if raw.location.kind == "row":
         record = without_nulls({name: without_nulls(value) for name, value in record.items()})
     if raw.fault is not None:
         return CheckedRow(place, Rollout(raw.location, b"", fault=raw.fault), None, source.name, size=raw.size)
-    if not isinstance(record, dict) or ("steps" in record and raw.location.kind != "row"):
+    if not isinstance(record, dict) or (raw.location.kind != "row" and is_reference(record)):
         return CheckedRow(place, reference_rollout(raw.location, record), None, source.name, size=raw.size)
     rollout, record = record_rollout(raw.location, record, field)
     row = CheckedRow(place, rollout, record, source.name, size=raw.size)

@@ -95,8 +95,8 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> No
 
 def test_the_best_alternative_counts(call, tmp_path: Path) -> None:
     """The metrics are those of the alternative that counts for the base."""
-    other, row = EXAMPLES[-1]["reference"], EXAMPLES[0]
-    own, results = row["reference"], []
+    row = EXAMPLES[2]
+    other, own, results = EXAMPLES[-1]["reference"], row["reference"], []
     for reference in ({"any_of": [other, own]}, own):
         source, target = write_rows(tmp_path / "in.jsonl", [{**row, "reference": reference}]), tmp_path / "out.jsonl"
         assert call("ablate", source, "-o", target).exit_code == 0
@@ -139,11 +139,11 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     assert f"{grid}: ordr: " in result.stderr
     tables = tmp_path / "grid.json"
     tables.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
-    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
-    source = write_rows(tmp_path / "in.jsonl", [{"reference": two, "response": ""}])
-    result = call("ablate", source, "--grid", tables)
+    many = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in range(1, 1026))
+    source = write_rows(tmp_path / "in.jsonl", [{"reference": many, "response": ""}])
+    result = call("ablate", source, "--grid", tables, "--max-steps", 2000)
     assert result.exit_code == 1
-    assert "more than 1 steps (short) (too_long)" in result.stderr
+    assert "more than 1024 steps (short) (too_long)" in result.stderr
     for arguments in (("--grid", "table2"), ("--json", "-", "--csv", "-"), ("--html", ROLLOUTS)):
         assert call("ablate", ROLLOUTS, *arguments).exit_code == 2
 
@@ -327,6 +327,12 @@ def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
     for document in (tables, {"configs": tables}):
         found = grid_of(tmp_path / "grid.json", json.dumps(document))
         assert [one.settings for one in found.configurations] == [one.settings for one in grid.configurations]
+
+
+def test_none_in_a_grid_is_null(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path / "grid.toml", 'max_added_numbers = ["none", 0]\n')
+    limits = {one.name: one.settings.max_added_numbers for one in grid.configurations}
+    assert limits == {"max_added_numbers=none": None, "max_added_numbers=0": 0}
 
 
 def test_every_invalid_setting_is_named(tmp_path: Path) -> None:

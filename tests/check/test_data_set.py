@@ -204,10 +204,11 @@ def test_each_alternative_is_checked(tmp_path: Path) -> None:
         {"prompt": PROMPT, "reference": {"any_of": [GOOD, *others, forgetful]}},
         {"prompt": PROMPT, "reference": {"any_of": [*others[::-1], GOOD]}},
         {"prompt": PROMPT, "reference": {"any_of": others}},
-        {"reference": {"any_of": [GOOD, "no step", ""]}},
+        {"reference": {"any_of": [GOOD, "no step"]}},
+        {"any_of": others},
     ]
     data, findings = checked(tmp_path, rows)
-    assert data.counts == {"checked": 4, "error": 1, "warning": 2}
+    assert data.counts == {"checked": 5, "error": 1, "warning": 2}
     assert [(one.reason, one.place.location.number) for one in findings] == [
         ("low_coverage", 1),
         ("bad_step_line", 4),
@@ -216,4 +217,4 @@ def test_each_alternative_is_checked(tmp_path: Path) -> None:
     assert findings[0].detail.startswith("any_of[3]: ")
     assert (data.gold.number, data.gold.failed) == (3, 1)
     _, pasted, *_ = data.policies()
-    assert (pasted.rewards.number, pasted.rewards.mean) == (9, 1.0)
+    assert (pasted.rewards.number, pasted.rewards.mean) == (11, 1.0)
