@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema
 
-from ..kernels.json_columns import MAX_ALTERNATIVES
 from .settings import ScoreSettings
 
 EXAMPLE_REFERENCE = (
@@ -58,9 +57,9 @@ KeyLines = Annotated[StrictStr, Field(pattern=r"\{", description="Text with at l
 
 
 class AnyOf(Contract):
-    """A reference with alternatives, of which the best for a response counts."""
+    """A reference with alternatives, of which the best counts for each response."""
 
-    any_of: list[KeyLines | Steps] = Field(min_length=1, max_length=MAX_ALTERNATIVES)
+    any_of: list[KeyLines | Steps] = Field(min_length=1, max_length=16)
 
 
 Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]
