@@ -398,6 +398,6 @@ class Explanation(Part):
     tried: int = Field(description="How many edits were rescored for the suggestions.")
     exhaustive: bool | None = Field(
         description="Whether these include every edit of one step, so no other gains more than the first. "
-        "False if the budget of 2,048 edits or 8 MiB ran out; null if none were searched: for a response that fails "
-        "a gate, and for the maximum reward."
+        "False if the budget of 2,048 edits or 8 MiB, or of 512 KiB of other alternatives, ran out; null if none were "
+        "searched: for a response that fails a gate, and for the maximum reward."
     )

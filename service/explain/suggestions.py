@@ -11,7 +11,7 @@ from ..scoring.column_scorer import rules_of
 from ..wording import format_reward, format_reward_change
 from .alignment import Alignment, align
 from .candidates import Candidate, Drafting, EditCandidates, candidates_of
-from .case import Case
+from .case import MAX_BYTES, Case
 from .edits import StepPool
 from .repairs import Repair, repaired
 from .schema import Change, Explanation, Kind, Suggestion
@@ -39,7 +39,9 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
         return Search(repairs[:n], len(repairs), None)
     assert case.reading is not None
     drafting = Drafting(case.reading, few_numbers=case.settings.max_added_numbers is not None)
-    chosen, outlines, exhaustive = _collected(candidates_of(_sources(case, explanation, drafting)), drafting.pool)
+    sources = _sources(case, explanation, drafting)
+    chosen, outlines, exhaustive = _collected(candidates_of(sources), drafting.pool)
+    exhaustive = exhaustive and len(sources) == len(case.alternative_rewards)
     gains = case.rescored(outlines).rewards - case.reward
     ranked = sorted((-gain, _size(chosen[k]), k) for k, gain in enumerate(gains.tolist()))
     best = _distinct([(-loss, chosen[k]) for loss, _, k in ranked if loss < 0])[:n]
@@ -55,14 +57,16 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
 
 
 def _sources(case: Case, explanation: Explanation, drafting: Drafting) -> list[EditCandidates]:
-    """Return the edits for each alternative; those for the one that counts come first."""
+    """Return the edits for the alternative that counts, then those for others, up to MAX_BYTES of their texts."""
     assert explanation.scale is not None
     assert explanation.order is not None
     assert explanation.content is not None
     own = Alignment(explanation.scale, explanation.order, explanation.pairs, explanation.content)
     sources = [EditCandidates(drafting, own, case.expected, case.alternative, "the reference's")]
-    for k in range(len(case.alternative_rewards)):
-        if k != case.alternative:
+    left = MAX_BYTES
+    for k, length in enumerate(case.texts.lengths.tolist()):
+        if k != case.alternative and length <= left:
+            left -= length
             expected = case.reading_of(k)
             alignment = align(drafting.reading, expected, case.settings, rules_of(case.settings))
             sources.append(EditCandidates(drafting, alignment, expected, k, f"alternative {k + 1}'s"))

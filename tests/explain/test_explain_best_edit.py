@@ -10,6 +10,7 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.compiler import JIT
+from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from tests.cases import told
 from tests.cases.writing import Steps, step
@@ -95,7 +96,7 @@ def test_no_edit_of_one_step_is_better(alternatives):
         assert not single or best <= single[0] + 1e-9, seed
 
 
-def test_an_edit_may_lead_to_another_alternative():
+def test_an_edit_may_lead_to_another_alternative(monkeypatch):
     near, far = steps_of("add[rna], wash[tube]"), steps_of("add[pbs], wash[gel], run[rna]")
     reference = {"any_of": [{"steps": near}, {"steps": far}]}
     found = explained(told(far[:2]), reference, {}, 1)
@@ -103,6 +104,11 @@ def test_an_edit_may_lead_to_another_alternative():
     (first,) = found["suggestions"]
     assert (first["alternative"], first["reference_steps"], first["reward"]) == (1, [3], 1.0)
     assert first["text"].startswith("Add alternative 2's step 3 (run) after step 2: ")
+    assert found["exhaustive"] is True
+    monkeypatch.setattr(suggestions, "MAX_BYTES", 10)
+    found = explained(told(far[:2]), reference, {}, 20)
+    assert {one["alternative"] for one in found["suggestions"]} == {0}
+    assert found["exhaustive"] is False
 
 
 def test_rewritten_prose_has_no_number_of_its_own():
