@@ -7,6 +7,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from assay import Scorer
 from tests.browser.playground import number
 from tests.browser.texts import REFERENCE, RESPONSE
 
@@ -113,6 +114,14 @@ def test_a_rollouts_file_is_walked_through(group):
     group.page.reload()
     group.settled()
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
+
+
+def test_an_array_of_references_has_alternatives(group):
+    several = [REFERENCE.split("\n")[0], REFERENCE]
+    open_file(group, [row | {"reference": several} for row in ROWS[::2]])
+    assert json.loads(group.reference.input_value()) == {"any_of": several}
+    best = Scorer().score([CORRECTED], [REFERENCE]).rewards[0]
+    assert number(group.table()[1][1]) == pytest.approx(best, abs=5e-5)
 
 
 def test_a_dropped_file_is_read(group):

@@ -90,3 +90,14 @@ def test_colour_on_a_terminal(start, rows, monkeypatch, no_color, colored):
     assert code == 0
     assert ("\x1b[1mReward" in shown) == colored
     assert ("\x1b[32m" in shown) == colored
+
+
+def test_alternatives(call, tmp_path):
+    """The text and the JSON say which alternative counts; a wrong one is named."""
+    other = KEY_LINE.replace('"action": "', '"action": "not ')
+    path = write_rows(tmp_path / "rows.jsonl", [ROW | {"reference": {"any_of": [other, REFERENCE]}}])
+    assert "Reference: alternative 2 of 2 counts" in call("explain", path).stdout
+    document = json.loads(call("explain", path, "--json").stdout)
+    assert (document["alternative"], document["alternatives"][1]["reward"]) == (1, 1.0)
+    done = call("explain", write_rows(path, [ROW | {"reference": {"any_of": [REFERENCE, "no"]}}]))
+    assert (done.exit_code, "reference.any_of[1]: line 1 is not of the form" in done.stderr) == (1, True)
