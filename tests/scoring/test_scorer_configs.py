@@ -19,7 +19,7 @@ from tests.scoring.test_scorer_settings import OTHER
 from tests.strategies import batches, examples, settings
 
 STEP = {"action": "add", "objects": ["pbs"], "parameters": []}
-LONG, SHORT = {"steps": [STEP] * 3}, {"steps": [STEP]}
+LONG, SHORT = {"steps": [STEP] * 1_025}, {"steps": [STEP]}
 
 
 def assert_same(scores: Scores, expected: Scores) -> None:
@@ -95,12 +95,12 @@ def test_any_configurations(columns, configs):
 def issues(error: type[ScoringError], *arguments: Any) -> list[tuple[str, str, str]]:
     """Return (path, reason, configurations named in the detail) of every issue."""
     with pytest.raises(error) as caught:
-        Scorer(max_steps=100).score_configs(*arguments)
+        Scorer(max_steps=2_000).score_configs(*arguments)
     return [(issue.path, issue.reason, issue.detail.partition(" (configs")[2]) for issue in caught.value.issues]
 
 
 def test_every_invalid_setting_is_named():
-    configs = [{"order": "lsc"}, {}, {"ordr": "lcs", "min_coverage": 2}, ["order"], None, {"max_steps": 101}]
+    configs = [{"order": "lsc"}, {}, {"ordr": "lcs", "min_coverage": 2}, ["order"], None, {"max_steps": 2_001}]
     assert issues(InvalidSetting, configs, ["x"], [SHORT]) == [
         ("configs[0].order", "invalid_setting", ""),
         ("configs[2].min_coverage", "invalid_setting", ""),
@@ -116,7 +116,7 @@ def test_every_invalid_setting_is_named():
 def test_what_is_wrong_with_texts_is_named_once():
     """With the configurations that refuse a reference, if others do not."""
     references = [LONG, "Step 1: add", SHORT, {"steps": []}]
-    configs = [{}, {"max_steps": 2}, {"order": "lcs", "max_steps": 2}, {"max_steps": 3}]
+    configs = [{}, {"max_steps": 2}, {"order": "lcs", "max_steps": 2}, {"max_steps": 1_025}]
     assert issues(InvalidReference, configs, ["x"] * 4, references, [0, 1, 2, 3]) == [
         ("references[0]", "too_long", "[1], configs[2])"),
         ("references[1]", "bad_step_line", ""),
