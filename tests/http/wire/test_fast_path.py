@@ -77,6 +77,8 @@ def test_what_is_left_to_the_general_path(fast_path):
         body_of(*good, config={}),
         body_of(*good, other=1),
         body_of(*good, include=["advantages"]),
+        body_of(*good, include=["steps"]),
+        body_of([answer()], [{"any_of": [KEY]}]),
         body_of([], [KEY]),
         body_of([answer()] * 3, [KEY] * 2),
         body_of([answer(), None], [KEY]),
