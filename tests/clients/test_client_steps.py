@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay_client import BadReply, InvalidReference, InvalidRequest
+from assay import Scorer
+from assay_client import BadReply, InvalidReference, InvalidRequest, token_credit
 from assay_client.adapters import (
     for_areal,
     for_easyr1,
@@ -25,6 +26,8 @@ from assay_client.adapters import (
 from assay_client.adapters.common import labelled, reference_of
 from assay_client.results import scores_of
 from tests.clients.fault_server import FaultServer, document, http, replying, steps_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED
+from tests.servers import LiveServer
 
 STEP = {"action": "add", "objects": ["pbs"], "parameters": []}
 PLAIN = {"steps": [STEP]}
@@ -163,3 +166,21 @@ def test_invalid_steps_are_an_invalid_reply(face: Any, faults: FaultServer, chan
     faults.script = [document(change)]
     with pytest.raises(BadReply, match=message):
         face(base_url=faults.url).score(TEXTS, ["r"], include=["steps"])
+
+
+def test_steps_of_a_real_service(face: Any, server: LiveServer) -> None:
+    """They are those of `Scorer`, also of single calls, and lie where `token_credit` looks for them."""
+    client, responses = face(base_url=server.url), [PERFECT, SWAPPED, "nothing"]
+    reference = {"any_of": [json.dumps(STEP).join(("Step 1: ", "")), REFERENCE]}
+    found = client.score(responses, [reference], include=["components", "steps"])
+    own = Scorer().score(responses, [reference], steps=True)
+    assert found.steps == list(own.steps)
+    assert found.alternative == own.alternative.tolist() == [1, 1, 0]
+    (row,) = client.together([(SWAPPED, reference)], steps=True)
+    assert row == found.row(1)._replace(alternative=row.alternative)
+    characters = [(k, k + 1) for k in range(len(PERFECT))]
+    credit = token_credit(characters, found.steps[0])
+    lines = ["".join(PERFECT[k] for k, value in enumerate(credit) if value)]
+    assert lines == [REFERENCE.replace("\n", "")]
+    with pytest.raises(InvalidReference, match=r"references\[0\]\.any_of\[1\]: no_steps"):
+        client.score(["x"], [{"any_of": [REFERENCE, ""]}])
