@@ -105,6 +105,31 @@ def test_errors_name_the_alternative_of_the_caller(face: Any, faults: FaultServe
 TEXTS = ["x" * 40, "", "x" * 50]
 
 
+def test_steps_in_samples_of_verl(service: FaultServer) -> None:
+    """They are JSON text, in every sample, and only on request."""
+    columns = ["d"] * 3, TEXTS, ["r"] * 3
+    batch = for_verl.compute_score_batch(*columns, steps=True)
+    singly = [for_verl_sync.compute_score(*row, steps=True) for row in zip(*columns, strict=True)]
+    assert batch == singly
+    assert [json.loads(sample["score_steps"]) for sample in batch] == [steps_of(text) for text in TEXTS]
+    assert asyncio.run(for_verl.compute_score("d", TEXTS[0], "r", steps=True)) == batch[0]
+    assert "score_steps" not in for_verl_sync.compute_score("d", "x", "r")
+    assert [request.document["include"] for request in service.requests[-2:]] == [
+        ["components", "steps"],
+        ["components"],
+    ]
+
+
+def test_steps_of_completions_of_trl(service: FaultServer) -> None:
+    chat = [[{"role": "assistant", "content": TEXTS[2]}]]
+    found = for_trl.score_steps([TEXTS[0], TEXTS[0], *chat], reference=["r", None, "s"])
+    assert found == [steps_of(TEXTS[0]), [], steps_of(TEXTS[2])]
+    assert for_trl.score_steps(TEXTS[:1], reference=[None]) == [[]]
+    assert len(service.requests) == 1
+    with pytest.raises(InvalidReference, match=r"record 8: references\[1\]: bad_step_json"):
+        for_trl.score_steps(["x", "y"], reference=["r", "BROKEN"], id=[7, 8])
+
+
 def test_steps_of_a_batch(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url)
     found = client.score(TEXTS, ["r"], include=["components", "steps"])
