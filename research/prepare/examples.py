@@ -265,7 +265,7 @@ def with_reference(blank: Example, fields: Mapping[str, Any], **parts: Any) -> E
     try:
         (reference,) = reward_of(blank.task).read_references(Batch(references=[fields]))
     except InvalidReference as error:
-        return reference_faults(error.issues, f"reference of {blank.task}")[0]
+        return reference_faults(error.issues, f" of {blank.task}: ")[0]
     return blank.replaced(reference=reference, **parts)
 
 

@@ -15,7 +15,7 @@ from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records
 from .forms import TRAINER_FIELDS, is_request, task_at, unfolded
-from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, rollout_of
+from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, reference_of, rollout_of
 from .wrong_files import DocumentError
 
 Missing = tuple[str, str]
@@ -195,7 +195,8 @@ def _read_columns(record: Record, names: list[str], fields: Fields, task_field: 
     """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
     row = unfolded(record.value)
     fields = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
-    rollout = Rollout(record.location, b"", response=row[fields.response], reference=row[fields.reference])
+    rollout = Rollout(record.location, b"", response=row[fields.response])
+    rollout.reference = reference_of(row[fields.reference])
     rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):
         rollout.fault = Fault("not_a_string", "the response is not a string")

@@ -25,6 +25,7 @@ import orjson
 
 from ..errors import one_of
 from ..rewards.registry import REWARD_TASKS, SCORE
+from ..scoring.alternatives import alternatives_of
 from ..scoring.text_columns import references_as_column
 from ..tasks.thoth import sections_in
 from .fields import (
@@ -35,7 +36,7 @@ from .fields import (
     chat_messages,
     field_at,
 )
-from .rows import Fault
+from .rows import Fault, reference_of
 from .wrong_files import DocumentError
 
 Row = dict[str, Any]
@@ -188,9 +189,17 @@ def json_text(value: Any) -> str:
 
 
 def reference_text(reference: Any) -> str:
-    """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
-    column, malformed, _ = references_as_column([reference])
-    return json_text(reference) if malformed else column.data.tobytes().decode()
+    """Return a reference as text, because columns have one type: steps as key lines, alternatives and the record of a
+    task as JSON.
+    """
+    column, malformed, alternatives = references_as_column([reference])
+    return json_text(reference) if malformed or alternatives is not None else column.data.tobytes().decode()
+
+
+def reference_texts(reference: Any) -> list[str | None]:
+    """Return the alternatives of a reference as texts, as columns have them: of another reference, its text."""
+    entries = alternatives_of(reference_of(reference))
+    return [None if entry is None else reference_text(entry) for entry in ([reference] if entries is None else entries)]
 
 
 ABOUT = ("id", "task", "group", "level", "type", "split")
