@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..rewards.registry import REWARD_TASKS, SCORE
+from ..scoring.alternatives import alternatives_of
 from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records
@@ -22,6 +23,10 @@ Missing = tuple[str, str]
 """A field that a row lacks: the task's name, and the file's."""
 
 ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
+
+
+OF_STEPS = (SCORE, "scirecipe")
+"""Tasks that compare with steps: an array in place of their reference has alternatives."""
 
 
 class Answers(NamedTuple):
@@ -99,6 +104,9 @@ def to_record(
         source = error.args[0]
         name = next(name for name, mapped in mapping.items() if mapped == source)
         return {}, Fault("missing_field", f"no field {source!r}"), (name, source)
+    reference = record.get("reference")
+    if alternatives_of(reference_of(reference) if task.name in OF_STEPS else reference) is not None:
+        return record, Fault("bad_reference", "reference: evaluations take no alternatives"), None
     errors = task.validation_errors(record)
     if not errors:
         return record, None, None

@@ -51,7 +51,8 @@ class PromptRow(NamedTuple):
     """A prompt that responses are to be sampled for, with the columns that trainers read."""
 
     prompt: Prompt
-    reference: str
+    reference: str | list[str | None]
+    """A text, or the texts of alternatives."""
     figures: Row
     """Further columns, the same in every row."""
     identity: Row
@@ -96,9 +97,10 @@ def without_task(row: PromptRow) -> Row:
     return {name: value for name, value in row.identity.items() if name != "task"} | row.figures
 
 
-def label(row: PromptRow) -> str:
+def label(row: PromptRow) -> Any:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
-    return json_text({**task_of(row), "reference": row.reference}) if "task" in row.identity else row.reference
+    reference = reference_of(row.reference)
+    return json_text({**task_of(row), "reference": reference}) if "task" in row.identity else reference
 
 
 def slime_prompt(row: PromptRow) -> Row:
@@ -120,7 +122,7 @@ def areal_prompt(row: PromptRow) -> Row:
 def nemo_gym_prompt(row: PromptRow) -> Row:
     return {
         "responses_create_params": {"input": chat(row.prompt)},
-        "reference": row.reference,
+        "reference": reference_of(row.reference),
         **row.identity,
         **row.figures,
     }
@@ -251,8 +253,8 @@ def trainer_parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         nested = row.get("extra_info")
         if row.get("data_source") in REWARD_TASKS:
             yield "task", row["data_source"]
-    elif isinstance(label, str) and (row.get("input") or row.get("prompt")):
-        yield from label_parts(label)
+    elif (row.get("input") or row.get("prompt")) and (isinstance(label, str) or alternatives_of(label) is not None):
+        yield from label_parts(label) if isinstance(label, str) else (("reference", label),)
         nested = row.get("metadata")
     elif isinstance(row.get("info"), Mapping) and row.get("answer") is not None:
         yield "reference", row["answer"]
