@@ -22,6 +22,7 @@ import numpy as np
 from .column import TextColumn, column_of, frozen
 from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
 from .json_columns import element_spans, member_spans, read_envelope, split_alternatives
+from .json_steps import write_steps
 from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
 from .reading.references import allocate_for, read_references, trim
@@ -30,7 +31,6 @@ from .rules import Rules
 from .score import allocate_entries, new_request, read_request, score_slice
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
-from .step_text import write_steps
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
 from .text.unicode import tables
 from .text.words import canonical_texts

@@ -6,7 +6,7 @@ Only numbers of each rollout are kept: its rewards, its metrics and the number o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from ...service.errors import InvalidReference, Issue
+from ...service.explain.case import chosen_of
 from ...service.records.complete_output import json_output
 from ...service.records.files import is_columnar, source_title
 from ...service.records.forms import reference_text, unfolded
@@ -27,6 +28,7 @@ from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scorer import score as score_batch
 from ...service.rewards.scores import NO_SPREAD, Scores, spread_of
+from ...service.scoring.alternatives import alternatives_of
 from ...service.scoring.column_scorer import ColumnScorer
 from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Row, Table
@@ -121,19 +123,23 @@ def score_pieces(
     configurations = scorers[SCORE]
 
     def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
-        responses, references = list(map(str, batch.responses or ())), list(batch.references or ())
         index = batch.reference_index.tolist() if batch.reference_index is not None else []
+        batch.steps = any(alternatives_of(reference) is not None for reference in batch.references or ())
         first = score_batch(batch)
         by_name = dict(zip(configurations, [first, *first.configs], strict=True))
+        counted = counted_references(batch, index, by_name[grid.configurations[grid.base].name])
         scored = [
             None
             if k in rewards.unavailable
             else by_name[entry.name]
             if entry.name in by_name
-            else of_texts(entry, batch)
+            else of_texts(entry, batch, counted)
             for k, entry in enumerate(grid.configurations)
         ]
-        pairs = [ProtocolPair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
+        responses = map(str, batch.responses or ())
+        pairs = [
+            ProtocolPair(response, reference, None) for response, reference in zip(responses, counted, strict=True)
+        ]
         measured = measure(pairs, scorer.settings.think_prefilled)
         if measured.invalid:  # by the limits of the metrics, which are the default ones
             issues = {index[row]: reason for row, reason in sorted(measured.invalid.items())}
@@ -156,11 +162,21 @@ def score_pieces(
         yield results
 
 
-def of_texts(configuration: Configuration, batch: Batch) -> Scores:
-    """Return the rewards of a task that compares texts; steps are compared as key lines."""
-    texts = [reference_text(reference) for reference in batch.references or ()]
+def counted_references(batch: Batch, index: Sequence[int], scores: Scores) -> list[Any]:
+    """Return the reference of each response; with alternatives, the one that counts."""
+    references = [(batch.references or ())[k] for k in index]
+    if scores.alternative is None:
+        return references
+    return [chosen_of(*pair) for pair in zip(references, scores.alternative.tolist(), strict=True)]
+
+
+def of_texts(configuration: Configuration, batch: Batch, references: Sequence[Any]) -> Scores:
+    """Return the rewards of a task that compares texts, a reference for each; steps are compared as key lines."""
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(reference_text(reference), len(numbers)) for reference in references]
     options = {configuration.task: configuration.options}
-    return score_batch(replace(batch, references=texts, task=configuration.task, options=options))
+    batch = replace(batch, references=list(numbers), reference_index=np.array(index, np.int64))
+    return score_batch(replace(batch, task=configuration.task, options=options))
 
 
 def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:

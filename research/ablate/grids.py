@@ -56,8 +56,14 @@ GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         (VANILLA, VANILLA_OPTIONS),
     ],
     "table22": [(scale, {"reward_scale": scale}) for scale in ("unit", "raw", "double", "shift")],
+    "rules3": [
+        ("words", {"parameter_similarity": "words", "max_added_numbers": None}),
+        (f"words{SEPARATOR}added numbers 0", {"parameter_similarity": "words", "max_added_numbers": 0}),
+        ("quantities", {"parameter_similarity": "quantities", "max_added_numbers": None}),
+        (f"quantities{SEPARATOR}added numbers 0", {"parameter_similarity": "quantities", "max_added_numbers": 0}),
+    ],
 }
-"""The grids of the paper by name: the name of each configuration and the settings it fixes."""
+"""Grids of the paper and of the options of rules 3: the name of each configuration and the settings it fixes."""
 
 BASE = "base"
 """Name of the configuration at hand, if no other one of the grid equals it."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...service.errors import NotInstalled
+from ...service.explain.quantities import quantity_limits
 from ...service.explain.reading import Step, canons, steps_in
 from ...service.records.row_tasks import score_rollouts
-from ...service.records.rows import Place, Rollout
+from ...service.records.rows import Place
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer, score
@@ -20,11 +22,11 @@ from ...service.rewards.scores import NO_SPREAD
 from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
-from ...service.wording import format_number, in_this_shell, plural
-from .gold import NO_ANSWER, GoldAnswers, Prompts
+from ...service.wording import fixed, format_number, in_this_shell, plural
+from .gold import BOTH, NO_ANSWER, RULES_2, GoldAnswers, Option, Prompts, options_of
 from .near_duplicates import NearDuplicates, Pair
 from .policies import Earned, Earnings
-from .rows import CheckedRow
+from .rows import CheckedRow, each_alternative
 
 
 class Finding(NamedTuple):
@@ -47,8 +49,9 @@ class Rules(NamedTuple):
     reference_field: str | None
     response_field: str | None
 
-    def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[tuple[str, str]]:
-        checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
+    def broken_by(self, row: CheckedRow, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        in_field = self.reference_field in record or row.alternative is not None
+        checked = {**record, "reference": row.reference} if in_field else record
         published = isinstance(record.get("key"), str) and "orc" in record
         requested = published if self.scirecipe is None else self.scirecipe
         for violation in violations(checked):
@@ -58,7 +61,7 @@ class Rules(NamedTuple):
         if library is not None and isinstance(answer, str):
             allowed = {action.lower() for action in library}
             used = actions_of(key_block(answer))
-            needed = set(actions_of(key_block(rollout.response)))
+            needed = set(actions_of(key_block(row.rollout.response)))
             outside = sum(action not in allowed for action in used)
             distractors = sum(action in allowed and action not in needed for action in used)
             if outside:
@@ -67,20 +70,25 @@ class Rules(NamedTuple):
                 yield "distractors", f"the answer uses {distractors} actions of the library that the reference does not"
 
 
-def findings_of(rows: Sequence[CheckedRow], reasons: Mapping[Place, str], rules: Rules) -> Iterator[Finding]:
-    """Yield the findings on rows, in their order; `reasons` are of responses of SCORE without a fault."""
+def findings_of(rows: Iterable[CheckedRow], rules: Rules) -> Iterator[Finding]:
+    """Yield the findings on rows, in their order; a reference with alternatives is a row for each."""
     for row in rows:
         if row.rollout.fault is not None:
-            yield Finding(row.place, "error", *row.rollout.fault)
+            if not row.alternative:
+                yield Finding(row.place, "error", *row.rollout.fault)
             continue
-        if row.place not in reasons:
-            continue
-        if (reason := reasons[row.place]) not in ("ok", *NO_ANSWER):
-            answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
-            yield Finding(row.place, "warning", reason, f"{answer} would fail a gate")
-        if row.record is not None:
-            for rule, sentence in rules.broken_by(row.record, row.rollout):
-                yield Finding(row.place, "warning", rule, sentence)
+        about = "" if row.alternative is None else f"any_of[{row.alternative}]: "
+        broken = rules.broken_by(row, row.record) if row.record is not None else ()
+        for reason, sentence in (*row.warnings, *broken):
+            yield Finding(row.place, "warning", reason, about + sentence)
+
+
+def add_quantity_limits(rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]]) -> None:
+    """Warn of parameters that are not read as the quantity that their author means."""
+    for row, row_steps in zip(rows, steps, strict=True):
+        for number, step in enumerate(row_steps, 1):
+            limits = chain.from_iterable(map(quantity_limits, step.parameters))
+            row.warnings += [("quantity_limit", f"step {number}: {sentence}") for sentence in limits]
 
 
 class Advice(NamedTuple):
@@ -93,7 +101,7 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
         return [
             Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
         ]
-    advice = [*on_gates(gold, settings)]
+    advice = [*on_gates(gold, settings), *on_options(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
     gold_mean = policies[0].rewards.mean or 0.0
     advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
@@ -120,6 +128,18 @@ def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
             f"max_mean_words={math.ceil(gold.longest)}; length_penalty=relative costs less than absolute.",
             False,
         )
+
+
+def on_options(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
+    for option in single_options(settings):
+        changed, lower = gold.changed[option.name], gold.lower[option.name]
+        which = f"{changed:,} of {plural(gold.number, 'gold answer')}" if changed else "no gold answer"
+        less = f"; {lower:,} of them earn less" if lower else ""
+        yield Advice(f"{option.changes} changes the reward of {which}{less}.", not lower)
+
+
+def single_options(settings: ScoreSettings) -> list[Option]:
+    return [option for option in options_of(settings) if option.name not in (RULES_2, BOTH)]
 
 
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
@@ -164,8 +184,10 @@ class DataSet:
         self.pairs: list[Pair] = []
         self.contradictions: list[list[list[Place]]] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
-        self._empty = Batch(configurations={"config": scorer.columns})
-        self._earnings = Earnings(scorer)
+        self.options = options_of(scorer.settings)
+        scorers = {option.name: scorer.with_overrides(option.overrides).columns for option in self.options}
+        self._empty = Batch(configurations={"config": scorer.columns} | scorers)
+        self._earnings = Earnings(scorer, self.options)
         self._prompts = Prompts()
         self._duplicates: NearDuplicates | None = None
         if similarity is not None:
@@ -176,37 +198,58 @@ class DataSet:
                 self.no_duplicates = in_this_shell(error.advice[0].detail)
 
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
-        by_task: dict[str, list[CheckedRow]] = {SCORE: []}
-        for row in rows:
-            by_task.setdefault(row.rollout.task, []).append(row)
-        of_score = by_task[SCORE]
+        self.counts["checked"] += len(rows)
+        rows = list(each_alternative(rows))
+        of_score = [row for row in rows if row.rollout.task == SCORE]
         scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
         reasons = scores.reasons.tolist()
-        self.counts["checked"] += len(rows)
         self.gold.add(valid, reasons)
-        steps = [steps_in(row.rollout.reference) for row in valid]
-        gold = np.where(np.isin(scores.reasons, NO_ANSWER), np.nan, scores.rewards)
-        self._earnings.add(valid, steps, gold, scores.reasons == "ok")
-        self._add_texts(valid, steps, ~np.isnan(gold))
-        for finding in findings_of(rows, dict(zip([row.place for row in valid], reasons, strict=True)), self.rules):
+        steps = [steps_in(row.reference) for row in valid]
+        no_answer = np.isin(scores.reasons, NO_ANSWER)
+        gold, *others = [np.where(no_answer, np.nan, one.rewards) for one in (scores, *scores.configs)]
+        by_option = {option.name: rewards for option, rewards in zip(self.options, others, strict=True)}
+        self._earnings.add(valid, steps, gold, by_option, scores.reasons == "ok")
+        self._add_texts(valid, steps, ~no_answer)
+        for row, reason in zip(valid, reasons, strict=True):
+            if reason not in ("ok", *NO_ANSWER):
+                answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
+                row.warnings.append((reason, f"{answer} would fail a gate"))
+        self._compare_options(valid, reasons, by_option)
+        if self.scorer.settings.parameter_similarity == "quantities":
+            add_quantity_limits(valid, steps)
+        for finding in findings_of(rows, self.rules):
             yield self._counted(finding)
 
+    def _compare_options(
+        self, rows: Sequence[CheckedRow], reasons: Sequence[str], by_option: Mapping[str, np.ndarray]
+    ) -> None:
+        """Warn of rows whose gold answer earns less with an option, unless it fails for that reason anyway."""
+        off = by_option[RULES_2]
+        for option in single_options(self.scorer.settings):
+            rewards = by_option[option.name]
+            for k in np.flatnonzero(self.gold.compare(option, off, rewards)).tolist():
+                if reasons[k] != option.name:
+                    less, more = fixed(rewards[k]), fixed(off[k])
+                    detail = f"with {option.changes}, the gold answer earns {less} instead of {more}"
+                    rows[k].warnings.append((f"lower_with_{option.name}", detail))
+
     def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], has_gold: np.ndarray) -> None:
-        prompted = [k for k, row in enumerate(rows) if row.prompt is not None]
-        prompts = canons([rows[k].prompt or "" for k in prompted])
-        places = [rows[k].place for k in prompted]
-        self._prompts.add(prompts, [steps[k] for k in prompted], places)
+        alternatives = [list(numbers) for _, numbers in groupby(range(len(rows)), lambda k: rows[k].place)]
+        prompted = [numbers for numbers in alternatives if rows[numbers[0]].prompt is not None]
+        places = [rows[k].place for k, *_ in prompted]
+        prompts = canons([rows[k].prompt or "" for k, *_ in prompted])
+        self._prompts.add(prompts, [[steps[k] for k in numbers] for numbers in prompted], places)
         if self._duplicates is not None:
-            questions = canons([rows[k].question for k in prompted])
-            self._duplicates.add("prompt", questions, [rows[k].split for k in prompted], places)
-            texts = canons(
-                [
-                    row.rollout.response if whole else " ".join(step.listed for step in row_steps)
-                    for row, row_steps, whole in zip(rows, steps, has_gold, strict=True)
-                ]
-            )
-            self._duplicates.add("reference", texts, [row.split for row in rows], [row.place for row in rows])
+            questions = canons([rows[k].question for k, *_ in prompted])
+            self._duplicates.add("prompt", questions, [rows[k].split for k, *_ in prompted], places)
+            texts = [
+                row.rollout.response if whole else " ".join(step.listed for step in row_steps)
+                for row, row_steps, whole in zip(rows, steps, has_gold, strict=True)
+            ]
+            whole_texts = canons(["\n".join(texts[k] for k in numbers) for numbers in alternatives])
+            firsts = [rows[k] for k, *_ in alternatives]
+            self._duplicates.add("reference", whole_texts, [row.split for row in firsts], [row.place for row in firsts])
 
     def finish(self) -> Iterator[Finding]:
         self.contradictions = self._prompts.contradictions()
@@ -260,6 +303,7 @@ class DataSet:
             "invalid": self.counts["error"],
             "warnings": self.counts["warning"],
             "gold": self.gold.document(),
+            "options": {option.name: option.overrides for option in self.options},
             "policies": [earned.document() for earned in self.policies()],
             "advice": [advice._asdict() for advice in self.advice()],
             "contradictions": [

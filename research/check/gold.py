@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,44 @@ from ...service.explain.explanation import smallest_and_largest
 from ...service.explain.reading import Step, Text, canons, read_response
 from ...service.records.rows import Place
 from ...service.rewards.scorer import Scorer
+from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.text_columns import utf8
+from ...service.settings import ScoreSettings
+from ...service.wording import format_number
 from .rows import CheckedRow
 
 NO_ANSWER = ("missing_sections", "think_not_opened")  # reasons of references that are steps only
 COVERAGES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50)
 ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least this share of the gold answers pass
+
+
+RULES_2, BOTH = "rules_2", "both"
+OFF: dict[str, Any] = {"parameter_similarity": "words", "max_added_numbers": None}
+
+
+class Option(NamedTuple):
+    """Options of rules 3 that are on, by the settings of all of them."""
+
+    name: str
+    title: str
+    overrides: Mapping[str, Any]
+
+    @property
+    def changes(self) -> str:
+        """The settings that turn them on: `max_added_numbers=0`."""
+        return ", ".join(f"{name}={value}" for name, value in self.overrides.items() if value != OFF[name])
+
+
+def options_of(settings: ScoreSettings) -> list[Option]:
+    """Return the options of rules 3: none of them, each, and both; the limit is that of the settings, or 0."""
+    limit = settings.max_added_numbers or 0
+    quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": limit}
+    return [
+        Option(RULES_2, "rules 2", OFF),
+        Option("quantities", "quantities", OFF | quantities),
+        Option("added_numbers", f"added numbers {format_number(limit)}", OFF | numbers),
+        Option(BOTH, "both", OFF | quantities | numbers),
+    ]
 
 
 class AtCoverage(NamedTuple):
@@ -38,6 +70,9 @@ class GoldAnswers:
         self.first: dict[str, Place] = {}  # the first answer that leaves a word out
         self.longest = 0.0  # the largest mean of words per prose step of answers that reach the coverage check
         self.too_wordy = 0  # answers with more than max_mean_words
+        self.covered = 0  # answers that pass every check, except perhaps coverage
+        self.changed: Counter[str] = Counter()  # answers whose reward an option changes, by its name
+        self.lower: Counter[str] = Counter()  # answers that earn less with an option
         self._settings = scorer.settings
         self._without_coverage = scorer.with_overrides({"min_coverage": 0.0})
         self._lowest, _ = smallest_and_largest(scorer.settings)
@@ -63,9 +98,20 @@ class GoldAnswers:
             passing = coverage >= level
             self._passed[level] += int(passing.sum())
             self._rewards[level] += math.fsum(np.where(passing, scores.rewards, self._lowest))
+        self.covered += int(readable.sum())
         words = scores.components["mean_words"][readable]
         self.too_wordy += int((words > self._settings.max_mean_words).sum())
         self.longest = max(self.longest, float(words.max(initial=0.0)))
+
+    def compare(self, option: Option, off: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+        """Return which answers earn less with an option, bool (n,).
+
+        off: the rewards without options. rewards: those with the option. Both float64 (n,), NaN without an answer.
+        """
+        lower: np.ndarray = rewards < off - NO_SPREAD
+        self.lower[option.name] += int(lower.sum())
+        self.changed[option.name] += int((abs(rewards - off) > NO_SPREAD).sum())
+        return lower
 
     def _count_words(self, row: CheckedRow) -> None:
         reading = read_response(Text(utf8(row.rollout.response)), self._settings.think_prefilled)
@@ -73,11 +119,6 @@ class GoldAnswers:
         for word in {word for step in steps if step is not None and not step.enough for word in step.uncovered}:
             self.words[word] += 1
             self.first.setdefault(word, row.place)
-
-    @property
-    def covered(self) -> int:
-        """The number of answers that pass every check, except perhaps coverage."""
-        return self.reasons["ok"] + self.reasons["low_coverage"]
 
     @property
     def penalized(self) -> int:
@@ -119,6 +160,8 @@ class GoldAnswers:
             ],
             "over_max_mean_words": self.too_wordy,
             "largest_mean_words": self.longest,
+            "changed_by_option": dict(self.changed),
+            "lower_by_option": dict(self.lower),
         }
 
 
@@ -128,10 +171,17 @@ class Prompts:
     def __init__(self) -> None:
         self._seen: dict[bytes, dict[bytes, list[Place]]] = {}
 
-    def add(self, prompts: Sequence[str], references: Sequence[Sequence[Step]], places: Sequence[Place]) -> None:
-        """Add rows: canonical prompts (`canon` of docs/rules.md, Words), and the steps of their references."""
-        for prompt, steps, place in zip(prompts, step_digests(references), places, strict=True):
+    def add(
+        self, prompts: Sequence[str], references: Sequence[Sequence[Sequence[Step]]], places: Sequence[Place]
+    ) -> None:
+        """Add rows: canonical prompts (`canon` of docs/rules.md, Words), and the steps of each alternative.
+
+        The order of alternatives does not matter.
+        """
+        digests = iter(step_digests(list(chain.from_iterable(references))))
+        for prompt, alternatives, place in zip(prompts, references, places, strict=True):
             by_steps = self._seen.setdefault(digest([prompt]), {})
+            steps = b"".join(sorted(set(islice(digests, len(alternatives)))))
             by_steps.setdefault(steps, []).append(place)
 
     def contradictions(self) -> list[list[list[Place]]]:

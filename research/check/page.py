@@ -47,6 +47,16 @@ def policies_table(data: DataSet) -> Table:
     )
 
 
+def options_table(data: DataSet) -> Table:
+    """Return what the gold answers and every policy earn with the options of rules 3."""
+    rows: list[Row] = []
+    for earned in data.policies():
+        means = [earned.by_option[option.name] for option in data.options]
+        rows.append([earned.policy.title, *(None if mean is None else fixed(mean) for mean in means)])
+    note = "rules 2: without the options of rules 3, parameter_similarity=quantities and max_added_numbers."
+    return Table(["", *(option.title for option in data.options)], rows, notes=[note])
+
+
 def policy_row(earned: Earned) -> Row:
     mean, error, difference = earned.rewards.mean, earned.rewards.standard_error, earned.gold_difference
     if mean is None:
@@ -64,9 +74,9 @@ def terminal_parts(data: DataSet) -> Iterator[str | Table]:
             yield f"Words that they leave out: {first_n(words, MAX_WORDS)}"
         yield ""
     if data.policies()[1].rewards.number:
-        policies = policies_table(data)
-        yield policies
-        yield from (*policies.notes, "")
+        for table in (policies_table(data), options_table(data)):
+            yield table
+            yield from (*table.notes, "")
     for advice in data.advice():
         yield f"{'' if advice.good else 'warning: '}{advice.text}"
     if data.no_duplicates:
@@ -92,6 +102,7 @@ def page(data: DataSet, command: str) -> str:
         gates=gates_table(data),
         words=Table(["word", "answers", "first"], words, title="Words that the prose leaves out"),
         policies=policies_table(data),
+        options=options_table(data),
         constructions=Table(
             [], [(policy.title, policy.construction) for policy in POLICIES], title="Policies", wide=True
         ),

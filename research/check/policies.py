@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from ...service.explain.reading import Step
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tasks.scirecipe_records import library_of
+from .doses import converted, multiplied, with_doses
+from .gold import Option
 from .rows import CheckedRow
 
 SEED = 0  # seed of the shuffles: one generator for all references, in their order
@@ -30,13 +33,17 @@ class Source(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """One policy; `remedy` says what keeps it from being rewarded, or that nothing in the reward does."""
+    """One policy; `remedy` says what keeps it from being rewarded, or that nothing in the reward does.
+
+    right: whether its answers are right ones, which may earn as much as the gold answers.
+    """
 
     name: str
     title: str
     construction: str
     remedy: str
     answer: Callable[[Source], Iterable[Written] | None]
+    right: bool = False
 
 
 def listed(steps: Iterable[Step]) -> list[Written]:
@@ -56,6 +63,12 @@ def all_objects(source: Source) -> list[Written]:
 
 def library_order(source: Source) -> list[Written] | None:
     return None if source.library is None else listed(map(Step, source.library))
+
+
+def with_numbers(step: Step) -> Written:
+    """Add to the prose of a step two numbers that the step does not have."""
+    degrees, hours = (next(n for n in count(first) if str(n) not in step.listed) for first in (95, 3))
+    return Written(step.text, f"{step.listed}, then {degrees} °C for {hours} h")
 
 
 UNSEEN = "reward the prose as well (task lexical with section=orc), or judge it"
@@ -111,6 +124,35 @@ POLICIES = (
         "content_denominator=max_len divides content by the number of steps, and use_step_gap lowers the scale.",
         lambda source: listed(source.steps[: (len(source.steps) + 1) // 2]),
     ),
+    Policy(
+        "doses_multiplied",
+        "doses × 100",
+        "The reference's steps; in parameters, each number with a unit is a hundred times as large.",
+        "parameter_similarity=quantities pays only for equal amounts.",
+        lambda source: listed(with_doses(source.steps, multiplied)),
+    ),
+    Policy(
+        "doses_converted",
+        "doses in other units",
+        "The reference's steps; in parameters, each number with a unit is the same amount in another unit.",
+        "These answers are right.",
+        lambda source: listed(with_doses(source.steps, converted)),
+        right=True,
+    ),
+    Policy(
+        "prose_negated",
+        "prose negated",
+        "The reference's steps; the prose of each says not to do it.",
+        f"No setting and no sign of the report tells what prose denies: {UNSEEN}.",
+        lambda source: [Written(step.text, f"Do not {step.listed}") for step in source.steps],
+    ),
+    Policy(
+        "numbers_added",
+        "numbers added to the prose",
+        "The reference's steps; the prose of each also has a temperature and a time that the step does not have.",
+        "max_added_numbers=0 closes the consistency gate on numbers that only the prose has.",
+        lambda source: [with_numbers(step) for step in source.steps],
+    ),
 )
 """Every policy. Unless a policy says otherwise, the prose of a step lists its words, so that it covers them."""
 
@@ -160,14 +202,16 @@ class Earned(NamedTuple):
     answered: int  # records that the policy has an answer to; the others get the reward of an empty response
     mean_of_answered: float | None
     gold_difference: float | None  # mean reward less the gold answers', over the records that have one
+    by_option: Mapping[str, float | None]  # mean rewards by the name of an option
 
     @property
     def beats_gold(self) -> bool:
-        return self.gold_difference is not None and self.gold_difference > NO_SPREAD
+        return self.gold_difference is not None and self.gold_difference > NO_SPREAD and not self.policy.right
 
     @property
     def equals_gold(self) -> bool:
-        return self.gold_difference is not None and abs(self.gold_difference) <= NO_SPREAD
+        difference = self.gold_difference
+        return difference is not None and abs(difference) <= NO_SPREAD and not self.policy.right
 
     def document(self) -> dict[str, Any]:
         return {
@@ -181,21 +225,31 @@ class Earned(NamedTuple):
             "mean_reward_of_answered": self.mean_of_answered,
             "gold_difference": self.gold_difference,
             "beats_gold": self.beats_gold,
+            "mean_reward_by_option": self.by_option,
         }
 
 
 class Earnings:
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    """What the gold answers and every policy earn, under the configuration at hand and under each of the `options`."""
+
+    def __init__(self, scorer: Scorer, options: Sequence[Option]) -> None:
+        self._scorer, self._options = scorer, options
         self._generator = random.Random(SEED)
         self._gold, self._passed_gold = Sums(), 0
         self._rewards = [Sums() for _ in POLICIES]
         self._of_answered = [Sums() for _ in POLICIES]
         self._beside_gold = [Sums() for _ in POLICIES]
         self._passed = [0] * len(POLICIES)
+        self._gold_by_option = {option.name: Sums() for option in options}
+        self._by_option = [{option.name: Sums() for option in options} for _ in POLICIES]
 
     def add(
-        self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], gold: np.ndarray, passed: np.ndarray
+        self,
+        rows: Sequence[CheckedRow],
+        steps: Sequence[Sequence[Step]],
+        gold: np.ndarray,
+        gold_by_option: Mapping[str, np.ndarray],
+        passed: np.ndarray,
     ) -> None:
         """Let every policy answer rows whose references have these steps; `gold` is NaN where a row has none."""
         if not rows:
@@ -204,7 +258,9 @@ class Earnings:
         answers = [answers_of(*source, self._generator) for source in zip(steps, libraries, strict=True)]
         responses = [answer for of_row in answers for answer in of_row]
         index = np.repeat(np.arange(len(rows)), len(POLICIES))
-        scores = self._scorer.score(responses, [row.rollout.reference for row in rows], index)
+        references = [row.rollout.reference for row in rows]
+        configs = [{}, *(option.overrides for option in self._options)]
+        scores, *others = self._scorer.score_configs(configs, responses, references, index)
         rewards = scores.rewards.reshape(len(rows), len(POLICIES))
         passing = (scores.reasons == "ok").reshape(rewards.shape)
         answered = np.array([bool(answer) for answer in responses]).reshape(rewards.shape)
@@ -216,14 +272,22 @@ class Earnings:
             self._of_answered[k].add(rewards[answered[:, k], k])
             self._beside_gold[k].add(rewards[has_gold, k])
             self._passed[k] += int(passing[:, k].sum())
+        for option, other in zip(self._options, others, strict=True):
+            self._gold_by_option[option.name].add(gold_by_option[option.name][has_gold])
+            for k, column in enumerate(other.rewards.reshape(rewards.shape).T):
+                self._by_option[k][option.name].add(column)
 
     def rows(self) -> Iterator[Earned]:
         gold = self._gold
-        yield Earned(GOLD, gold, self._passed_gold, gold.number, gold.mean, None)
+        by_option = {name: sums.mean for name, sums in self._gold_by_option.items()}
+        yield Earned(GOLD, gold, self._passed_gold, gold.number, gold.mean, None, by_option)
         for k, policy in enumerate(POLICIES):
             beside, answered = self._beside_gold[k].mean, self._of_answered[k]
             if not answered.number:
-                yield Earned(policy, Sums(), 0, 0, None, None)
+                yield Earned(policy, Sums(), 0, 0, None, None, dict.fromkeys(by_option))
                 continue
             difference = None if beside is None or gold.mean is None else beside - gold.mean
-            yield Earned(policy, self._rewards[k], self._passed[k], answered.number, answered.mean, difference)
+            by_option = {name: sums.mean for name, sums in self._by_option[k].items()}
+            yield Earned(
+                policy, self._rewards[k], self._passed[k], answered.number, answered.mean, difference, by_option
+            )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from ...service.explain.case import chosen_of
 from ...service.records.fields import (
     CONVERSATION_NAMES,
     PROMPT_NAMES,
@@ -35,6 +36,7 @@ from ...service.records.rows import (
     without_nulls,
 )
 from ...service.rewards.registry import SCORE
+from ...service.scoring.alternatives import alternatives_of
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
 from ...service.tasks.thoth import sections_in
@@ -60,11 +62,31 @@ class CheckedRow:
     """The user's part of the prompt, without what SciRecipe's prompts add to each question; by it, rows of different
     splits are compared."""
     size: int = 1
+    alternative: int | None = None
+    """Which alternative of the reference the response and the warnings are about; None without alternatives."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Reasons and sentences."""
+
+    @property
+    def reference(self) -> Any:
+        """The reference, or one alternative of it."""
+        return chosen_of(self.rollout.reference, self.alternative or 0)
 
     @property
     def has_own_answer(self) -> bool:
         """True if the gold answer is made of the fields of a published record."""
         return self.rollout.response != "" and self.rollout.response != self.rollout.reference
+
+
+def each_alternative(rows: Iterable[CheckedRow]) -> Iterator[CheckedRow]:
+    """Yield the rows; one with alternatives once for each, with the alternative as its response if it is text."""
+    for row in rows:
+        entries = alternatives_of(row.rollout.reference) if row.rollout.task == SCORE else None
+        if not entries:
+            yield row
+        for k, entry in enumerate(entries or ()):
+            rollout = replace(row.rollout, response=entry if isinstance(entry, str) else "")
+            yield replace(row, rollout=rollout, alternative=k, warnings=[])
 
 
 @contextmanager
@@ -96,7 +118,7 @@ def fields_of_rows(
         unfolded_rows = [{name: None for row in unfolded_rows for name in row} | records.columns]
     tasks.require_field(unfolded_rows, kind)
     if records.columns is None:
-        names = objects = [row for row in objects if "steps" not in row]
+        names = objects = [row for row in objects if not is_reference(row)]
         needed = len(names) == len(first) > 0 and not tasks.others_in(names)
     else:
         needed = not tasks.other_tasks and not any(name in records.columns for name in CONVERSATION_NAMES)
@@ -104,10 +126,15 @@ def fields_of_rows(
     if needed and not any(reference in row for row in names) and not any(map(has_reference, objects)):
         hint = " (response, if it is the reference answer)" if any("response" in row for row in objects) else ""
         raise absent_field(reference, names, "--reference-field" + hint, kind)
-    for flag, field in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
-        if field is not None and names and not any(has_field(row, field) for row in names):
-            raise absent_field(field, names, flag, kind)
+    for flag, path in (("--prompt-field", fields.prompt), ("--split-field", fields.split)):
+        if path is not None and names and not any(has_field(row, path) for row in names):
+            raise absent_field(path, names, flag, kind)
     return fields._replace(reference=reference), rows
+
+
+def is_reference(record: dict[str, Any]) -> bool:
+    """Return whether an object is itself a reference."""
+    return "steps" in record or alternatives_of(record) is not None
 
 
 def has_reference(record: dict[str, Any]) -> bool:
@@ -116,14 +143,14 @@ def has_reference(record: dict[str, Any]) -> bool:
 
 
 def checked_row(source: Source, raw: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
-    """Return a row with its gold answer, prompt and split: an object, or the reference itself, as text or as steps."""
+    """Return a row with its gold answer, prompt and split: an object, or the reference itself."""
     place, field = Place(source.name, raw.location), fields.reference or ""
     record = raw.value
     if raw.location.kind == "row":
         record = without_nulls({name: without_nulls(value) for name, value in record.items()})
     if raw.fault is not None:
         return CheckedRow(place, Rollout(raw.location, b"", fault=raw.fault), None, source.name, size=raw.size)
-    if not isinstance(record, dict) or ("steps" in record and raw.location.kind != "row"):
+    if not isinstance(record, dict) or (raw.location.kind != "row" and is_reference(record)):
         return CheckedRow(place, reference_rollout(raw.location, record), None, source.name, size=raw.size)
     rollout, record = record_rollout(raw.location, record, field)
     row = CheckedRow(place, rollout, record, source.name, size=raw.size)

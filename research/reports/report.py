@@ -15,6 +15,7 @@ from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Simila
 from ...service.records.output_file import write_document
 from ...service.records.summary import QUANTILES, quantiles
 from ...service.rewards.scorer import Scorer
+from ...service.scoring.alternatives import alternatives_of
 from ...service.settings import MAX_CONTENT, ScoreSettings
 from ...service.tables.page import Chart, histogram, render, scatter, ticks
 from ...service.tables.table import Cell, Row, Table
@@ -34,6 +35,7 @@ REMEDIES = {
     "step_count": "Ask for one prose step in <orc> for each key step.",
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
+    "added_numbers": "Ask for prose whose numbers are all in its key step; max_added_numbers allows more.",
 }
 
 MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third
@@ -340,13 +342,8 @@ SUGGESTIONS = 3
 
 
 def shown(example: Example, scorer: Scorer) -> ShownExample:
-    reference = example.reference
-    if not isinstance(reference, str):
-        steps = reference["steps"] if reference else []
-        reference = "\n".join(f"Step {k}: {orjson.dumps(step).decode()}" for k, step in enumerate(steps, 1))
-    unexplained = ShownExample(
-        example=example, response=clipped(example.response, MAX_TEXT), reference=clipped(reference, MAX_TEXT)
-    )
+    reference = clipped(shown_reference(example.reference), MAX_TEXT)
+    unexplained = ShownExample(example=example, response=clipped(example.response, MAX_TEXT), reference=reference)
     if not example.whole:
         return replace(unexplained, problem="The response is too long; only its beginning is shown.")
     try:
@@ -356,6 +353,16 @@ def shown(example: Example, scorer: Scorer) -> ShownExample:
     rows = list(aligned(explanation)) if explanation.content else []
     more = max(len(rows) - MAX_STEPS, 0)
     return replace(unexplained, explanation=explanation, rows=rows[:MAX_STEPS], more_rows=more)
+
+
+def shown_reference(reference: Any) -> str:
+    """Return a reference as text: steps as key lines, and each alternative below its number."""
+    if isinstance(reference, str):
+        return reference
+    if (entries := alternatives_of(reference)) is not None:
+        return "\n\n".join(f"any_of[{k}]\n{shown_reference(entry)}" for k, entry in enumerate(entries))
+    steps = reference["steps"] if reference else []
+    return "\n".join(f"Step {k}: {orjson.dumps(step).decode()}" for k, step in enumerate(steps, 1))
 
 
 def aligned(explanation: Explanation) -> Iterator[StepRow]:

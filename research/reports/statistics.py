@@ -28,6 +28,7 @@ from ...service.records.rows import Location, Rollout, value_digest, value_key
 from ...service.records.summary import Values
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import Scores, spread_of, sums_of
+from ...service.scoring.alternatives import alternatives_of
 from ...service.scoring.text_columns import utf8
 from ...service.wording import shortened
 from .coefficients import pearson
@@ -56,12 +57,16 @@ class Parts(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """One heuristic; `shows` compares a response with its reference."""
+    """One heuristic; `shows` compares a response with its reference.
+
+    of_any: whether a response shows it that does so beside any alternative of its reference, instead of beside all.
+    """
 
     name: str
     title: str
     meaning: str
     shows: Callable[[Parts, Parts], bool]
+    of_any: bool = False
 
 
 def split_parts(content: bytes, think_prefilled: bool = False) -> Parts:
@@ -122,6 +127,7 @@ SIGNS = (
         "Copied reference",
         "The prose (or, for references without prose, every key line) is identical to the reference.",
         _copied_reference,
+        of_any=True,
     ),
     Sign(
         "trivial_steps",
@@ -165,11 +171,12 @@ class Tallies:
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
         self.responses += 1
         self.rewards += reward
-        text = rollout.reference
-        content = utf8(text) if isinstance(text, str) else b"\n".join(map(orjson.dumps, text["steps"]))
-        reference = self._split(content)
+        references = [
+            self._split(utf8(text) if isinstance(text, str) else b"\n".join(map(orjson.dumps, text["steps"])))
+            for text in alternatives_of(rollout.reference) or [rollout.reference]
+        ]
         for sign in SIGNS:
-            if sign.shows(parts, reference):
+            if (any if sign.of_any else all)(sign.shows(parts, reference) for reference in references):
                 tally = self.by_sign[sign.name]
                 tally.number += 1
                 tally.rewards += reward

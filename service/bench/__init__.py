@@ -10,9 +10,12 @@ __all__ = ["SCENARIOS", "TITLES"]
 
 TITLES = {
     "in_process": "in process, 1 thread",
+    "in_process_quantities": "in process, quantities, 1 thread",
     "in_process_all_cores": "in process, all cores",
     "http_json": "over HTTP, JSON",
     "http_arrow": "over HTTP, Arrow",
+    "http_json_steps": "over HTTP, JSON with steps",
+    "http_arrow_steps": "over HTTP, Arrow with steps",
     "floor": "floor: read, orjson.loads, constant reply",
     "singles": "singles over HTTP",
     "singles_bare": "singles to a bare route",

@@ -22,6 +22,7 @@ Columns = tuple[list[str], list[Any], list[int]]  # responses, references and re
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
+STEPS_QUERY = "?include=steps"
 PLAIN_TOLERANCE = 1e-12
 DISTINCT = 512  # distinct requests with one response each, which are repeated
 NO_TWIN = "the scorer in plain Python is in a checkout of Assay, not in the package"
@@ -38,8 +39,11 @@ def batch_of(prompts: int, samples: int, seed: int) -> Request:
 def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) -> tuple[list[Benchmark], dict[str, str]]:
     """Return the benchmarks with these names, and why others are skipped."""
     batch = request["responses"], request["references"], request["reference_index"]
-    rewards = Scorer().score(*batch).rewards
+    scores = Scorer().score(*batch, steps=True)
+    assert scores.steps is not None
+    rewards, quantities = scores.rewards, Scorer(parameter_similarity="quantities")
     expected, count = rewards.tolist(), len(rewards)
+    with_steps = {"rewards": expected, "steps": scores.steps[:]}
     plain_count, single_count = min(sizes["plain_responses"], count), sizes["singles"]
     body, rows = orjson.dumps(request), some_rows(count)
     single_bodies = [single_body(request, row) for row in rows]
@@ -47,6 +51,14 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
 
     def arrow() -> Start:
         return partial(over_http, service, [arrow_stream(request)], arrow_rewards, [expected], media_type=ARROW)
+
+    def arrow_steps() -> Start:
+        stream = [arrow_stream(request)]
+        return partial(over_http, service, stream, arrow_with_steps, [with_steps], media_type=ARROW, query=STEPS_QUERY)
+
+    def json_steps() -> Start:
+        bodies = [orjson.dumps(request | {"include": ["steps"]})]
+        return partial(over_http, service, bodies, json_with_steps, [with_steps])
 
     def plain() -> Start:
         from ...tests.reference.scorer import plain_score
@@ -57,9 +69,15 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
 
     makers: dict[str, tuple[int, Callable[[], Start]]] = {
         "in_process": (count, lambda: partial(in_process, scorer(1), batch, rewards)),
+        "in_process_quantities": (
+            count,
+            lambda: partial(in_process, scorer(1, quantities), batch, quantities.score(*batch).rewards),
+        ),
         "in_process_all_cores": (count, lambda: partial(in_process, scorer(None), batch, rewards)),
         "http_json": (count, lambda: partial(over_http, service, [body], json_rewards, [expected])),
         "http_arrow": (count, arrow),
+        "http_json_steps": (count, json_steps),
+        "http_arrow_steps": (count, arrow_steps),
         "floor": (count, lambda: partial(over_http, bare_server, [body], orjson.loads, [{"responses": count}])),
         "singles": (
             single_count,
@@ -76,7 +94,9 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
         "plain_python": (plain_count, plain),
     }
     reasons = {"plain_python": NO_TWIN}
-    reasons["http_arrow"] = f"pyarrow is not installed: {in_this_shell(install_command('arrow'))}"
+    reasons["http_arrow"] = reasons["http_arrow_steps"] = (
+        f"pyarrow is not installed: {in_this_shell(install_command('arrow'))}"
+    )
     benchmarks: list[Benchmark] = []
     skipped: dict[str, str] = {}
     for name, (responses, make) in makers.items():
@@ -105,8 +125,8 @@ def in_process(
     yield run
 
 
-def scorer(threads: int | None) -> Score:
-    scorer = Scorer(threads=threads)
+def scorer(threads: int | None, like: Scorer | None = None) -> Score:
+    scorer = Scorer(like.settings if like else None, threads=threads)
     return lambda *batch: scorer.score(*batch).rewards
 
 
@@ -118,12 +138,13 @@ def over_http(
     expected: Sequence[Any],
     *,
     media_type: str = JSON,
+    query: str = "",
     count: int = 1,
     connections: int = 1,
 ) -> Iterator[Callable[[], Run]]:
     """Send `count` bodies in turn, repeated as need be; `read` must return what is expected for each of them."""
     with start() as server:
-        requests = [as_request(server.port, "/v1/score", body, media_type) for body in bodies]
+        requests = [as_request(server.port, f"/v1/score{query}", body, media_type) for body in bodies]
 
         def run() -> Run:
             replies, run = timed_exchange(server, requests, count, connections)
@@ -139,11 +160,24 @@ def json_rewards(reply: bytearray) -> Any:
     return orjson.loads(reply)["rewards"]
 
 
+def json_with_steps(reply: bytearray) -> Any:
+    document = orjson.loads(reply)
+    return {name: document[name] for name in ("rewards", "steps")}
+
+
 def arrow_rewards(reply: bytearray) -> Any:
     import pyarrow as pa
 
     with pa.ipc.open_stream(reply) as reader:
         return reader.read_all().column("reward").to_pylist()
+
+
+def arrow_with_steps(reply: bytearray) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(reply) as reader:
+        table = reader.read_all()
+    return {"rewards": table.column("reward").to_pylist(), "steps": table.column("steps").to_pylist()}
 
 
 def arrow_stream(request: Request) -> bytes:

@@ -57,8 +57,17 @@ RATIOS = (
         ("≥", 1.7),
         cpu=False,
     ),
+    Ratio(
+        "quantities_over_words",
+        "quantities, time over words",
+        "in_process_quantities",
+        "in_process",
+        ("≤", 1.15),
+    ),
     Ratio("http_over_floor", "HTTP JSON, time over the floor's", "http_json", "floor", ("≤", 1.5)),
     Ratio("arrow_over_floor", "HTTP Arrow, time over the floor's", "http_arrow", "floor", ("≤", 0.8)),
+    Ratio("json_steps", "HTTP JSON with steps, time over without", "http_json_steps", "http_json", ("≤", 1.5)),
+    Ratio("arrow_steps", "HTTP Arrow with steps, time over without", "http_arrow_steps", "http_arrow", ("≤", 1.15)),
     Ratio(
         "singles_over_bare", "singles, requests per second over a bare route's", "singles_bare", "singles", ("≥", 0.7)
     ),

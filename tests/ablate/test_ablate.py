@@ -93,6 +93,18 @@ def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> No
     assert vanilla["rank_correlation"]["order_lcs"]["mean"] is not None
 
 
+def test_the_best_alternative_counts(call, tmp_path: Path) -> None:
+    """The metrics are those of the alternative that counts for the base."""
+    row = EXAMPLES[2]
+    other, own, results = EXAMPLES[-1]["reference"], row["reference"], []
+    for reference in ({"any_of": [other, own]}, own):
+        source, target = write_rows(tmp_path / "in.jsonl", [{**row, "reference": reference}]), tmp_path / "out.jsonl"
+        assert call("ablate", source, "-o", target).exit_code == 0
+        results += read_rows(target)
+    assert results[0] == results[1]
+    assert results[0]["rewards"]["strict · sum · product"] > 0
+
+
 def test_a_configuration_that_cannot_be_computed_has_no_numbers(call, tmp_path: Path) -> None:
     target, figures, page = tmp_path / "out.parquet", tmp_path / "out.json", tmp_path / "out.html"
     result = call("ablate", ROLLOUTS, "--grid", "table3", "-o", target, "--json", figures, "--html", page)
@@ -127,11 +139,11 @@ def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
     assert f"{grid}: ordr: " in result.stderr
     tables = tmp_path / "grid.json"
     tables.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
-    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
-    source = write_rows(tmp_path / "in.jsonl", [{"reference": two, "response": ""}])
-    result = call("ablate", source, "--grid", tables)
+    many = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in range(1, 1026))
+    source = write_rows(tmp_path / "in.jsonl", [{"reference": many, "response": ""}])
+    result = call("ablate", source, "--grid", tables, "--max-steps", 2000)
     assert result.exit_code == 1
-    assert "more than 1 steps (short) (too_long)" in result.stderr
+    assert "more than 1024 steps (short) (too_long)" in result.stderr
     for arguments in (("--grid", "table2"), ("--json", "-", "--csv", "-"), ("--html", ROLLOUTS)):
         assert call("ablate", ROLLOUTS, *arguments).exit_code == 2
 
@@ -235,6 +247,19 @@ def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
     assert grid.base == 0
     ranges = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
     assert ranges == ["unit", "raw", "double", "shift"]
+
+
+def test_rules_3_has_its_options_alone_and_together() -> None:
+    grid = grid_named("rules3", PAPER)
+    found = {one.name: one.settings.model_dump(exclude_defaults=True) for one in grid.configurations}
+    quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": 0}
+    assert found == {
+        "words": {},
+        "words · added numbers 0": numbers,
+        "quantities": quantities,
+        "quantities · added numbers 0": quantities | numbers,
+    }
+    assert grid.base == 0
 
 
 def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:

@@ -105,11 +105,16 @@ EXPECTED = {
     "all_objects": (1 + 1 / 2 + 1 / 2) / 2.5,
     "library_order": None,
     "half": 0.0,
+    "doses_multiplied": (1 + (2 + (1 / 3 + 1) / 2) / 2) / 2.5,
+    "doses_converted": (1 + (2 + (0 + 1) / 2) / 2) / 2.5,
+    "prose_negated": 1.0,
+    "numbers_added": 1.0,
 }
+EQUAL = ["key_as_prose", "words_as_prose", "prose_negated", "numbers_added"]
 
 
 def test_rewards_of_two_steps(tmp_path: Path) -> None:
-    """Objects of both steps: IoU 1/2, enough for the parameters; half: d = 1 is all of M = 1."""
+    """Objects of both steps: IoU 1/2, enough for the parameters; half: d = 1 is all of M = 1; 500 ml; 5000 μl."""
     data, _ = checked(tmp_path, [{"reference": GOOD}])
     gold, *earned = [one for one in data.policies() if one.policy.name != "shuffled"]
     assert gold.rewards.mean == 1.0
@@ -118,7 +123,7 @@ def test_rewards_of_two_steps(tmp_path: Path) -> None:
         {name: None if value is None else value - 1 for name, value in EXPECTED.items()}, abs=1e-12
     )
     assert not any(one.beats_gold for one in earned)
-    assert [one.policy.name for one in earned if one.equals_gold] == ["key_as_prose", "words_as_prose"]
+    assert [one.policy.name for one in earned if one.equals_gold] == EQUAL
     data, _ = checked(tmp_path, [{"reference": GOOD}], semantics="product")  # the order alone earns nothing
     rewards = {one.policy.name: one.rewards.mean for one in data.policies()}
     assert (rewards["gold"], rewards["actions_only"]) == (1.0, 0.0)
@@ -148,3 +153,68 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
         shuffled = next(one for one in data.policies() if one.policy.name == "shuffled")
         assert shuffled.rewards.mean == pytest.approx(expected, abs=1e-12)
         monkeypatch.setattr("assay.research.check.rows.pieces", lambda rows: ([row] for row in rows))
+
+
+def test_rewards_with_the_options_of_rules_3(tmp_path: Path) -> None:
+    data, _ = checked(tmp_path, [{"reference": GOOD}], max_added_numbers=3)
+    assert [option.title for option in data.options] == ["rules 2", "quantities", "added numbers 3", "both"]
+    earned = {one.policy.name: list(one.by_option.values()) for one in data.policies()}
+    words, numbers = EXPECTED["doses_multiplied"], EXPECTED["doses_converted"]
+    assert earned["gold"] == [1.0] * 4
+    assert earned["doses_multiplied"] == pytest.approx([words, numbers, words, numbers], abs=1e-12)
+    assert earned["doses_converted"] == pytest.approx([numbers, 1.0, numbers, 1.0], abs=1e-12)
+    assert earned["prose_negated"] == [1.0] * 4
+    assert earned["numbers_added"] == [1.0, 1.0, 0.0, 0.0]  # two in each of two steps
+
+
+TALKATIVE = answer(STEPS, ["Add 5 ml of buffer, then 5 ml at 37 °C.", "Mix the tube gently."])
+
+
+def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
+    data, findings = checked(tmp_path, [GOOD, TALKATIVE])
+    assert [(one.reason, one.place.location.number) for one in findings] == [("lower_with_added_numbers", 2)]
+    assert "0.0000 instead of 1.0000" in findings[0].detail
+    advice = {one.text: one.good for one in data.advice()}
+    assert advice["parameter_similarity=quantities changes the reward of no gold answer."]
+    text = "max_added_numbers=0 changes the reward of 1 of 2 gold answers; 1 of them earn less."
+    assert advice[text] is False
+    data, findings = checked(tmp_path, [GOOD, TALKATIVE], max_added_numbers=0)
+    assert [one.reason for one in findings] == ["added_numbers"]
+    assert (data.gold.failed, data.gold.covered) == (1, 1)
+    assert [level.passed for level in data.gold.levels()] == [1]
+
+
+def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> None:
+    steps = [{**STEPS[0], "parameters": [".5 ml", "2 h 30 min"]}, {**STEPS[1], "parameters": ["½ h"]}]
+    rows = [{"reference": key_of(steps)}, {"reference": {"steps": STEPS}}]
+    _, findings = checked(tmp_path, rows)
+    assert findings == []
+    _, findings = checked(tmp_path, rows, parameter_similarity="quantities")
+    assert [(one.reason, one.place.location.number, one.detail.partition(":")[0]) for one in findings] == [
+        ("quantity_limit", 1, "step 1"),
+        ("quantity_limit", 1, "step 1"),
+        ("quantity_limit", 1, "step 2"),
+    ]
+    assert "“2 h 30 min”" in findings[1].detail
+
+
+def test_each_alternative_is_checked(tmp_path: Path) -> None:
+    forgetful, others = answer(STEPS, ["Add 5 ml of buffer.", "Mix it."]), [key_of(STEPS[:1]), {"steps": STEPS[::-1]}]
+    rows = [
+        {"prompt": PROMPT, "reference": {"any_of": [GOOD, *others, forgetful]}},
+        {"prompt": PROMPT, "reference": {"any_of": [*others[::-1], GOOD]}},
+        {"prompt": PROMPT, "reference": {"any_of": others}},
+        {"reference": {"any_of": [GOOD, "no step"]}},
+        {"any_of": others},
+    ]
+    data, findings = checked(tmp_path, rows)
+    assert data.counts == {"checked": 5, "error": 1, "warning": 2}
+    assert [(one.reason, one.place.location.number) for one in findings] == [
+        ("low_coverage", 1),
+        ("bad_step_line", 4),
+        ("contradictory_reference", 3),
+    ]
+    assert findings[0].detail.startswith("any_of[3]: ")
+    assert (data.gold.number, data.gold.failed) == (3, 1)
+    _, pasted, *_ = data.policies()
+    assert (pasted.rewards.number, pasted.rewards.mean) == (11, 1.0)

@@ -38,7 +38,7 @@ def read_columns(
     statuses = np.full(column.rows, 99, np.uint8)
     bad_lines = np.full(column.rows, -7, np.int64)
     room = allocate_for(column)
-    read_references(statuses, bad_lines, room, *column, max_steps, tables(), workspace_for(column))
+    read_references(statuses, bad_lines, room, *column, max_steps, True, tables(), workspace_for(column))
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [

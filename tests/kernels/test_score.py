@@ -13,7 +13,7 @@ from assay.kernels.compiler import JIT
 from assay.kernels.memory import COUNTS, EPOCH
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.rules import Rules
-from assay.kernels.score import COMPONENTS, rules_at, score_slice
+from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, rules_at, score_slice
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
@@ -48,8 +48,8 @@ class Outputs:
             outputs = self.codes, self.values, first, last
             measure_protocols(*outputs, *columns, *library, PAPER_RULES, tables(), self.workspace)
         else:
-            outputs = np.zeros((1, ROWS)), self.codes[None], self.values[None], first, last
-            score_slice(*outputs, *columns, configurations_of([PAPER_RULES]), tables(), self.workspace)
+            outputs = np.zeros((1, ROWS)), self.codes[None], self.values[None], allocate_entries(1, 0, 0), first, last
+            score_slice(*outputs, *columns, NO_ALTERNATIVES, configurations_of([PAPER_RULES]), tables(), self.workspace)
 
 
 @pytest.mark.parametrize("measures", [False, True])

@@ -125,6 +125,10 @@ def test_signs_that_depend_on_the_reference():
     lines = HONEST.partition("<key>\n")[2].partition("\n</key>")[0]
     assert "copied_reference" in shown(HONEST, lines)
     assert "copied_reference" not in shown(HONEST, lines.replace("5 ml", "5  ml"))
+    assert shown(HONEST, {"any_of": [lines, {"steps": R}]}) == {"copied_reference"}
+    short = told(R[:1])
+    assert shown(short, {"any_of": [{"steps": R}, told(R)]}) == {"too_few_steps"}
+    assert shown(short, {"any_of": [{"steps": R}, {"steps": R[:1]}]}) == set()
 
 
 @pytest.mark.parametrize(

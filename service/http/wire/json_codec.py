@@ -30,9 +30,9 @@ from ....kernels.json_columns import (
     VALUE,
     read_envelope,
 )
+from ....kernels.json_steps import ROW_ROOM, STEP_ROOM, write_steps
 from ....kernels.rules import REASONS
 from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
-from ....kernels.step_text import ROW_ROOM, STEP_ROOM, write_steps
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
