@@ -74,13 +74,14 @@ class Actor:
 class TestPool:
     @pytest.fixture
     def pool(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=lambda _: SimpleNamespace(options=options)))
+        monkeypatch.setitem(
+            sys.modules, "ray", SimpleNamespace(remote=lambda _: SimpleNamespace(options=options), get=list)
+        )
 
         def options(**_):
             return SimpleNamespace(remote=lambda overrides, _: Actor(**overrides))
 
         pool = ScorerPool(actors=3, order="lcs")
-        pool._ray.get = list
         return pool
 
     def test_alternatives_and_steps(self, pool, example_rollouts):
