@@ -308,7 +308,7 @@ def score_slice(
                 if seeking:
                     rewards[k, row] = reward if visit == 0 else max(reward, rewards[k, row])
                     reasons[k, row] = UNDECIDED
-                elif number == 1 or reward >= rewards[k, row] - TIE:
+                elif number == 1 or rewards[k, row] - reward <= TIE:
                     reasons[k, row] = reason
                     rewards[k, row] = reward
                     if entries.counts.shape[0]:

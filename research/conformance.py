@@ -267,6 +267,7 @@ def _score(row: Row) -> dict[str, Any]:
 def _steps(row: Row) -> dict[str, Any]:
     scores = Scorer(**row["config"], threads=1).score([row["response"]], [row["reference"]], steps=True)
     assert scores.steps is not None
+    assert scores.alternative is not None
     return {"alternative": int(scores.alternative[0]), "steps": scores.steps[0]}
 
 

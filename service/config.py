@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Issue, did_you_mean
-from .settings import ScoreSettings, normalize_zero, setting_detail, usable_cores
+from .settings import ScoreSettings, is_null, normalize_zero, setting_detail, usable_cores
 
 HINT = "set by Kubernetes' service links, not as settings: use enableServiceLinks: false in the pod's specification"
 
@@ -226,7 +226,7 @@ def load(
             continue
         validate = model.model_validate_strings if text else model.model_validate
         try:
-            values[name] = getattr(validate({name: value}), name)
+            values[name] = None if is_null(name, value) else getattr(validate({name: value}), name)
             origins[name] = origin
         except ValidationError as error:
             detail = setting_detail(error.errors(include_url=False, include_input=False)[0])

@@ -164,6 +164,16 @@ class ScoreSettings(BaseModel):
         return signature_of("SCORE", {"rules": RULES_VERSION, **always, **changed, **further})
 
 
+NULLABLE = frozenset(name for name, field in ScoreSettings.model_fields.items() if field.default is None)
+NONE = "none"
+"""Stands for null in addresses, variables, flags and TOML, which cannot say it."""
+
+
+def is_null(name: str, value: Any) -> bool:
+    """Return whether the text `value` of the setting `name` stands for null, the setting's default."""
+    return name in NULLABLE and value == NONE
+
+
 class SettingOverrides(TypedDict, total=False):
     """Some fields of `ScoreSettings` as keyword arguments, for type checkers; a test compares the two."""
 
@@ -206,8 +216,9 @@ def setting_issues(error: ValidationError, names: Iterable[str] = ScoreSettings.
 def setting_detail(error: Mapping[str, Any]) -> str:
     """Return a sentence about one of pydantic's errors that does not quote the value."""
     context = {name: format_limit(value) for name, value in error.get("ctx", {}).items()}
-    detail = DETAILS.get(error["type"])
-    return detail.format(**context) if detail is not None else str(error["msg"])
+    form = DETAILS.get(error["type"])
+    detail = form.format(**context) if form is not None else str(error["msg"])
+    return f"{detail}, or null (as text: {NONE})" if NULLABLE.intersection(error["loc"]) else detail
 
 
 def format_limit(value: Any) -> str:

@@ -15,14 +15,14 @@ except PackageNotFoundError:  # run from its source
 
 
 def signature_of(kind: str, values: Mapping[str, Any]) -> str:
-    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:2|…|v:0.3.0.dev0`."""
+    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:3|…|v:0.3.0.dev0`."""
     named = {name: value for name, value in values.items() if value is not None} | {"v": VERSION}
     return "|".join([kind, *(f"{name}:{text_of(value)}" for name, value in named.items())])
 
 
 def text_of(value: Any) -> str:
-    """Return a value as it is written in a signature: `true`, `0.95`, `30`; the last part of an absolute path."""
-    if isinstance(value, bool):
+    """Return a value as signatures write it: `true`, `none`, `0.95`, `30`; the last part of an absolute path."""
+    if isinstance(value, bool | None):
         return str(value).lower()
     if callable(value):
         return "custom"

@@ -8,6 +8,7 @@ good, they raise an `AssayError`: a failure never becomes a reward.
 from __future__ import annotations
 
 from .client import AsyncClient, Client
+from .credit import token_credit, token_offsets
 from .errors import (
     AssayError,
     BadReply,
@@ -24,6 +25,7 @@ from .errors import (
 )
 from .results import Score, Scores
 from .settings import ClientSettings
+from .steps import Step
 from .tasks import COMPONENTS, REASONS, REWARD_TASKS, TASK_COMPONENTS, TASK_REASONS
 
 __all__ = [
@@ -46,9 +48,12 @@ __all__ = [
     "Score",
     "Scores",
     "ServiceError",
+    "Step",
     "TooLarge",
     "Unauthorized",
     "Unavailable",
+    "token_credit",
+    "token_offsets",
 ]
 
 __version__ = "0.3.0.dev0"

@@ -30,7 +30,7 @@ from .transport.transports import AsyncTransport, Transport
 from .transport.waiting import Blocking, completed
 
 Reference = str | bool | Mapping[str, Any]
-"""Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
+"""Text; steps, alternatives or a record of a task as a mapping; or a boolean for a task that asks for one."""
 
 _request_numbers = count(1)
 
@@ -125,19 +125,22 @@ class BaseClient:
             await self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
 
-    def _batch_key(self, config: Mapping[str, Any] | None, task: str | None, timeout: float | None) -> BatchKey:
+    def _batch_key(
+        self, config: Mapping[str, Any] | None, task: str | None, timeout: float | None, steps: bool
+    ) -> BatchKey:
         """Return what a single call must share with others to be sent with them; raise InvalidSetting."""
         if task is None:
-            return self.settings.merged(config), timeout, False
+            return self.settings.merged(config), timeout, False, steps
         settings = {task: config} if config and task != SCORE else config
-        return self.settings.merged(settings, MIXED), timeout, True
+        return self.settings.merged(settings, MIXED), timeout, True, steps
 
     async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
         async def score(batch: list[Entry]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-            config, _, is_mixed = key
+            config, _, is_mixed, has_steps = key
             task = tuple(entry.task for entry in batch) if is_mixed else SCORE
-            request = assemble_request(texts, references, None, config, ("components",), task=task)
+            columns = ("components", "steps") if has_steps else ("components",)
+            request = assemble_request(texts, references, None, config, columns, task=task)
             deadline = max(entry.deadline for entry in batch)
             return await self._scores(request, deadline, lambda k, row: batch[k].settle(row))
 
@@ -280,14 +283,15 @@ class Client(BaseClient):
         responses : sequence of str
             The n responses.
         references : sequence of str, mapping or bool
-            Each a text or `{"steps": [...]}`; for other tasks, also a record, or a boolean if the task asks for one.
+            Each a text, `{"steps": [...]}`, or `{"any_of": [...]}` with 1 to 16 of these, of which the best counts.
+            For other tasks, a text, a record, or a boolean if the task asks for one.
         reference_index : sequence of int, optional
             The position of the reference of each response; optional if there is one reference or n.
         config : mapping, optional
             Settings of the reward that override the client's. With a list of tasks, options of other tasks than SCORE
             are under the task's name.
         include : iterable of str
-            Columns to return besides the rewards: `components`, `advantages`.
+            Columns to return besides the rewards: `components`, `advantages`, `steps`.
         timeout : float, optional
             Seconds until the call ends, in place of the client's own.
         records : sequence, optional
@@ -323,14 +327,16 @@ class Client(BaseClient):
         timeout: float | None = None,
         record: object = None,
         task: str | None = None,
+        steps: bool = False,
     ) -> Score:
         """Score one response; concurrent calls of several threads share a request.
 
-        `record` is a name that errors repeat. The other arguments and the errors are as for `score`. Calls that name
-        their task, also SCORE, have `TASK_COMPONENTS`, and share requests whatever their tasks.
+        `record` is a name that errors repeat; with `steps=True` the score has the steps of the response. The other
+        arguments and the errors are as for `score`. Calls that name their task, also SCORE, have `TASK_COMPONENTS`, and
+        share requests whatever their tasks.
         """
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
-        key = self._batch_key(config, task, timeout)
+        key = self._batch_key(config, task, timeout, steps)
         future: Future[Score] = Future()
         entry = Entry(response, content, completed(self._deadline(timeout)), record, future, task or SCORE)
         if self.settings.window > 0:
@@ -401,10 +407,11 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
         record: object = None,
         task: str | None = None,
+        steps: bool = False,
     ) -> Score:
         """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
-        key = self._batch_key(config, task, timeout)
+        key = self._batch_key(config, task, timeout, steps)
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
         entry = Entry(response, content, await self._deadline(timeout), record, future, task or SCORE)
         if self.settings.window > 0:

@@ -16,8 +16,9 @@ from .results import Score, Scores
 from .tasks import SCORE
 from .transport.waiting import completed
 
-BatchKey = tuple[str, "float | None", bool]
-"""Properties shared by the calls of a batch: settings of the reward, timeout, and whether they name their task."""
+BatchKey = tuple[str, "float | None", bool, bool]
+"""Properties shared by the calls of a batch: settings of the reward, timeout, and whether they name their task and ask
+for steps."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .requests import EncodedRequest, loads
+from .steps import Step, read_steps
 from .tasks import OUT_OF_TIME, REWARD_TASKS, SCORE, TASK_REASONS, components_of, has_passed
 
 
@@ -28,6 +29,10 @@ class Score(NamedTuple):
     signature: str = ""
     """The same in one readable line, to be quoted beside the reward; empty if the service is of a version before it."""
     task: str = SCORE
+    steps: list[Step] | None = None
+    """The steps of the response; empty if it could not be read; None unless requested."""
+    alternative: int | None = None
+    """The alternative of the reference that counted, 0 if it has none; None unless steps are requested."""
 
     @property
     def reason_code(self) -> int:
@@ -62,6 +67,10 @@ class Scores:
     """The configuration in one readable line, to be quoted beside the rewards."""
     tasks: list[str] = field(default_factory=list)
     """The task of each response; all of them SCORE if left out."""
+    steps: list[list[Step]] | None = None
+    """The steps of each response, an empty list for one that could not be read; None unless requested."""
+    alternative: list[int] | None = None
+    """The alternative of the reference that counted, 0 for a reference without; None unless steps are requested."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -96,15 +105,19 @@ class Scores:
     def row(self, k: int) -> Score:
         """Return the score of response `k`."""
         components = {name: column[k] for name, column in (self.components or {}).items()}
-        return Score(self.rewards[k], self.reasons[k], components, self.config_id, self.signature, self.tasks[k])
+        steps = None if self.steps is None else self.steps[k]
+        alternative = None if self.alternative is None else self.alternative[k]
+        about = self.config_id, self.signature, self.tasks[k], steps, alternative
+        return Score(self.rewards[k], self.reasons[k], components, *about)
 
     def rows(self) -> Iterator[Score]:
         """Yield the score of every response: faster than `row` for each."""
         names, columns = tuple(self.components or ()), tuple((self.components or {}).values())
         numbers: Iterator[tuple[float, ...]] = zip(*columns, strict=True) if columns else repeat(())
-        for reward, reason, task, values in zip(self.rewards, self.reasons, self.tasks, numbers, strict=False):
+        details = zip(self.tasks, self.steps or repeat(None), self.alternative or repeat(None), strict=False)
+        for reward, reason, values, about in zip(self.rewards, self.reasons, numbers, details, strict=False):
             components = dict(zip(names, values, strict=True))
-            yield Score(reward, reason, components, self.config_id, self.signature, task)
+            yield Score(reward, reason, components, self.config_id, self.signature, *about)
 
 
 def scores_of(rows: Sequence[Score]) -> Scores:
@@ -113,7 +126,11 @@ def scores_of(rows: Sequence[Score]) -> Scores:
     components = {name: [row.components.get(name, 0.0) for row in rows] for name in names}
     columns = [row.reward for row in rows], [row.reason for row in rows], components
     config_id, signature = (rows[0].config_id, rows[0].signature) if rows else ("", "")
-    return Scores(*columns, None, config_id, "", signature=signature, tasks=[row.task for row in rows])
+    steps = [row.steps for row in rows if row.steps is not None]
+    alternative = [row.alternative for row in rows if row.alternative is not None]
+    has_steps = bool(rows) and len(steps) == len(alternative) == len(rows)
+    more: dict[str, Any] = {"steps": steps, "alternative": alternative} if has_steps else {}
+    return Scores(*columns, None, config_id, "", signature=signature, tasks=[row.task for row in rows], **more)
 
 
 def reason_code(task: str, reason: str) -> int:
@@ -182,8 +199,13 @@ def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
         return False
     columns: list[tuple[list[Any], list[Any]]] = [(scores.rewards, part.rewards), (scores.reasons, part.reasons)]
     columns += [(components[name], part_components[name]) for name in components]
-    if scores.advantages is not None and part.advantages is not None:
-        columns.append((scores.advantages, part.advantages))
+    for whole, other in (
+        (scores.advantages, part.advantages),
+        (scores.steps, part.steps),
+        (scores.alternative, part.alternative),
+    ):
+        if whole is not None and other is not None:
+            columns.append((whole, other))
     for column, values in columns:
         for k, value in zip(rows, values, strict=True):
             column[k] = value
@@ -194,7 +216,7 @@ def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
     """Return the scores of a reply; raise the error it reports, or BadReply if a column is invalid."""
     document = read_document(reply, request)
     n = request.responses
-    components = advantages = None
+    components = advantages = steps = alternative = None
     try:
         reasons = read_column(document, "reasons", n)
         if not set(map(type, reasons)) <= {str} or not all(map(REASON.fullmatch, set(reasons))):
@@ -212,11 +234,17 @@ def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
             components = {name: read_numbers(columns, name, n) for name in columns}
         if "advantages" in request.include:
             advantages = read_numbers(document, "advantages", n)
+        if "steps" in request.include:
+            steps = read_steps(read_column(document, "steps", n), request.texts)
+            alternative = read_column(document, "alternative", n)
+            if not all(type(number) is int and number >= 0 for number in alternative):
+                raise ValueError("`alternative` has an entry that is not the number of an alternative")
         rewards = read_numbers(document, "rewards", n)
     except ValueError as error:
         raise bad_reply(str(error), reply) from None
-    origin = config_id, reply.request_id
-    return Scores(rewards, list(reasons), components, advantages, *origin, signature=signature, tasks=request.tasks)
+    columns = rewards, list(reasons), components, advantages
+    more: dict[str, Any] = {"signature": signature, "steps": steps, "alternative": alternative}
+    return Scores(*columns, config_id, reply.request_id, tasks=request.tasks, **more)
 
 
 def read_document(reply: HttpReply, request: EncodedRequest | None = None) -> dict[str, Any]:

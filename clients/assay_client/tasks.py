@@ -34,6 +34,7 @@ REASONS = (
     "orc_numbering",
     "step_count",
     "low_coverage",
+    "added_numbers",
 )
 """SCORE's reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
 

@@ -20,6 +20,7 @@ import torch
 from datasets import Dataset
 from model import new_model, new_tokenizer
 from protocols import Dice, Protocol, careless_answer, phrases_of, protocols_of, read_rows, right_answer
+from trainers.trl_step_credit import StepCreditTrainer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
@@ -81,13 +82,15 @@ def reinforce(
             report_to="none",
             disable_tqdm=True,
         )
-        trainer = GRPOTrainer(
+        trainer_class = StepCreditTrainer if chosen.step_weight else GRPOTrainer
+        trainer = trainer_class(
             model=model,
             reward_funcs=score_reward,
             args=config,
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
         )
+        trainer.step_weight = chosen.step_weight
         trainer.train()
     return [entry for entry in trainer.state.log_history if "reward" in entry]
 
@@ -100,6 +103,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60, help="GRPO steps")
     parser.add_argument("--batch", type=int, default=64, help="answers per step, eight per prompt")
     parser.add_argument("--rate", type=float, default=1.5, help="learning rate of GRPO")
+    parser.add_argument("--step-weight", type=float, default=0.0, help="weight of the credit of single steps")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path("run.jsonl"), help="file for the logs of every step")
     chosen = parser.parse_args()

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from assay_client.adapters.for_trl import score_reward
 
 GROUP = 5
 
 
-def main(model: str, rows: str, output: str = "out") -> None:
+def main(model: str, rows: str, output: str = "out", trainer_class: Any = None) -> None:
     from datasets import load_dataset
     from trl import GRPOConfig, GRPOTrainer
 
     files = {path.stem: str(path) for path in Path(rows).glob("*.jsonl") if path.stat().st_size}
     splits = load_dataset("json", data_files=files)
     test = splits.get("test")
-    trainer = GRPOTrainer(
+    trainer = (trainer_class or GRPOTrainer)(
         model=model,
         # async_score_reward beside other slow rewards. GDPO, which normalizes each component separately and sums them:
         # [score_format, score_consistency, score_scale, score_order, score_content] of the same module, with

@@ -17,7 +17,7 @@ from ...service.explain.explanation import smallest_and_largest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, identity_of, reward_of
 from ...service.scoring.column_scorer import ColumnScorer
-from ...service.settings import ScoreSettings
+from ...service.settings import ScoreSettings, is_null
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.task import ignore_progress
 from ...service.version import text_of
@@ -211,7 +211,7 @@ def table_issues(table: Any, path: str, base: ScoreSettings) -> Iterator[Issue]:
         elif value == []:
             yield Issue(where, "invalid_setting", "the list has no value")
         else:
-            for k, choice in enumerate(values_of(value)):
+            for k, choice in enumerate(values_of(name, value)):
                 at = f"{where}[{k}]" if isinstance(value, list) else where
                 yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: choice}))
 
@@ -224,13 +224,13 @@ def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[I
     return ()
 
 
-def values_of(value: Any) -> list[Any]:
-    """Return the values of a setting in a table: a list, or a single value."""
-    return value if isinstance(value, list) else [value]
+def values_of(name: str, value: Any) -> list[Any]:
+    """Return the values of a setting in a table: a list, or a single value. `none` stands for null."""
+    return [None if is_null(name, choice) else choice for choice in (value if isinstance(value, list) else [value])]
 
 
 def settings_of(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: values_of(value) for name, value in table.items() if name != "name"}
+    return {name: values_of(name, value) for name, value in table.items() if name != "name"}
 
 
 def combinations(table: Mapping[str, Any]) -> int:

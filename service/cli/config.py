@@ -9,7 +9,7 @@ import click
 import orjson
 
 from ..config import SECRETS, TABLES, Config, ServerSettings
-from ..settings import ScoreSettings
+from ..settings import NONE, NULLABLE, ScoreSettings
 from ..terminal import say
 from .options import Command, config_option, echo_json, load_config, settings_options
 
@@ -54,7 +54,7 @@ def as_text(config: Config) -> str:
 
 def toml_line(name: str, value: Any) -> str:
     if value is None:
-        return f"# {name} is not set"
+        return f"{name} = {orjson.dumps(NONE).decode()}" if name in NULLABLE else f"# {name} is not set"
     if name in SECRETS and value:
         return f"# {name} is set, but not shown"
     return f"{name} = {orjson.dumps(value).decode()}"

@@ -17,6 +17,7 @@ from ..config import Config, load
 from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
 from ..interruption import ended_by_signals
 from ..records.output_file import release_claims, what_was_written
+from ..settings import NONE, NULLABLE
 from ..terminal import MAX_LISTED, say
 from ..wording import in_this_shell
 
@@ -123,8 +124,19 @@ def _option(name: str, annotation: Any, **options: Any) -> Callable[[Function], 
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, **options)
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+    if name in NULLABLE:
+        metavar = f"INTEGER|{NONE}"
+        return click.option(flag, name, default=None, type=integer_or_none, metavar=metavar, **options)
     choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
     return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), **options)
+
+
+def integer_or_none(text: str) -> int | str:
+    """Return an integer, or `none`, which stands for null: None is a flag that is not given."""
+    try:
+        return text if text == NONE else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither an integer nor {NONE}") from None
 
 
 def _help(field: Any) -> str:

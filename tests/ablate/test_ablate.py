@@ -329,6 +329,12 @@ def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
         assert [one.settings for one in found.configurations] == [one.settings for one in grid.configurations]
 
 
+def test_none_in_a_grid_is_null(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path / "grid.toml", 'max_added_numbers = ["none", 0]\n')
+    limits = {one.name: one.settings.max_added_numbers for one in grid.configurations}
+    assert limits == {"max_added_numbers=none": None, "max_added_numbers=0": 0}
+
+
 def test_every_invalid_setting_is_named(tmp_path: Path) -> None:
     text = 'order = ["strict", "subsequence"]\nposition_decai = 2\nmin_coverage = [0.9, 1.1]\ntotal = []\n'
     assert paths_of(tmp_path / "grid.toml", text) == ["order[1]", "position_decai", "min_coverage[1]", "total"]

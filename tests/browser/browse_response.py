@@ -30,7 +30,7 @@ def test_every_example_has_the_reason_that_it_stands_for(playground, client):
     for example in examples:
         playground.example(example["title"])
         assert playground.shown_reason == example["reason"]
-        reward, reason = reward_of(client, playground)
+        reward, reason = reward_of(client, playground, **example.get("config", {}))
         assert reason == example["reason"]
         assert playground.shown_reward == pytest.approx(reward, abs=5e-5)
 
@@ -65,8 +65,24 @@ def test_every_setting_has_a_control(playground, client):
         elif isinstance(value, str):
             assert control.input_value() == value
             assert control.locator("option").all_inner_texts() == schema["schema"]["properties"][name]["enum"]
+        elif value is None:
+            assert (control.input_value(), control.get_attribute("placeholder")) == ("", "none")
         else:
             assert float(control.input_value()) == value
+
+
+def test_a_setting_that_may_be_none(playground):
+    playground.example("The prose adds numbers")
+    playground.open_settings()
+    field = playground.page.get_by_label("max_added_numbers", exact=True)
+    assert (field.input_value(), playground.settings_count.inner_text()) == ("0", "1 changed")
+    for text, reason in (("2", "ok"), ("1", "added_numbers"), ("", "ok")):
+        field.fill(text)
+        playground.settled()
+        assert playground.shown_reason == reason
+    assert playground.settings_count.inner_text() == ""
+    field.press("-")
+    expect(playground.page.locator("#fault-max_added_numbers")).to_contain_text("number")
 
 
 def test_a_setting_out_of_range_is_named_where_it_stands(playground, complaints):
@@ -196,6 +212,7 @@ def test_a_link_brings_everything_back_but_what_has_an_error(open_page, server, 
     playground = open_page(permissions=["clipboard-read", "clipboard-write"])
     playground.open_settings()
     playground.page.get_by_label("order", exact=True).select_option("lcs")
+    playground.page.get_by_label("max_added_numbers", exact=True).fill("0")
     playground.write(response=playground.response.input_value() + "\nµ – 🧪")
     text, reward = playground.response.input_value(), playground.shown_reward
     for fault in (None, "7"):
@@ -209,7 +226,7 @@ def test_a_link_brings_everything_back_but_what_has_an_error(open_page, server, 
         other = open_page(link)
         assert other.response.input_value() == text
         assert other.shown_reward == reward
-        assert other.settings_count.inner_text() == "1 changed"
+        assert other.settings_count.inner_text() == "2 changed"
         other.page.wait_for_function(f"() => location.href === {json.dumps(link)}")
     copied = playground.text_to_copy("curl, score")
     playground.page.get_by_role("button", name="Copy", exact=True).click()

@@ -6,6 +6,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
 
@@ -38,14 +40,21 @@ def test_every_setting_is_shown_with_its_origin(call, tmp_path: Path, monkeypatc
     }
 
 
-def test_the_text_is_toml_that_can_be_given_back(call, tmp_path: Path) -> None:
-    first = call("config", "--order", "lcs", "--port", "0", "--uds", "/run/assay.sock")
+@pytest.mark.parametrize("limit", ["none", "2"])
+def test_the_text_is_toml_that_can_be_given_back(call, tmp_path: Path, limit: str) -> None:
+    first = call("config", "--order", "lcs", "--port", "0", "--uds", "/run/assay.sock", "--max-added-numbers", limit)
     file = tmp_path / "assay.toml"
     file.write_text(first.stdout)
-    assert tomllib.loads(first.stdout)["server"]["uds"] == "/run/assay.sock"
+    tables = tomllib.loads(first.stdout)
+    assert (tables["server"]["uds"], str(tables["score"]["max_added_numbers"])) == ("/run/assay.sock", limit)
     second = call("config", "--config", file)
     values = [line.split("  #")[0] for line in first.stdout.splitlines()]
     assert [line.split("  #")[0] for line in second.stdout.splitlines()] == values
+
+
+def test_a_number_or_none(call) -> None:
+    result = call("config", "--max-added-numbers", "some")
+    assert (result.exit_code, "'some' is neither an integer nor none" in result.stderr) == (2, True)
 
 
 def test_a_key_is_never_shown(call) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from assay_client.tasks import components_of
 
 CONFIG_ID = "0123456789abcdef"
+POSITIONS = ("start", "end", "orc_start", "orc_end")
 
 
 class Request(NamedTuple):
@@ -53,7 +54,19 @@ def scores(document: dict[str, Any]) -> dict[str, Any]:
     }
     if "components" in document.get("include", ()):
         reply["components"] = dict.fromkeys(components_of(document.get("task", "score")), [1.0] * len(responses))
+    if "steps" in document.get("include", ()):
+        reply["steps"] = list(map(steps_of, responses))
+        reply["alternative"] = list(range(len(responses)))
     return reply
+
+
+def steps_of(response: str) -> list[dict[str, Any]]:
+    """Return one step for each 10 characters after the first 20."""
+    spans = [(k - 20, k - 11, k, k + 10) for k in range(20, len(response) - 9, 10)]
+    return [
+        dict(zip(POSITIONS, span, strict=True)) | {"coverage": 1.0, "reference": k, "value": 0.5 * k}
+        for k, span in enumerate(spans)
+    ]
 
 
 def http(status: int, body: bytes, headers: dict[str, str] | None = None, length: int | None = None) -> bytes:

@@ -25,8 +25,8 @@ PACKAGE = CLIENTS / "assay_client"
 ADAPTERS = sorted((PACKAGE / "adapters").glob("for_*.py"))
 OLDEST = (3, 10)
 
-OPTIONAL = {"orjson", "swift", "skyrl_gym", "torch", "verl"}
-"""Packages that are imported in a `try` or on request only."""
+OPTIONAL = {"numpy", "orjson", "swift", "skyrl_gym", "torch", "verl"}
+"""Packages that are imported in a `try`, on request, or for types only."""
 
 
 def test_nothing_but_the_standard_library_is_needed() -> None:

@@ -68,6 +68,28 @@ def test_texts_of_the_environment(variable, text, value):
     assert (setting, type(setting)) == (value, type(value))
 
 
+def test_none_stands_for_null_where_there_is_only_text(tmp_path):
+    """Also over another source's number; elsewhere null is null, and a path may be called none."""
+    file = written(tmp_path, "[server]\nuds = 'none'\n[score]\nmax_added_numbers = 'none'\n")
+    number = tmp_path / "number.toml"
+    number.write_text("[score]\nmax_added_numbers = 3\n", encoding="utf-8")
+    for config, origin in (
+        (load({"max_added_numbers": "none"}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number), "flag --max-added-numbers"),
+        (load({}, {"ASSAY_MAX_ADDED_NUMBERS": "none"}, number), "environment ASSAY_MAX_ADDED_NUMBERS"),
+        (load({}, {}, file), str(file)),
+    ):
+        assert (config.score, config.origin("max_added_numbers")) == (ScoreSettings(), origin)
+    assert load({}, {}, file).server.uds == "none"
+    assert load({"max_added_numbers": 0}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number).score.max_added_numbers == 0
+    assert load({}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number).score.max_added_numbers == 2
+    assert load({}, {}, number).score.max_added_numbers == 3
+    for text in ("None", "null", "", "off"):
+        with pytest.raises(InvalidSetting, match=r"must be an integer, or null \(as text: none\)"):
+            load({}, {"ASSAY_MAX_ADDED_NUMBERS": text})
+    with pytest.raises(InvalidSetting, match=r"config\.max_added_numbers: must be an integer, or null"):
+        ScoreSettings.checked({"max_added_numbers": "none"})
+
+
 def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
     """It is the same setting, so its digest and what is shown of it are the same."""
     zero = load({"min_coverage": 0.0, "drain_seconds": 0.0}, {})

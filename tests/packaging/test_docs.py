@@ -15,7 +15,7 @@ from assay.kernels.score import COMPONENTS
 from assay.kernels.text.words import UNITS
 from assay.service.cli.main import main
 from assay.service.config import ServerSettings
-from assay.service.settings import RULES_VERSION, ScoreSettings, usable_cores
+from assay.service.settings import NULLABLE, RULES_VERSION, ScoreSettings, usable_cores
 from assay.service.tasks.thoth import METRICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -39,7 +39,7 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def shown(value: Any) -> str:
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{str(value).lower() if isinstance(value, bool | None) else value}`"
 
 
 def bounds(field: Any) -> str:
@@ -57,6 +57,8 @@ def values(name: str) -> str:
     field = ScoreSettings.model_fields[name]
     if field.annotation is bool:
         return f"{shown(field.default)}, {shown(not field.default)}"
+    if name in NULLABLE:
+        return f"{shown(None)}, {bounds(field)}"
     choices = get_args(field.annotation) or ((1, 0) if name == "advantage_ddof" else ())
     return ", ".join(map(shown, choices)) if choices else bounds(field)
 
@@ -90,7 +92,7 @@ def test_every_component_metric_unit_and_decision_is_described() -> None:
     assert units == UNITS
     marks = re.findall(r"\[\*\*\[(D\d+)\]\*\*\]\(#decisions\)", PAGE.split("| symbol |")[1])
     listed = [cells[0].strip("*") for cells in rows(section("Decisions"))]
-    assert marks == listed == [f"D{k}" for k in range(1, len(listed) + 1)]
+    assert sorted(marks, key=lambda mark: int(mark[1:])) == listed == [f"D{k}" for k in range(1, len(listed) + 1)]
 
 
 @pytest.mark.parametrize(("kind", "names"), [("settings", ScoreSettings.model_fields), ("reasons", REASONS[1:])])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .align import anchors
-from .alternatives import MAX_ALTERNATIVES, first_best
+from .alternatives import first_best, listed
 from .gates import Reading, read_response
 from .reward import complete_settings, reward, total
 from .scale import mean_words, step_gap, step_scale
@@ -15,6 +15,7 @@ from .step_column import step_column
 from .steps import BadStepError, KeyStep, key_step, lines, step_from_fields
 
 MAX_REFERENCE_BYTES = 262144
+MAX_REFERENCE_STEPS = 1024
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 ParsedReference = list[KeyStep]
@@ -34,12 +35,9 @@ def parse_reference(
 
     Raises UnreadableReferenceError; its reason is that of the first unreadable alternative.
     """
-    max_steps = complete_settings(settings)["max_steps"]
-    if not isinstance(reference, str) and "any_of" in reference:
-        alternatives = reference["any_of"]
-        assert 1 <= len(alternatives) <= MAX_ALTERNATIVES
-        assert not any(isinstance(one, Mapping) and "any_of" in one for one in alternatives)
-        return tuple(parse_reference(one, settings) for one in alternatives)
+    max_steps = max(complete_settings(settings)["max_steps"], MAX_REFERENCE_STEPS)
+    if isinstance(reference, Mapping) and "any_of" in reference:
+        return tuple(parse_reference(one, settings) for one in listed(reference["any_of"]))
     if isinstance(reference, str):
         text = encodable(reference)
         if len(text.encode()) > MAX_REFERENCE_BYTES:

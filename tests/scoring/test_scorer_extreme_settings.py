@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, ScoreSettings
+from assay.service.settings import NULLABLE
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 from tests.strategies import examples, references, responses
 
@@ -36,6 +37,8 @@ def extremes(name: str) -> list[Any]:
     if field.annotation is bool:
         return [False, True]
     bounds = {key: getattr(entry, key) for entry in field.metadata for key in ("ge", "gt", "le") if hasattr(entry, key)}
+    if name in NULLABLE:
+        return [None, bounds["ge"], 2**63 - 1]
     if field.annotation is int:
         return [bounds["ge"], bounds.get("le", 2**63 - 1), bounds.get("le", 2**200)]
     return [float(bounds.get("ge", TINY)), float(bounds.get("le", HUGE))]

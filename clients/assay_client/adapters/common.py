@@ -23,6 +23,9 @@ C = TypeVar("C", bound=BaseClient)
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
 
+FORMS = ("steps", "any_of")
+"""Members of a reference of SCORE that is an object; it has one of them."""
+
 Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
 """Responses, references, records and tasks of all rows."""
 
@@ -114,8 +117,8 @@ def checked_task(task: Any, path: str, record: object) -> str:
 def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[Any, str | None]:
     """Return the reference and the task of a label that may be an object, or its JSON text, with a member for the task.
 
-    The reference is the member `reference`, else SCORE's `steps`, else the label without its task; the whole label if
-    metadata have the task. Members that are null count as missing, as in a column of objects.
+    The reference is the member `reference`, else SCORE's `steps` or `any_of`, else the label without its task; the
+    whole label if metadata have the task. Members that are null count as missing, as in a column of objects.
     """
     row, (field, _) = object_of(label), task_field()
     task = task_of(metadata, row, record=record)
@@ -124,7 +127,8 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
     members = {name: value for name, value in row.items() if value is not None and name != field}
     if "reference" in members:
         return members["reference"], task
-    return {"steps": members["steps"]} if task == SCORE and "steps" in members else members, task
+    forms = {name: members[name] for name in FORMS if name in members} if task == SCORE else {}
+    return forms or members, task
 
 
 def object_of(label: Any) -> Mapping[str, Any] | None:
@@ -139,19 +143,29 @@ def object_of(label: Any) -> Mapping[str, Any] | None:
 def reference_of(reference: Any, task: str | None = None) -> Any:
     """Convert a reference to text, steps or a record of built-in types, also arrays of NumPy and the like.
 
-    Where rows name their task, members that are null count as missing: objects of a column all have the same members.
-    Return anything else unchanged: the client reports it.
+    An array for SCORE holds alternatives if one of its elements is a text or has steps of its own, else steps. Members
+    that are null count as missing where rows name their task, and beside steps or alternatives: objects of a column all
+    have the same members. Return anything else unchanged: the client reports it.
     """
     if isinstance(reference, str):
         return reference
     if isinstance(reference, Mapping):
-        return {name: value for name, value in to_builtin(reference).items() if task is None or value is not None}
+        members = to_builtin(reference)
+        has_forms = any(members.get(name) is not None for name in FORMS)
+        dropped = members.keys() if task is not None else FORMS if has_forms else ()
+        return {name: value for name, value in members.items() if value is not None or name not in dropped}
     if task not in (None, SCORE):
         return to_builtin(reference)
     if isinstance(reference, (list, tuple)) or hasattr(reference, "tolist"):
-        steps = to_builtin(reference)
-        return {"steps": steps} if isinstance(steps, list) else steps
+        elements = to_builtin(reference)
+        if isinstance(elements, list):
+            return {"any_of" if any(map(is_alternative, elements)) else "steps": elements}
+        return elements
     return reference
+
+
+def is_alternative(element: Any) -> bool:
+    return isinstance(element, str) or (isinstance(element, Mapping) and "steps" in element)
 
 
 def to_builtin(value: Any) -> Any:
@@ -244,12 +258,14 @@ async def score_rows(
     records: Sequence[object] | None,
     rows: Sequence[int],
     tasks: Sequence[str] | None = None,
+    include: Sequence[str] = ("components",),
 ) -> Scores:
     """Return the scores of some rows of a batch; errors have positions in the whole batch."""
     pairs = [texts[k] for k in rows], [references[k] for k in rows]
     named = None if tasks is None else [tasks[k] for k in rows]
     try:
-        return await client._score(*pairs, records=records and [records[k] for k in rows], task=named)
+        of_rows = records and [records[k] for k in rows]
+        return await client._score(*pairs, records=of_rows, task=named, include=include)
     except InvalidRequest as error:
         issues = []
         for issue in error.issues:

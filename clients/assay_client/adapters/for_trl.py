@@ -36,6 +36,7 @@ from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.client import BaseClient
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
+from assay_client.steps import Step
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.waiting import completed
 
@@ -96,6 +97,22 @@ score_order_similarity = reward_function("order_similarity")
 score_function_precision = reward_function("function_precision")
 score_function_recall = reward_function("function_recall")
 score_passed = reward_function(PASSED)
+
+
+def score_steps(completions: Sequence[Any], **columns: Any) -> list[list[Step]]:
+    """Return the steps of each completion, for credit of single tokens; an empty list for a row without a reference.
+
+    It has the columns of `score_reward` and makes a request of its own. Positions are those of `completion_text`. Raise
+    AssayError.
+    """
+    texts, references, records, tasks = batch_of(completions, columns)
+    rows = [k for k, reference in enumerate(references) if reference is not None]
+    steps: list[list[Step]] = [[] for _ in texts]
+    if rows:
+        scores = completed(score_rows(sync_client(), texts, references, records, rows, tasks, ["steps"]))
+        for row, found in zip(rows, scores.steps or (), strict=True):
+            steps[row] = found
+    return steps
 
 
 async def async_score_reward(

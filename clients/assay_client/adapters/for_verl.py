@@ -4,7 +4,8 @@
 `compute_score_batch` is for the older batch manager, `compute_score_sync` for the older sequential one, which finds it
 under the default name in for_verl_sync.py. Settings of the reward come from `config` in the trainer's `reward_kwargs`,
 then from ASSAY_CLIENT_CONFIG, then from the switches of Thoth's recipe (GRPO_ORDER_MODE and so on). `run` in
-`reward_kwargs` is the name of the run.
+`reward_kwargs` is the name of the run; `steps=true` there adds `score_steps` to every sample, the steps of the response
+as JSON text, because verl keeps no lists.
 
 If ASSAY_CLIENT_DATA_SOURCES, a comma-separated list, is set, rows of other data sources are scored by verl's own
 `default_compute_score`. An entry `source=task` names the task of a data source; one without is a task, or else SCORE.
@@ -43,7 +44,10 @@ DATA_SOURCES = "ASSAY_CLIENT_DATA_SOURCES"
 Sources = dict[str, str]
 """The task of each data source that Assay scores."""
 
-OWN = ("config", "run")
+Result = dict[str, Any]
+"""The numbers of a sample by name, and perhaps `score_steps`."""
+
+OWN = ("config", "run", "steps")
 """Members of `reward_kwargs` for this adapter."""
 
 SWITCHES: dict[str, tuple[str, dict[str, str]]] = {
@@ -57,7 +61,7 @@ SWITCHES: dict[str, tuple[str, dict[str, str]]] = {
 
 async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
-) -> dict[str, float]:
+) -> Result:
     """Return `score`, the reward, and its metrics, always under the same names. Raise AssayError."""
     sources = selected_sources()
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
@@ -68,7 +72,7 @@ async def compute_score(
 
 def compute_score_sync(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
-) -> dict[str, float]:
+) -> Result:
     """Return as `compute_score`, for managers that do not await."""
     sources = selected_sources()
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
@@ -88,7 +92,8 @@ def score_call(
 ) -> Any:
     record, task = record_of(extra_info), task_of_source(data_source, sources)
     client = configured(client_of, kwargs)
-    return client.score_one(solution_str, required(ground_truth, record, task), record=record, task=task)
+    reference, has_steps = required(ground_truth, record, task), bool(kwargs.get("steps"))
+    return client.score_one(solution_str, reference, record=record, task=task, steps=has_steps)
 
 
 def compute_score_batch(
@@ -97,7 +102,7 @@ def compute_score_batch(
     ground_truths: Sequence[Any],
     extra_infos: Any = None,
     **kwargs: Any,
-) -> list[dict[str, float]]:
+) -> list[Result]:
     """Return one result per sample of the batch, from one request."""
     sources, n = selected_sources(), len(solution_strs)
     is_mixed = has_tasks(sources)
@@ -105,11 +110,12 @@ def compute_score_batch(
     texts, references = pairs_of(solution_strs, ground_truths, tasks)
     infos = [None] * n if extra_infos is None else extra_infos
     rows = [k for k in range(n) if sources is None or str(data_sources[k]) in sources]
-    results: dict[int, dict[str, float]] = {}
+    results: dict[int, Result] = {}
     if rows:
         records = None if extra_infos is None else [record_of(info) for info in infos]
         client = configured(sync_client, kwargs)
-        scores = completed(score_rows(client, texts, references, records, rows, tasks))
+        columns = ("components", "steps") if kwargs.get("steps") else ("components",)
+        scores = completed(score_rows(client, texts, references, records, rows, tasks, columns))
         prompts = [(records and records[k], references[k]) for k in rows]
         log_means(lambda: batch_means(scores, groups_of(len(rows), prompts)))
         results = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
@@ -118,8 +124,10 @@ def compute_score_batch(
     return [results[k] for k in range(n)]
 
 
-def result_of(score: Score, sources: Sources | None) -> dict[str, float]:
-    result = {"score": score.reward} | metrics_of(score)
+def result_of(score: Score, sources: Sources | None) -> Result:
+    result: Result = {"score": score.reward, **metrics_of(score)}
+    if score.steps is not None:
+        result["score_steps"] = json.dumps(score.steps)
     return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
@@ -160,7 +168,7 @@ def score_of_verl(
     extra_info: Any,
     kwargs: Mapping[str, Any],
     sources: Sources | None,
-) -> dict[str, float]:
+) -> Result:
     """Return the result of verl's own function under the names of Assay's results; raise its errors.
 
     Assay's own metrics are 0, as is `score_applies`: verl's estimator `gdpo` would spread NaN to the whole batch.
@@ -179,7 +187,8 @@ def score_of_verl(
     score = float(result["score"])
     names = MIXED_METRICS if has_tasks(sources) else METRICS
     metrics = dict.fromkeys(names, 0.0) | {"score_task": -1.0, "score_reason_code": -1.0}
-    return {"score": score, **metrics, "score_applies": 0.0, "acc": float(result.get("acc", score))}
+    steps: Result = {"score_steps": "[]"} if kwargs.get("steps") else {}
+    return {"score": score, **metrics, **steps, "score_applies": 0.0, "acc": float(result.get("acc", score))}
 
 
 def default_compute_score() -> Callable[..., Any]:

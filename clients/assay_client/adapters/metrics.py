@@ -18,6 +18,7 @@ FREQUENT_REASONS = (
     "bad_step_schema",
     "step_count",
     "low_coverage",
+    "added_numbers",
 )
 """Reasons with a separate metric, 1 or 0: trainers average metrics, and its mean is the share of the reason."""
 

@@ -245,8 +245,8 @@ SCORE_PARAMETERS = [
     ),
     parameter(
         *("include", "query"),
-        "The field `include`, likewise: `components`, `advantages`, or both with a comma.",
-        {"type": "string", "pattern": "^((components|advantages)?(,|$))*$"},
+        "The field `include`, likewise: any of `components`, `advantages` and `steps`, with commas.",
+        {"type": "string", "pattern": "^((components|advantages|steps)?(,|$))*$"},
     ),
     parameter(
         *("task", "query"),
@@ -259,8 +259,9 @@ STREAMS = {
         "schema": {
             "type": "string",
             "format": "binary",
-            "description": "An Arrow IPC stream (extra `arrow`). Columns of a request: `response`, `reference`, "
-            "and optionally `group` and `task`; of a reply: `reward`, `reason`, and those that `include` names.",
+            "description": "An Arrow IPC stream (extra `arrow`). Columns of a request: `response`, `reference` "
+            "(text, or a list of texts: alternatives), and optionally `group` and `task`; of a reply: `reward`, "
+            "`reason`, and those that `include` names, with `alternative` beside `steps`.",
         }
     }
 }
@@ -275,7 +276,7 @@ EXAMPLE_REPLY = {
     "components": {name: [value, 0.0] for name, value in EXAMPLE_COMPONENTS.items()},
     "advantages": [0.7071067811865475, -0.7071067811865475],
     "config_id": "0123456789abcdef",
-    "signature": "SCORE|rules:2|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0.dev0",
+    "signature": "SCORE|rules:3|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0.dev0",
 }
 
 EXAMPLE_ISSUES = (

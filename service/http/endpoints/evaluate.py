@@ -124,8 +124,7 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Sco
         scorer = overridden or scorer
         issues += setting_issues
     if "reference" not in wrong:
-        limit = scorer.settings.max_steps, limits.max_reference_bytes
-        issues += issues_of(parsed_reference, document["reference"], *limit)[1]
+        issues += issues_of(parsed_reference, document["reference"], scorer.settings, limits.max_reference_bytes)[1]
     if issues:
         raise InvalidRequest(issues)
     return scorer

@@ -87,7 +87,7 @@ const STAINED = answer(
   "Wear a face shield at the transilluminator.",
 );
 
-/** Each has a title, the reason that the service returns for it, and both texts. */
+/** Each has a title, the reason that the service returns for it, both texts, and settings that it needs, if any. */
 export const EXAMPLES = [
   { title: "A good answer", reason: "ok", response: answer(), reference: MINIPREP },
   {
@@ -133,6 +133,13 @@ export const EXAMPLES = [
     reference: MINIPREP,
   },
   {
+    title: "The prose adds numbers",
+    reason: "added_numbers",
+    response: answer(KEY, replaced(PROSE, 2, "Incubate the lysate at room temperature for 5 min, then boil it at 95 °C for 3 h.")),
+    reference: MINIPREP,
+    config: { max_added_numbers: 0 },
+  },
+  {
     title: "A step without prose",
     reason: "step_count",
     response: answer(KEY, PROSE.slice(0, -1)),
@@ -159,4 +166,4 @@ export const EXAMPLES = [
 ];
 
 /** The examples of the initial group. */
-export const GROUP = [0, 1, 2, 3, 5, 7, 10].map((index) => EXAMPLES[index].response);
+export const GROUP = [0, 1, 2, 3, 5, 7, 11].map((index) => EXAMPLES[index].response);

@@ -243,8 +243,10 @@ function wire() {
   select.addEventListener("change", () => {
     if (select.value === "") return;
     const chosen = select.value;
-    response.replace(EXAMPLES[chosen].response);
-    reference.replace(EXAMPLES[chosen].reference);
+    const { config, ...texts } = EXAMPLES[chosen];
+    response.replace(texts.response);
+    reference.replace(texts.reference);
+    if (config) settings?.set({ ...settings.effective, ...config });
     select.value = chosen;
     changed(0);
   });

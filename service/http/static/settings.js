@@ -1,6 +1,6 @@
 /** The reward settings as a form, built from their JSON schema. */
 
-import { make } from "./dom.js";
+import { make, sentence } from "./dom.js";
 
 export class Settings {
   /** Fills `box`; `defaults` are the service's values, and `changed()` is called on every edit. */
@@ -14,9 +14,11 @@ export class Settings {
     box.replaceChildren(...[...this.rows.values()].map((row) => row.box));
   }
 
-  row(name, property) {
-    const control = controlOf(property);
-    const note = make("p", { class: "hint", id: `hint-${name}` }, property.description ?? "");
+  row(name, schema) {
+    const nullable = schema.anyOf?.some(({ type }) => type === "null") ?? false;
+    const property = { ...schema, ...schema.anyOf?.find(({ type }) => type !== "null") };
+    const control = controlOf(property, nullable);
+    const note = make("p", { class: "hint", id: `hint-${name}` }, ...sentence(property.description ?? ""));
     const fault = make("p", { class: "fault", id: `fault-${name}`, hidden: true });
     control.id = `setting-${name}`;
     control.setAttribute("aria-describedby", `hint-${name} fault-${name}`);
@@ -26,16 +28,17 @@ export class Settings {
     });
     const label = make("label", { for: control.id }, name);
     const box = make("div", { class: `setting of-${control.type}` }, label, control, note, fault);
-    const row = { control, box, fault, kind: property.type ?? typeof this.defaults[name] };
+    const row = { control, box, fault, nullable, kind: property.type ?? typeof this.defaults[name] };
     write(row, this.defaults[name]);
     return row;
   }
 
   /** Returns the value of a control; undefined if it has none. */
   value(name) {
-    const { control, kind } = this.rows.get(name);
+    const { control, kind, nullable } = this.rows.get(name);
     if (kind === "boolean") return control.checked;
     if (kind !== "number" && kind !== "integer") return control.value;
+    if (nullable && control.value === "" && !control.validity.badInput) return null;
     return control.value === "" || !Number.isFinite(control.valueAsNumber) ? undefined : control.valueAsNumber;
   }
 
@@ -71,7 +74,7 @@ export class Settings {
   /** Sets a configuration; missing settings get their default. */
   set(config) {
     for (const [name, row] of this.rows) {
-      write(row, typeof config[name] === typeof this.defaults[name] ? config[name] : this.defaults[name]);
+      write(row, fits(row, config[name]) ? config[name] : this.defaults[name]);
       this.mark(name);
     }
   }
@@ -105,15 +108,22 @@ export class Settings {
   }
 }
 
-function controlOf(property) {
+/** Returns whether a value from a link has the type of its control. */
+function fits({ kind, nullable }, value) {
+  return (nullable && value === null) || typeof value === (kind === "integer" ? "number" : kind);
+}
+
+/** An empty field stands for null. */
+function controlOf(property, nullable) {
   if (property.enum) return make("select", {}, ...property.enum.map((value) => make("option", { value }, value)));
   if (property.type === "boolean") return make("input", { type: "checkbox", role: "switch" });
   const least = property.minimum ?? property.exclusiveMinimum;
   const step = property.type === "integer" ? 1 : "any";
-  return make("input", { type: "number", min: least, max: property.maximum, step, inputmode: "decimal" });
+  const bounds = { min: least, max: property.maximum, step };
+  return make("input", { type: "number", ...bounds, inputmode: "decimal", placeholder: nullable && "none" });
 }
 
 function write({ control, kind }, value) {
   if (kind === "boolean") control.checked = value;
-  else control.value = String(value);
+  else control.value = String(value ?? "");
 }

@@ -336,11 +336,11 @@ def _schema_issues(schema: pa.Schema) -> list[Issue]:
 def _null_issues(name: str, array: Any) -> list[Issue]:
     """Return an issue for every null row, for every null of a dictionary, and for every null alternative."""
     if is_list(array.type):
-        rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
+        null_rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
         nulls = np.flatnonzero(array.flatten().is_null().to_numpy(zero_copy_only=False))
         parents = pc.list_parent_indices(array).to_numpy()
         first = np.searchsorted(parents, parents)
-        paths = [f"{name}[{row}]" for row in rows]
+        paths = [f"{name}[{row}]" for row in null_rows]
         paths += [f"{name}[{parents[k]}].{ANY_OF}[{k - first[k]}]" for k in nulls]
         return [Issue(path, "wrong_type", "it is null") for path in paths]
     if pa.types.is_dictionary(array.type):

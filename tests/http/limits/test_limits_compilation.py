@@ -27,6 +27,8 @@ SETTINGS: dict[str, list] = {
     "min_coverage": [0, 0.5, 1],
     "max_mean_words": [1, 30.5],
     "object_similarity": ["fallback", "max"],
+    "parameter_similarity": ["words", "quantities"],
+    "max_added_numbers": [None, 0],
     "position_decay": [1, 0.5],
     "use_step_gap": [True, False],
     "use_length": [True, False],

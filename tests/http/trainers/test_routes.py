@@ -84,6 +84,21 @@ def test_settings_in_the_query(client, path, given):
         assert [numbers_in(client.post(path, params=given, json=BODIES[path]))] == expected
 
 
+def test_none_in_the_query_is_null():
+    """It lifts the limit of the service."""
+    rollout = Rollout(PERFECT.replace("\n</orc>", " Repeat it 7 times.\n</orc>"), REFERENCE)
+    codes = {name: expected_of([rollout], max_added_numbers=k)[0] for name, k in (("", 0), ("none", None), ("1", 1))}
+    assert [numbers["score_reason_code"] for numbers in codes.values()] == [12, 0, 0]
+    with serving(max_added_numbers=0) as client:
+        for path in PATHS:
+            body = body_of(path, *rollout)
+            for name, numbers in codes.items():
+                query = f"?max_added_numbers={name}" if name else ""
+                assert numbers_in(client.post(path + query, json=body)) == numbers
+            document = problem_of(client.post(f"{path}?max_added_numbers=null", json=body), 422)
+            assert errors_of(document) == [("query.max_added_numbers", "invalid_setting")]
+
+
 @every_reward
 def test_every_invalid_setting_is_reported(client, path):
     for query, errors in (

@@ -31,6 +31,7 @@ FREQUENT_REASONS = (
     "bad_step_schema",
     "step_count",
     "low_coverage",
+    "added_numbers",
 )
 """SCORE's reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
 

@@ -14,7 +14,7 @@ from ....rewards.batch import Batch
 from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
 from ....rewards.scorer import Scorer
 from ....scoring.alternatives import split_column
-from ....settings import ScoreSettings, setting_issues
+from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
 from ...request.exchange import Exchange
@@ -56,7 +56,8 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
         detail = "only with `task_field` may rows have this task"
         issues += [Issue(f"query.{name}", "unknown_setting", detail) for name in of_tasks]
     of_score = {task: strings}.get(SCORE, {})  # names without a task are the task's
-    settings, invalid = read_strings(ScoreSettings, of_score, fields)
+    not_null = {name: value for name, value in of_score.items() if not is_null(name, value)}
+    settings, invalid = read_strings(ScoreSettings, not_null, fields)
     if not invalid:
         overridden, invalid = issues_of(scorer.with_overrides, {name: getattr(settings, name) for name in of_score})
         scorer = overridden or scorer
@@ -120,7 +121,8 @@ def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
     parameters = []
     for name, schema in properties.items():
         described = text_schema(schema)
-        parameters.append(parameter(name, "query", described.pop("description"), described))
+        text = described.pop("description")
+        parameters.append(parameter(name, "query", text, nullable(described) if name in NULLABLE else described))
     description = "Options of other tasks: `repeats` with `task`, `bioprobench.ord.repeats` with `task_field`."
     further = {"name": "options", "in": "query", "description": description, "style": "form", "explode": True}
     return [*parameters, {**further, "schema": task_options_schema(), "example": {}}]  # so that a page fills in none
@@ -148,6 +150,11 @@ def text_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     (kind,) = [kind for kind in schema.get("anyOf", [{}]) if kind.get("type") != "null"]
     described = {key: value for key, value in schema.items() if key not in ("anyOf", "title")} | kind
     return {key: value for key, value in described.items() if value is not None}
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a setting in a query that may be null, as text."""
+    return {"anyOf": [schema, {"type": "string", "const": NONE}]}
 
 
 MAX_CACHED = 64
