@@ -191,7 +191,7 @@ def record_rollout(location: Location, record: dict[str, Any], field: str) -> tu
 def reference_rollout(location: Location, reference: Any) -> Rollout:
     """Return a row of a data set with this reference, and the same text as the response."""
     response = reference if isinstance(reference, str) else ""
-    return Rollout(location, b"", reference=reference_of(reference), response=response)
+    return Rollout(location, b"", reference=reference_of(reference, location.kind == "row"), response=response)
 
 
 def prompt_in(record: Mapping[str, Any], field: str | None) -> tuple[str | None, str]:

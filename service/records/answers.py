@@ -204,7 +204,7 @@ def _read_columns(record: Record, names: list[str], fields: Fields, task_field: 
     row = unfolded(record.value)
     fields = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
     rollout = Rollout(record.location, b"", response=row[fields.response])
-    rollout.reference = reference_of(row[fields.reference])
+    rollout.reference = reference_of(row[fields.reference], in_column=True)
     rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):
         rollout.fault = Fault("not_a_string", "the response is not a string")

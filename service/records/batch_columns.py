@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ import pyarrow.parquet as pq
 from ..http.wire.arrow_codec import steps_array, text_column_of
 from ..rewards.registry import NUMBERS, SCORE
 from ..rewards.scores import Scores, Steps
-from ..scoring.alternatives import ANY_OF
 from .columns import json_text_of, json_values
 from .output_file import output_file, temp_dir_for
 from .row_tasks import RowTasks
@@ -72,14 +72,6 @@ def is_list(kind: Any) -> bool:
     types = pa.types
     layouts = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
     return any(is_layout(kind) for is_layout in layouts)
-
-
-def column_reference(value: Any) -> Any:
-    """Return a reference of SCORE from a column, in which every object has every field."""
-    value = without_nulls(reference_of(value))
-    if isinstance(value, dict) and isinstance(value.get(ANY_OF), list):
-        return value | {ANY_OF: list(map(without_nulls, value[ANY_OF]))}
-    return value
 
 
 def _is_column_text(kind: Any) -> bool:
@@ -140,7 +132,8 @@ class BatchScorer:
         numbers, local = np.unique(index[valid], return_inverse=True)
         chosen = entries.take(pa.array(numbers, pa.int64()))
         is_column = _is_column_text(chosen.type)
-        references = text_column_of(chosen) if is_column else list(map(column_reference, chosen.to_pylist()))
+        in_column = partial(reference_of, in_column=True)
+        references = text_column_of(chosen) if is_column else list(map(in_column, chosen.to_pylist()))
         scores, refused = self._tasks.score_columns(text_column_of(responses), references, local.astype(np.int64))
         scored = np.delete(rows[valid], list(refused))
         faults |= {int(rows[valid][row]): fault for row, fault in refused.items()}

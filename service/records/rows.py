@@ -158,13 +158,22 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
     if not isinstance(record[fields.response], str):
         return Fault("not_a_string", f"the field {fields.response!r} is not a string")
     rollout.response = record[fields.response]
-    rollout.reference = reference_of(record[fields.reference])
+    rollout.reference = reference_of(record[fields.reference], rollout.location.kind == "row")
     return set_group(rollout, rollout.reference, record, fields)
 
 
-def reference_of(value: Any) -> Any:
-    """Return a reference of SCORE as scorers take it: in the rows of files, an array has alternatives."""
-    return {ANY_OF: value} if isinstance(value, list) else value
+def reference_of(value: Any, in_column: bool = False) -> Any:
+    """Return a reference of SCORE as scorers take it: in the rows of files, an array has alternatives.
+
+    in_column: whether objects have every field that others have, null where they lack it.
+    """
+    reference = {ANY_OF: value} if isinstance(value, list) else value
+    if not in_column or not isinstance(reference, dict):
+        return reference
+    reference = without_nulls(reference)
+    if isinstance(entries := reference.get(ANY_OF), list):
+        return reference | {ANY_OF: list(map(without_nulls, entries))}
+    return reference
 
 
 def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:

@@ -100,7 +100,7 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
     rollouts = []
     for k in valid[numbers].tolist():
         response, reference, group = (columns[name][k] for name in names)
-        reference = reference_of(reference)
+        reference = reference_of(reference, in_column=True)
         rollouts.append(Rollout(Location("row", first + k), b"", response=response, reference=reference, group=group))
     return rollouts
 

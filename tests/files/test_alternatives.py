@@ -154,12 +154,28 @@ def test_rows_of_several_tasks(score, source: str) -> None:
     assert [len(row["steps"]) for row in found[::2]] == [2, 2]
 
 
-def test_explain_reads_a_row_with_a_list(call, tmp_path: Path) -> None:
-    rows = [{"response": PERFECT, "reference": [OTHER, REFERENCE]}]
-    for fmt in FORMATS:
-        done = call("explain", write(tmp_path / f"in.{fmt}", rows), "--json")
-        assert done.exit_code == 0, done.output
-        assert json.loads(done.stdout)["reward"] == 1.0
+def test_every_command_reads_lists(call, tmp_path: Path) -> None:
+    """Of texts, and of structs with nulls."""
+    lists = [[OTHER, REFERENCE], [{"steps": STEPS["steps"]}, {"steps": STEPS["steps"][:1]}]]
+    structs = pa.array([[{"steps": one["steps"], "any_of": None} for one in lists[1]]] * 2)
+    for references in lists:
+        rows = [{"response": text, "reference": references, "prompt": "How?"} for text in (PERFECT, SWAPPED)]
+        sources = [write(tmp_path / f"in.{fmt}", rows) for fmt in FORMATS]
+        table = pa.table({"response": [PERFECT, SWAPPED], "reference": structs, "prompt": ["How?"] * 2})
+        for source in [*sources, write_table(tmp_path / "structs.parquet", table)]:
+            done = call("explain", source, "--json")
+            assert done.exit_code == 0, done.output
+            assert json.loads(done.stdout)["reward"] == 1.0
+            done = call("ablate", source, "--json", "-", "-q")
+            assert done.exit_code == 0, done.output
+            assert json.loads(done.stdout)["groups"] == {"number": 1, "of_two_or_more": 1}
+            assert call("check", source, "-q").exit_code == 0
+            scored, chosen = tmp_path / "scored.parquet", tmp_path / "chosen.jsonl"
+            done = call("score", source, "-o", scored, "--include", "steps", "--report", tmp_path / "report.html")
+            assert done.exit_code == 0, done.output
+            assert call("select", scored, "--best", "-o", chosen, "-q").exit_code == 0
+            (best,) = read(chosen)
+            assert (best["reward"], len(best["steps"])) == (1.0, 2)
 
 
 def test_a_row_with_many_alternatives_is_read_in_pieces(call, tmp_path: Path) -> None:
