@@ -11,6 +11,7 @@ import orjson
 
 from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
+from ...service.explain.quantities import terms_in, texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ...service.records.output_file import write_document
 from ...service.records.summary import QUANTILES, quantiles
@@ -384,9 +385,11 @@ def aligned(explanation: Explanation) -> Iterator[StepRow]:
 
 
 def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
-    """Return "shared", "other" if the other side lacks words of a phrase, or an empty text without another side."""
+    """Return "shared", "other" if the other side lacks words or terms of a phrase, or an empty text without another side."""
     if similarity is None or similarity.compared == "nothing" or not phrase.words:
         return ""
-    shared = set(similarity.shared)
+    shared = texts_of(similarity.shared)
+    if similarity.compared == "terms":
+        return "shared" if shared.issuperset(term.text for term in terms_in(phrase.words)) else "other"
     same = phrase.canon in shared if similarity.compared == "objects" else shared.issuperset(phrase.words)
     return "shared" if same else "other"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...kernels.text.quantities import DIMENSIONS, MAX_DIGITS, NO_DIMENSION
 from ...kernels.text.words import UNITS
 from .reading import canons
-from .schema import Phrase
+from .schema import EQUAL, Phrase
 
 KINDS = {unit: (k, f * 10**p) for k, units in enumerate(DIMENSIONS, 1) for unit, (f, p) in units.items()}
 """The dimension of each unit, and its size in the dimension's base unit."""
@@ -49,6 +49,11 @@ def terms_in(words: Sequence[str]) -> Iterator[Term]:
         else:
             yield Term(words[k], "", NO_DIMENSION, *value)
         k += 1
+
+
+def texts_of(elements: Iterable[str]) -> set[str]:
+    """Return the texts of terms as a similarity lists them, where equal ones are joined."""
+    return {text for element in elements for text in element.split(EQUAL)}
 
 
 def _value(word: str) -> tuple[int, int] | None:

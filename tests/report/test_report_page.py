@@ -12,6 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from assay import Scorer
+from assay.research.reports.report import kind_of
+from assay.service.explain.explanation import explain
 from assay.service.records.summary import QUANTILES
 from assay.service.tables.page import without_controls
 from tests.cases import told
@@ -134,3 +137,11 @@ def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
 
 def test_lines_and_tabs_stay_and_other_controls_are_replaced():
     assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"
+
+
+def test_parameters_with_equal_terms_are_shared():
+    mine, theirs = step("add", "pbs", "500 µl|2 min"), step("add", "pbs", "0.5 ml|3 min")
+    explanation = explain(Scorer(parameter_similarity="quantities"), told([mine]), {"steps": [theirs]})
+    (pair,) = explanation.pairs
+    for side in explanation.prediction[0], explanation.reference[0]:
+        assert [kind_of(phrase, pair.parameters) for phrase in side.parameters] == ["shared", "other"]
