@@ -385,7 +385,7 @@ def aligned(explanation: Explanation) -> Iterator[StepRow]:
 
 
 def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
-    """Return "shared", "other" if the other side lacks words or terms of a phrase, or an empty text without another side."""
+    """Return "shared", "other" if the other side lacks words or terms of a phrase, or "" without another side."""
     if similarity is None or similarity.compared == "nothing" or not phrase.words:
         return ""
     shared = texts_of(similarity.shared)
