@@ -55,5 +55,12 @@ class Steps(Contract):
 
 KeyLines = Annotated[StrictStr, Field(pattern=r"\{", description="Text with at least one key step: `Step 1: {…}`.")]
 
+
+class AnyOf(Contract):
+    """A reference with alternatives, of which the best counts for each response."""
+
+    any_of: list[KeyLines | Steps] = Field(min_length=1, max_length=16)
+
+
 Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]
 """A request's settings, which `ScoreSettings.overridden` validates."""

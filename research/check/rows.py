@@ -24,7 +24,17 @@ from ...service.records.fields import (
 from ...service.records.files import Records, Source, open_records
 from ...service.records.forms import TRAINER_FIELDS, published_answer, unfolded
 from ...service.records.row_tasks import RowTasks
-from ...service.records.rows import Location, Place, Record, Rollout, missing_fields, peek, pieces, without_nulls
+from ...service.records.rows import (
+    Location,
+    Place,
+    Record,
+    Rollout,
+    missing_fields,
+    peek,
+    pieces,
+    reference_of,
+    without_nulls,
+)
 from ...service.rewards.registry import SCORE
 from ...service.scoring.alternatives import alternatives_of
 from ...service.tasks.evaluation import task_named
@@ -181,7 +191,7 @@ def record_rollout(location: Location, record: dict[str, Any], field: str) -> tu
 def reference_rollout(location: Location, reference: Any) -> Rollout:
     """Return a row of a data set with this reference, and the same text as the response."""
     response = reference if isinstance(reference, str) else ""
-    return Rollout(location, b"", reference=reference, response=response)
+    return Rollout(location, b"", reference=reference_of(reference, location.kind == "row"), response=response)
 
 
 def prompt_in(record: Mapping[str, Any], field: str | None) -> tuple[str | None, str]:

@@ -8,6 +8,7 @@ from ...service.records.fields import has_text
 from ...service.records.manifest import Entry
 from ...service.records.shapes import SHAPES
 from ...service.rewards.registry import SCORE
+from ...service.scoring.alternatives import alternatives_of
 from ...service.tasks.evaluation import TASKS, task_named
 from ...service.tasks.scirecipe_records import orc_of, without_tags
 from .examples import Example
@@ -40,6 +41,8 @@ def entry_of(example: Example, group: str, split: str) -> Entry:
 def evaluation_of(example: Example) -> tuple[str, dict[str, Any]]:
     """Return the task that evaluates answers, and the fields of the record that it reads besides the reference."""
     record = example.record
+    if alternatives_of(example.reference) is not None:
+        return SCORE, {}
     if example.task == SCORE:
         prose = orc_of(without_tags(record)) if example.answer is None else None
         fields = {"orc": prose, "action_new": None if example.library is None else list(example.library)}

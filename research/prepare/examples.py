@@ -54,6 +54,7 @@ class Options:
     group_field: str | None = None  # name or dotted path of a field: records with equal values share a group, too
     task: str | None = None  # the task of all records; None: recognized for each record
     levels: Levels = "steps"  # SCORE's level is 2 from four of these on: steps, or distinct actions of the reference
+    alternatives: bool = False  # True to make one row of records with equal prompts
     own_prompts: bool = False  # True to write the records' prompts as they are, in place of the prompts made here
 
 
@@ -79,7 +80,8 @@ class Example:
     question: str
     """The question without instructions, and for SciRecipe without the sentence that names the library."""
     reference: Any
-    """The reference that the task compares with: for SCORE key lines, else a record of the task."""
+    """The reference that the task compares with: for SCORE key lines, or alternatives of these, else a record of the
+    task."""
     record: Mapping[str, Any]
     """The record as it was read."""
     type: str | None = None
@@ -102,6 +104,8 @@ class Example:
     """True if its file, or its own field `split`, says that it is in the split `test`."""
     split: str | None = None
     """The split that its field `split` names, as names of files do; None if it names none."""
+    others: tuple[str, ...] = ()
+    """The ids of further records with its prompt, which have no rows of their own."""
 
     def replaced(self, **fields: Any) -> Example:
         return replace(self, **fields)
@@ -265,7 +269,7 @@ def with_reference(blank: Example, fields: Mapping[str, Any], **parts: Any) -> E
     try:
         (reference,) = reward_of(blank.task).read_references(Batch(references=[fields]))
     except InvalidReference as error:
-        return reference_faults(error.issues, f"reference of {blank.task}")[0]
+        return reference_faults(error.issues, f" of {blank.task}: ")[0]
     return blank.replaced(reference=reference, **parts)
 
 

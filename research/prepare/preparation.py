@@ -11,19 +11,31 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EINVAL
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
+from ...service.explain.reading import Step
 from ...service.records.complete_output import complete_output, output_pieces
 from ...service.records.fields import Message
 from ...service.records.files import MANIFEST, expand, sha256_of
-from ...service.records.forms import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row, json_text, reference_text
+from ...service.records.forms import (
+    PROMPTS,
+    SUPERVISED,
+    TEXT_TRAINERS,
+    PromptRow,
+    Row,
+    json_text,
+    reference_text,
+    reference_texts,
+)
 from ...service.records.manifest import manifest_bytes
 from ...service.records.output_file import Claim, claim, complete_together, write_document
-from ...service.records.rows import Fault
+from ...service.records.rows import Fault, value_digest
 from ...service.records.wrong_files import DocumentError
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
+from ...service.scoring.alternatives import ANY_OF
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
@@ -44,9 +56,14 @@ STAGE_TRAINERS: dict[Stage, Collection[str]] = {
 
 
 class RowMaker:
-    """Makes rows for the stage and the trainer of the options; raises UsageError if that trainer lacks the stage."""
+    """Makes rows for the stage and the trainer of the options.
+
+    Raises UsageError if that trainer lacks the stage, and for alternatives in a stage without references.
+    """
 
     def __init__(self, options: Options) -> None:
+        if options.alternatives and options.stage != "grpo":
+            raise UsageError(f"--alternatives: rows of the stage {options.stage} have no references")
         if options.trainer not in STAGE_TRAINERS[options.stage]:
             trainers = ", ".join(STAGE_TRAINERS[options.stage])
             raise UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {trainers}")
@@ -69,7 +86,9 @@ class RowMaker:
                 return Fault("no_text", "it has no text of a protocol")
             return {"text": example.text, "id": example.id, **about}
         if self._options.stage == "grpo":
-            row = PromptRow(messages, reference_text(example.reference), about, named)
+            as_list = self._options.alternatives
+            reference = reference_texts(example.reference) if as_list else reference_text(example.reference)
+            row = PromptRow(messages, reference, about, named)
             return PROMPTS[self._options.trainer](row)
         answer = self._answer(example, ideal)
         if isinstance(answer, Fault):
@@ -179,6 +198,9 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
                 left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
             else:
                 members.append(Member(example, group, split))
+        others = sorted({member.example.task for member in members} - {SCORE})
+        if options.alternatives and others:
+            raise UsageError(f"--alternatives: only rows of the task {SCORE} have them, not of {', '.join(others)}")
         if prompts is not None and members:
             prompts.check(member.example for member in members)
             for note in () if quiet else prompts.notes():
@@ -206,6 +228,7 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
         completed=libraries.completed,
         answers=answers,
         prompts=None if prompts is None else prompts.document(),
+        merged={member.example.id: member.example.others for member in chosen if member.example.others},
         renamed=sum(member.example.id != own for member in chosen if (own := id_of(member.example.record))),
     )
     write_document(job.manifest, manifest_bytes(summary.document(), [entry_of(*member) for member in chosen]))
@@ -284,12 +307,26 @@ def rows_of(
     """Yield each record with its row, or why it has none: an ideal answer to a prompt must get the full reward."""
     for member in members:
         libraries.add(member.example)
-    check = None if prompts is None else PromptCheck(Scorer())
+    if prompts is None:
+        for member in members:
+            yield member, maker.row(member.example, [], "", member.group, member.split)
+        return
+    asked = asked_of(members, options, libraries, prompts)
+    for member, messages in with_alternatives(asked) if options.alternatives else asked:
+        if isinstance(messages, Fault):
+            yield member, messages
+        else:
+            ideal = ideal_answer(member.example) if options.stage == "supervised" else ""
+            yield member, maker.row(member.example, messages, ideal, member.group, member.split)
+
+
+def asked_of(
+    members: Sequence[Member], options: Options, libraries: Libraries, prompts: Prompts
+) -> Iterator[tuple[Member, list[Message] | Fault]]:
+    """Yield each record with its prompt, or why it has none."""
+    check = PromptCheck(Scorer())
     for start in range(0, len(members), CHECKED_ROWS):
         piece = members[start : start + CHECKED_ROWS]
-        if prompts is None or check is None:
-            yield from ((member, maker.row(member.example, [], "", member.group, member.split)) for member in piece)
-            continue
         asked, checked = [], []
         for example, _, split in piece:
             actions = None if options.own_prompts else libraries.actions_for(example, split)
@@ -298,13 +335,36 @@ def rows_of(
             shown = [] if isinstance(messages, Fault) else messages
             checked.append((example, shown, actions if prompts.library_is_checked else None))
         for member, messages, fault in zip(piece, asked, check.faults(checked), strict=True):
-            if isinstance(messages, Fault):
-                yield member, messages
-            elif fault is not None:
-                yield member, fault
-            else:
-                ideal = ideal_answer(member.example) if options.stage == "supervised" else ""
-                yield member, maker.row(member.example, messages, ideal, member.group, member.split)
+            yield member, messages if fault is None or isinstance(messages, Fault) else fault
+
+
+def with_alternatives(
+    asked: Iterable[tuple[Member, list[Message] | Fault]],
+) -> Iterator[tuple[Member, list[Message] | Fault]]:
+    """Yield each prompt of a split once, with its first record; different references of its records are alternatives.
+
+    Records with too many different references have a fault. References with the same steps are equal.
+    """
+    by_prompt: dict[tuple[str, bytes], tuple[list[Message], list[Member]]] = {}
+    for member, messages in asked:
+        if isinstance(messages, Fault):
+            yield member, messages
+        else:
+            by_prompt.setdefault((member.split, value_digest(messages)), (messages, []))[1].append(member)
+    for messages, members in by_prompt.values():
+        first, *others = (member.example for member in members)
+        by_steps: dict[tuple[Step, ...], Any] = {}
+        for example in (first, *others):
+            by_steps.setdefault(example.steps, example.reference)
+        references = list(by_steps.values())
+        if len(references) > MAX_ALTERNATIVES:
+            detail = f"the records with its prompt have {len(references)} references, more than {MAX_ALTERNATIVES}"
+            yield from ((member, Fault("too_many", detail)) for member in members)
+            continue
+        if len(references) > 1:  # answers are to be compared with any of them
+            first = first.replaced(reference={ANY_OF: references}, answer=None)
+        merged = first.replaced(others=tuple(example.id for example in others))
+        yield members[0]._replace(example=merged), messages
 
 
 def write(

@@ -173,6 +173,7 @@ class Summary:
     completed: int  # actions of references that were missing in the libraries of their records, and were added
     answers: Mapping[str, int]  # rows of the stage `supervised` by what their answer is from
     prompts: Mapping[str, Any] | None  # name, SHA-256, files and tasks of the prompts; None in the stage `knowledge`
+    merged: Mapping[str, Sequence[str]]  # the further records of a row with alternatives, by the id of the row
     renamed: int  # rows whose id several records have, so that theirs ends with a digest
 
     @property
@@ -207,6 +208,7 @@ class Summary:
             "completed_libraries": self.completed,
             "answers": dict(sorted(self.answers.items())),
             "renamed_ids": self.renamed,
+            "merged": self.merged,
             "statistics": self.statistics.document(),
         }
 
@@ -222,6 +224,9 @@ class Summary:
             yield f"prompts      sha256 {self.prompts['sha256']}: {self.prompts['name']}"
         if self.completed:
             yield f"libraries    {plural(self.completed, 'action')} of references added that they lack"
+        if self.merged:
+            further = sum(map(len, self.merged.values()))
+            yield f"alternatives {plural(further, 'record')} in {plural(len(self.merged), 'row')} of equal prompts"
         if self.renamed:
             yield f"ids          {plural(self.renamed, 'row')} whose id other records have too: a digest is added"
         if self.answers:

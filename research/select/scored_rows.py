@@ -32,9 +32,10 @@ from ...service.records.fields import (
     value_at,
 )
 from ...service.records.forms import unfolded
-from ...service.records.rows import NO_GROUP, Fault, Record, value_digest
+from ...service.records.rows import NO_GROUP, Fault, Record, reference_of, value_digest
 from ...service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...service.rewards.scores import NO_SPREAD
+from ...service.scoring.alternatives import alternatives_of
 from ...service.tasks.task import OK
 
 Mode = Literal["best", "pairs", "curriculum"]
@@ -127,6 +128,8 @@ class ScoredRows:
     """Where rows begin in the spool; -1 for one that is not spooled."""
     has_chats: bool = False
     """True if a prompt is a list of chat messages."""
+    has_alternatives: bool = False
+    """True if a reference has alternatives."""
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -204,6 +207,8 @@ class RowReader:
         rows.eligibility.append(self._eligibility(row, reward, passed))
         rows.passed.append(passed)
         rows.numbers.append(record.location.number)
+        reference = row.get(fields.reference) if fields.reference is not None else None
+        rows.has_alternatives |= alternatives_of(reference_of(reference)) is not None
         rows.has_chats |= fields.prompt is not None and isinstance(row.get(fields.prompt), list)
         if self._options.mode == "curriculum" and not is_first:
             rows.positions.append(-1)

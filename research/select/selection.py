@@ -34,10 +34,11 @@ from ...service.records.forms import (
     conversation,
     json_text,
     reference_text,
+    reference_texts,
     unfolded,
 )
 from ...service.records.output_file import output_file, temp_dir_for
-from ...service.records.rows import RESULT_NAMES, SAMPLE_ROWS, Fault, Record, peek, pieces
+from ...service.records.rows import SAMPLE_ROWS, Fault, Record, earlier_results, peek, pieces
 from ...service.rewards.registry import TASK_COMPONENTS
 from ...service.tables.table import Table
 from ...service.tasks.task import OK
@@ -83,11 +84,15 @@ def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
 class RowWriter:
     """Makes the rows of the output from scored rows, which are JSON."""
 
-    def __init__(self, trainer: str | None, fields: FieldNames, as_chats: bool) -> None:
-        """Without `trainer`, rows are plain; as_chats: write every prompt as chat messages, because one is."""
+    def __init__(self, trainer: str | None, fields: FieldNames, as_chats: bool, as_lists: bool = False) -> None:
+        """Without `trainer`, rows are plain.
+
+        as_chats: write every prompt as chat messages, because one is. as_lists: write every reference as a list of
+        texts, because one has alternatives.
+        """
         self._trainer = trainer
         self._fields = fields
-        self._as_chats = as_chats
+        self._as_chats, self._as_lists = as_chats, as_lists
 
     def best(self, text: bytes, reward: float) -> bytes:
         """Return a response that is kept; a plain row is unchanged."""
@@ -119,7 +124,8 @@ class RowWriter:
         identity = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
         if self._trainer in NUMBERED_TRAINERS:
             identity.setdefault("id", number)
-        reference = reference_text(row[fields.reference or ""])
+        value = row[fields.reference or ""]
+        reference = reference_texts(value) if self._as_lists else reference_text(value)
         prompt_row = PromptRow(self._prompt(row), reference, figures._asdict(), identity)
         return encoded(PROMPTS[self._trainer](prompt_row))
 
@@ -149,7 +155,7 @@ class RowWriter:
     def _without_results(self, row: Row) -> Row:
         """Return what a row says of its prompt."""
         fields = self._fields
-        results = {*RESULT_NAMES, fields.response, fields.reward}
+        results = {*earlier_results(row), fields.response, fields.reward}
         if row.keys() >= set(COMPONENTS):  # each component is a column
             results.update(TASK_COMPONENTS)
         return {name: value for name, value in row.items() if name not in results}
@@ -283,7 +289,7 @@ def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -
         reader, fields, pass_rule = _read(job, options, fields, spool, quiet)
         members = reader.rows.members()
         choice = choose(reader.rows, members, options)
-        writer = RowWriter(options.trainer, fields, reader.rows.has_chats)
+        writer = RowWriter(options.trainer, fields, reader.rows.has_chats, reader.rows.has_alternatives)
         dropped = output_file(job.dropped) if job.dropped is not None else nullcontext()
         with (
             dropped as stream,

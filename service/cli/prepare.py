@@ -92,6 +92,11 @@ RECORDS = click.Path(exists=True)
     show_default=True,
     help="What makes a record of SCORE one of level 2: four steps, or as in the paper four distinct actions.",
 )
+@click.option(
+    "--alternatives",
+    is_flag=True,
+    help="Make one row of records with equal prompts: their references are alternatives, of which the best counts.",
+)
 @click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")
 @click.option(
     "--prompts",

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ..records.score_rows import Job
     from ..records.summary import Summary
 
-INCLUDABLE = ("components", "advantages")
+INCLUDABLE = ("components", "advantages", "steps")
 
 
 @click.command(
@@ -71,7 +71,7 @@ INCLUDABLE = ("components", "advantages")
     multiple=True,
     callback=lambda _ctx, _parameter, values: names_in(values, INCLUDABLE),
     metavar="NAMES",
-    help="Results to add to each row, separated by commas: components, advantages",
+    help="Results to add to each row, separated by commas: components, advantages, steps",
 )
 @field_options(
     "response",
@@ -110,8 +110,9 @@ def command(
 ) -> None:
     """Score the rollouts in INPUT: JSONL, JSON, Parquet or Arrow ("-": standard input).
 
-    Each row is an object with a response and a reference; it is written with `reward` and `reason` added and
-    everything else unchanged. A JSON INPUT contains an array of rows or one request of POST /v1/score.
+    Each row is an object with a response and a reference, or an array of references, of which the best counts; it is
+    written with `reward` and `reason` added and everything else unchanged. A JSON INPUT contains an array of rows or
+    one request of POST /v1/score.
     A row that cannot be scored is listed on standard error and written with `error`; the exit code is then 1.
 
     With --task or --task-field, a row of another task may also be a published record of its benchmark with the
@@ -142,6 +143,7 @@ def command(
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=rollout_fields(fields),
         advantages="advantages" in include,
+        steps="steps" in include,
     )
     inputs = [("INPUT", file.path), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
     if report == "-":
@@ -149,7 +151,7 @@ def command(
     claim_outputs(inputs, [("OUTPUT", target), ("--report", report)], append, job.target_format)
     settings = load_config(flags, config_file).score
     with file_errors(target, file.name, file.format):
-        tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
+        tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options), steps=job.steps)
         names = TASK_COMPONENTS if tasks.other_tasks else COMPONENTS
         components = names if "components" in include else ()
         failed = _run(job._replace(components=components), tasks, quiet, report)

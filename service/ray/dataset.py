@@ -25,6 +25,7 @@ def score_dataset(
     task_field: str | None = None,
     task_options: Mapping[str, Any] | None = None,
     components: bool = False,
+    steps: bool = False,
     batch_size: int = 4096,
     actors: int | tuple[int, int] | None = None,
     cores: int = 1,
@@ -32,7 +33,9 @@ def score_dataset(
 ) -> Any:
     """Add the columns `reward`, `reason`, `error` and, with `components`, one for each component.
 
-    response, reference: names of the columns: text, or for references also steps.
+    With `steps`, add `steps` (lists of structs) and `alternative` too: see `Scores`.
+
+    response, reference: names of the columns: text, or for references also steps, or lists of these as alternatives.
     task_field: name or dotted path of the column with the task of each row; rows without one are of SCORE, and rows get
     the components of all tasks. task_options: options of other tasks by the task's name.
     batch_size: rows per batch. actors: their number, or minimum and maximum; by default up to one per core.
@@ -61,6 +64,7 @@ def score_dataset(
             "reference": reference,
             "tasks": (task_field, task_options),
             "components": components,
+            "steps": steps,
             "threads": cores,
             "overrides": overrides,
         },
@@ -78,18 +82,20 @@ class DatasetScorer:
         components: bool,
         threads: int,
         overrides: Mapping[str, Any],
+        steps: bool = False,
     ) -> None:
         field, options = tasks
         self._names = (response, reference)
-        self._tasks = RowTasks(ScoreSettings.checked(overrides), field=field, options=options, threads=threads)
+        settings = ScoreSettings.checked(overrides)
+        self._tasks = RowTasks(settings, field=field, options=options, threads=threads, steps=steps)
         self._tasks.prepare()
         names = COMPONENTS if field is None else TASK_COMPONENTS
-        self._components = names if components else ()
+        self._components, self._steps = names if components else (), steps
         self._batches = BatchScorer(self._tasks, Fields(response, reference), False)
 
     def __call__(self, table: Any) -> Any:
         """Return the table with result columns, which are the same for every table of a data set."""
-        added = [*result_fields(self._components, False), error_field(numbered=False)]
+        added = [*result_fields(self._components, False, self._steps), error_field(numbered=False)]
         self._check(table, [field.name for field in added])
         task_columns = (name for name in self._tasks.columns_of_others() if name in table.schema.names)
         chosen = table.select(list(dict.fromkeys((*self._names, *task_columns)))).combine_chunks()

@@ -14,6 +14,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -55,12 +56,14 @@ class Replica:
         reference_index: Any = None,
         config: Mapping[str, Any] | None = None,
         run: str = "",
+        steps: bool = False,
     ) -> dict[str, Any]:
         """Score a batch like `POST /v1/score`; for deployment handles.
 
         responses: strings. reference_index: integers (n,). config: settings that override the defaults.
-        run: name of the training run, a label of the metrics.
-        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`, `signature`.
+        run: name of the training run, a label of the metrics. steps: whether steps are wanted.
+        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`, `signature`,
+        and with `steps` a list of n lists of dicts, and `alternative` int64 (n,).
         Raises ValueError with a message and the path, reason and detail of each issue: callers without Assay could
         not unpickle its exceptions.
         """
@@ -71,7 +74,8 @@ class Replica:
             if run and (issues := run_issues(run, "run")):
                 raise InvalidRequest(issues)
             scorer = service.paths.scorer.with_overrides(config or {})
-            scores = await asyncio.to_thread(scorer.score, responses, references, reference_index)
+            score = partial(scorer.score, responses, references, reference_index, steps=steps)
+            scores = await asyncio.to_thread(score)
         except ScoringError as error:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
@@ -80,6 +84,7 @@ class Replica:
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),
             "components": scores.components,
+            **({"steps": list(scores.steps), "alternative": scores.alternative} if scores.steps is not None else {}),
             **scorer.identity,
         }
 

@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..rewards.registry import REWARD_TASKS, SCORE
+from ..scoring.alternatives import alternatives_of
 from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records
 from .forms import TRAINER_FIELDS, is_request, task_at, unfolded
-from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, rollout_of
+from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, reference_of, rollout_of
 from .wrong_files import DocumentError
 
 Missing = tuple[str, str]
 """A field that a row lacks: the task's name, and the file's."""
 
 ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
+
+
+OF_STEPS = (SCORE, "scirecipe")
+"""Tasks that compare with steps: an array in place of their reference has alternatives."""
 
 
 class Answers(NamedTuple):
@@ -99,6 +104,9 @@ def to_record(
         source = error.args[0]
         name = next(name for name, mapped in mapping.items() if mapped == source)
         return {}, Fault("missing_field", f"no field {source!r}"), (name, source)
+    reference = record.get("reference")
+    if alternatives_of(reference_of(reference) if task.name in OF_STEPS else reference) is not None:
+        return record, Fault("bad_reference", "reference: evaluations take no alternatives"), None
     errors = task.validation_errors(record)
     if not errors:
         return record, None, None
@@ -195,7 +203,8 @@ def _read_columns(record: Record, names: list[str], fields: Fields, task_field: 
     """Return the rollout of a row of columns with these names; raises FieldError if they lack a field."""
     row = unfolded(record.value)
     fields = find_fields(fields, [{**dict.fromkeys(names), **row}], "column")
-    rollout = Rollout(record.location, b"", response=row[fields.response], reference=row[fields.reference])
+    rollout = Rollout(record.location, b"", response=row[fields.response])
+    rollout.reference = reference_of(row[fields.reference], in_column=True)
     rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):
         rollout.fault = Fault("not_a_string", "the response is not a string")

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..http.wire.arrow_codec import text_column_of
+from ..http.wire.arrow_codec import steps_array, text_column_of
 from ..rewards.registry import NUMBERS, SCORE
-from ..rewards.scores import Scores
+from ..rewards.scores import Scores, Steps
 from .columns import json_text_of, json_values
 from .output_file import output_file, temp_dir_for
 from .row_tasks import RowTasks
-from .rows import NO_GROUP, Fault, Fields, Location, Rollout, missing_fields, numbered, without_nulls
+from .rows import (
+    NO_GROUP,
+    STEP_RESULTS,
+    Fault,
+    Fields,
+    Location,
+    Rollout,
+    missing_fields,
+    numbered,
+    reference_of,
+    without_nulls,
+)
 from .summary import GroupedRewards
 
 NO_RESPONSE = Fault("not_a_string", "the response is null")
@@ -46,6 +58,20 @@ def is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return _is_column_text(kind) or bool(pa.types.is_string_view(kind))
+
+
+def is_reference(kind: Any) -> bool:
+    """Return whether an Arrow type may hold references of SCORE: texts, objects, or lists of either."""
+    if is_list(kind):
+        kind = kind.value_type
+    return is_text(kind) or bool(pa.types.is_struct(kind))
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether an Arrow type is lists, in any layout."""
+    types = pa.types
+    layouts = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
+    return any(is_layout(kind) for is_layout in layouts)
 
 
 def _is_column_text(kind: Any) -> bool:
@@ -106,7 +132,8 @@ class BatchScorer:
         numbers, local = np.unique(index[valid], return_inverse=True)
         chosen = entries.take(pa.array(numbers, pa.int64()))
         is_column = _is_column_text(chosen.type)
-        references = text_column_of(chosen) if is_column else list(map(without_nulls, chosen.to_pylist()))
+        in_column = partial(reference_of, in_column=True)
+        references = text_column_of(chosen) if is_column else list(map(in_column, chosen.to_pylist()))
         scores, refused = self._tasks.score_columns(text_column_of(responses), references, local.astype(np.int64))
         scored = np.delete(rows[valid], list(refused))
         faults |= {int(rows[valid][row]): fault for row, fault in refused.items()}
@@ -141,14 +168,17 @@ def joined(parts: list[tuple[np.ndarray, Scores]]) -> Scores:
     """Return the scores of disjoint rows, whose numbers are int64 and ascending in each part, in the order of rows."""
     if len(parts) == 1:
         return parts[0][1]
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    numbers = np.concatenate([rows for rows, _ in parts])
+    order = np.argsort(numbers)
     scores = [part for _, part in parts]
+    of_score, steps = np.searchsorted(numbers[order], parts[0][0]), scores[0].steps  # other tasks have none
     return Scores(
         np.concatenate([part.rewards for part in scores])[order],
         np.concatenate([part.reason_codes for part in scores])[order],
         np.concatenate([part.measures for part in scores], axis=1)[:, order],
         np.arange(len(order)),
         task_codes=np.concatenate([part.task_codes for part in scores])[order],
+        steps=None if steps is None else steps.spread(of_score, len(order)),
     )
 
 
@@ -211,11 +241,15 @@ GROUP_ROWS = 2**17
 """Approximate maximum size of a Parquet row group; one for each piece would be too small."""
 
 
-def result_fields(components: Sequence[str], advantages: bool) -> list[Any]:
+STEPS = steps_array(Steps.none(0)).type
+
+
+def result_fields(components: Sequence[str], advantages: bool, steps: bool = False) -> list[Any]:
     """Return the fields of the result columns that every file has."""
     numbers = [*components, *(("advantage",) if advantages else ())]
     first = [pa.field("reward", pa.float64()), pa.field("reason", pa.string())]
-    return first + [pa.field(name, pa.float64()) for name in numbers]
+    fields = first + [pa.field(name, pa.float64()) for name in numbers]
+    return fields + [pa.field(*field) for field in zip(STEP_RESULTS, (STEPS, pa.int64()), strict=True) if steps]
 
 
 def error_field(numbered: bool) -> Any:
@@ -225,7 +259,8 @@ def error_field(numbered: bool) -> Any:
 
 
 def result_columns(scored: ScoredBatch, components: Sequence[str], first: int | None = None) -> list[Any]:
-    """Return reward, reason, these components and error of a batch; null where they do not apply.
+    """Return reward, reason, these components, steps if there are any, and error of a batch; null where they do not
+    apply.
 
     first: the number of the first row; without it, errors have no numbers.
     """
@@ -238,6 +273,10 @@ def result_columns(scored: ScoredBatch, components: Sequence[str], first: int | 
     for row, fault in scored.faults.items():
         errors[row] = fault._asdict() if first is None else {**fault._asdict(), "row": first + row}
     error = pa.array(errors, error_field(first is not None).type)
+    if scores.steps is not None:
+        steps = scores.steps.spread(np.flatnonzero(valid), len(valid))
+        alternatives = pa.array(steps.columns.alternatives, mask=~valid)
+        numbers += [pc.if_else(pa.array(valid), steps_array(steps), pa.scalar(None, STEPS)), alternatives]
     return [rewards, pa.array(reasons, pa.string()), *numbers, error]
 
 
@@ -254,12 +293,14 @@ class SpooledResults:
     named_groups: whether a column names the groups.
     """
 
-    def __init__(self, file: IO[bytes], components: Sequence[str], advantages: bool, named_groups: bool) -> None:
+    def __init__(
+        self, file: IO[bytes], components: Sequence[str], advantages: bool, named_groups: bool, steps: bool = False
+    ) -> None:
         self._file = file
         self._components = components
-        self._fields = result_fields(components, advantages)
+        self._fields = result_fields(components, advantages, steps)
         self._grouped = GroupedRewards(named_groups) if advantages else None
-        self._schema = pa.schema([*result_fields(components, False), error_field(numbered=True)])
+        self._schema = pa.schema([*result_fields(components, False, steps), error_field(numbered=True)])
         self._writer = pa.ipc.new_stream(file, self._schema)
         self._rows = 0
         self._faults = 0

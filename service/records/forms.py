@@ -25,6 +25,7 @@ import orjson
 
 from ..errors import one_of
 from ..rewards.registry import REWARD_TASKS, SCORE
+from ..scoring.alternatives import alternatives_of
 from ..scoring.text_columns import references_as_column
 from ..tasks.thoth import sections_in
 from .fields import (
@@ -35,7 +36,7 @@ from .fields import (
     chat_messages,
     field_at,
 )
-from .rows import Fault
+from .rows import Fault, reference_of
 from .wrong_files import DocumentError
 
 Row = dict[str, Any]
@@ -50,7 +51,8 @@ class PromptRow(NamedTuple):
     """A prompt that responses are to be sampled for, with the columns that trainers read."""
 
     prompt: Prompt
-    reference: str
+    reference: str | list[str | None]
+    """A text, or the texts of alternatives."""
     figures: Row
     """Further columns, the same in every row."""
     identity: Row
@@ -95,9 +97,10 @@ def without_task(row: PromptRow) -> Row:
     return {name: value for name, value in row.identity.items() if name != "task"} | row.figures
 
 
-def label(row: PromptRow) -> str:
+def label(row: PromptRow) -> Any:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
-    return json_text({**task_of(row), "reference": row.reference}) if "task" in row.identity else row.reference
+    reference = reference_of(row.reference)
+    return json_text({**task_of(row), "reference": reference}) if "task" in row.identity else reference
 
 
 def slime_prompt(row: PromptRow) -> Row:
@@ -119,7 +122,7 @@ def areal_prompt(row: PromptRow) -> Row:
 def nemo_gym_prompt(row: PromptRow) -> Row:
     return {
         "responses_create_params": {"input": chat(row.prompt)},
-        "reference": row.reference,
+        "reference": reference_of(row.reference),
         **row.identity,
         **row.figures,
     }
@@ -188,9 +191,17 @@ def json_text(value: Any) -> str:
 
 
 def reference_text(reference: Any) -> str:
-    """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
-    column, malformed, _ = references_as_column([reference])
-    return json_text(reference) if malformed else column.data.tobytes().decode()
+    """Return a reference as text, because columns have one type: steps as key lines, alternatives and the record of a
+    task as JSON.
+    """
+    column, malformed, alternatives = references_as_column([reference])
+    return json_text(reference) if malformed or alternatives is not None else column.data.tobytes().decode()
+
+
+def reference_texts(reference: Any) -> list[str | None]:
+    """Return the alternatives of a reference as texts, as columns have them: of another reference, its text."""
+    entries = alternatives_of(reference_of(reference))
+    return [None if entry is None else reference_text(entry) for entry in ([reference] if entries is None else entries)]
 
 
 ABOUT = ("id", "task", "group", "level", "type", "split")
@@ -242,8 +253,8 @@ def trainer_parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         nested = row.get("extra_info")
         if row.get("data_source") in REWARD_TASKS:
             yield "task", row["data_source"]
-    elif isinstance(label, str) and (row.get("input") or row.get("prompt")):
-        yield from label_parts(label)
+    elif (row.get("input") or row.get("prompt")) and (isinstance(label, str) or alternatives_of(label) is not None):
+        yield from label_parts(label) if isinstance(label, str) else (("reference", label),)
         nested = row.get("metadata")
     elif isinstance(row.get("info"), Mapping) and row.get("answer") is not None:
         yield "reference", row["answer"]

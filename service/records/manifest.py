@@ -68,9 +68,9 @@ class Entry(NamedTuple):
     type: str | None
     level: str | None
     reference: Any
-    """What rewards compare with; None in the stage `knowledge`."""
+    """What rewards compare with, which may be alternatives; None in the stage `knowledge`."""
     answer: str | None
-    """The published answer, whole; None if the record has none."""
+    """The published answer, whole; None if the record has none, and beside alternatives."""
     record: Mapping[str, Any]
     """Further fields of the record that its evaluation reads."""
 

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ..errors import InvalidReference, ScoringError, row_of
+from ..errors import InvalidReference, ScoringError
 from ..rewards.batch import Batch, error_of
 from ..rewards.registry import NUMBERS, SCORE, TASK_REWARDS, identity_of, reward_of, set_options, set_tasks
 from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
 from ..rewards.scores import Scores
+from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
 from ..scoring.column_scorer import Columns, ColumnScorer
 from ..scoring.text_columns import Texts
 from ..settings import ScoreSettings, usable_cores
@@ -23,7 +24,17 @@ from ..tasks.task import Task
 from ..terminal import say
 from .fields import absent_field, has_field
 from .forms import task_at
-from .rows import SAMPLE_ROWS, Fault, Fields, Rollout, fill_rollout, missing_fields, set_group, value_key
+from .rows import (
+    SAMPLE_ROWS,
+    Fault,
+    Fields,
+    Rollout,
+    fill_rollout,
+    missing_fields,
+    reference_faults,
+    set_group,
+    value_key,
+)
 
 T = TypeVar("T")
 
@@ -33,7 +44,8 @@ class RowTasks:
 
     settings: SCORE's settings. name: the task of all rows, unless `field` is the name or the dotted path of a field
     that holds a task or its number; a row without it is of SCORE. options: the task's, or several tasks' by name.
-    threads: the number of threads that score rows of SCORE; by default, one for each usable core.
+    threads: the number of threads that score rows of SCORE; by default, one for each usable core. steps: whether the
+    steps of responses are wanted.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 
@@ -44,11 +56,13 @@ class RowTasks:
         field: str | None = None,
         options: Mapping[str, Any] | None = None,
         threads: int | None = None,
+        steps: bool = False,
     ) -> None:
         self.settings = settings
         self.field = field
         self._name = name
-        self.batch = Batch(task=None, configurations={"config": ColumnScorer([settings], threads or usable_cores())})
+        scorer = ColumnScorer([settings], threads or usable_cores())
+        self.batch = Batch(task=None, configurations={"config": scorer}, steps=steps)
         """An empty batch with the task of all rows, if it is the same, and with the settings and options."""
         if field is not None or set_tasks(self.batch, name):
             set_options(self.batch, options or {})
@@ -175,6 +189,8 @@ class RowTasks:
         reference too.
         """
         value = record.get(field)
+        if alternatives_of(value) is not None:
+            return None, Fault("bad_reference", f"{self.about(task.name)}: {NOT_OF_SCORE}")
         is_record = isinstance(value, str) and task.record_in(value) is not None
         whole = value is None or (field in task.record.model_fields and not is_record)
         reference, detail = task.reference(record) if whole else (None, "")
@@ -218,14 +234,14 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
 
 def score_valid(score: Callable[[Batch], T], batch: Batch) -> tuple[T, dict[int, Fault]]:
     """Return what `score` makes of the rows whose references it accepts, and the faults of the other rows."""
-    about = "reference of " if batch.task is None else "reference: "  # then the detail begins with the task
+    about = " of " if batch.task is None else ": "  # then the detail begins with the task
     faults: dict[int, Fault] = {}
     rows = np.arange(batch.size)
     while True:
         try:
             return score(batch), faults
         except InvalidReference as error:
-            refused = {row_of(issue): Fault(issue.reason, about + issue.detail) for issue in error.issues}
+            refused = reference_faults(error.issues, about)
         index = batch.reference_index
         assert index is not None
         valid = np.isin(index, list(refused), invert=True)

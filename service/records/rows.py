@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from ..errors import Issue, row_of
+from ..errors import InvalidRequest, Issue, row_of
+from ..scoring.alternatives import ANY_OF
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
@@ -32,6 +33,9 @@ NO_GROUP = Fault("wrong_type", "group: it is null")
 
 RESULT_NAMES = frozenset({"reward", "reason", "components", "advantage", "error"})
 """Fields added to rows; they replace the input's fields with these names."""
+
+STEP_RESULTS = ("steps", "alternative")
+"""Fields added to rows if steps are asked for; they replace only those of earlier results."""
 
 
 class Location(NamedTuple):
@@ -154,8 +158,22 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
     if not isinstance(record[fields.response], str):
         return Fault("not_a_string", f"the field {fields.response!r} is not a string")
     rollout.response = record[fields.response]
-    rollout.reference = record[fields.reference]
+    rollout.reference = reference_of(record[fields.reference], rollout.location.kind == "row")
     return set_group(rollout, rollout.reference, record, fields)
+
+
+def reference_of(value: Any, in_column: bool = False) -> Any:
+    """Return a reference of SCORE as scorers take it: in the rows of files, an array has alternatives.
+
+    in_column: whether objects have every field that others have, null where they lack it.
+    """
+    reference = {ANY_OF: value} if isinstance(value, list) else value
+    if not in_column or not isinstance(reference, dict):
+        return reference
+    reference = without_nulls(reference)
+    if isinstance(entries := reference.get(ANY_OF), list):
+        return reference | {ANY_OF: list(map(without_nulls, entries))}
+    return reference
 
 
 def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:
@@ -167,9 +185,18 @@ def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: F
     return NO_GROUP if fields.group is not None and rollout.group is None else None
 
 
-def reference_faults(issues: Iterable[Issue], about: str = "reference") -> dict[int, Fault]:
-    """Return the fault of each invalid reference by its row; its sentence begins with `about`."""
-    return {row_of(issue): Fault(issue.reason, f"{about}: {issue.detail}") for issue in issues}
+def reference_faults(issues: Iterable[Issue], about: str = ": ") -> dict[int, Fault]:
+    """Return the fault of each invalid reference by its row: of all its alternatives, with the reason of the first.
+
+    about: what is between "reference", or "reference.any_of[1]" for an alternative, and what is wrong with it.
+    """
+    faults: dict[int, Fault] = {}
+    for issue in issues:
+        row, alternative = row_of(issue), issue.path.partition("]")[2]
+        detail = f"reference{alternative}{about}{issue.detail}"
+        reason, details = faults.get(row, Fault(issue.reason, ""))
+        faults[row] = Fault(reason, f"{details}; {detail}" if details else detail)
+    return faults
 
 
 def value_key(value: Any) -> str | bytes:
@@ -191,15 +218,26 @@ def numbered(numbers: dict[str | bytes, int], value: Any) -> int:
     return numbers.setdefault(value_key(value), len(numbers))
 
 
+def earlier_results(names: Collection[str]) -> frozenset[str]:
+    """Return which of the fields of a row are results of an earlier run, which new ones replace."""
+    has_steps = {"reward", "reason", *STEP_RESULTS} <= set(names)
+    return RESULT_NAMES.union(STEP_RESULTS if has_steps else ()).intersection(names)
+
+
 def with_results(rollout: Rollout, results: Mapping[str, Any]) -> bytes:
     """Return the row as one line of JSON without line end, with `results` after the fields of the input.
 
-    The fields of the input are copied as text, so that no number or spelling changes.
+    The fields of the input are copied as text, so that no number or spelling changes. Raises InvalidRequest if one of
+    them has the name of a result without being one.
     """
     added = orjson.dumps(results)
     text = rollout.text
-    if not rollout.names.isdisjoint(RESULT_NAMES):
-        record = {name: value for name, value in json.loads(text).items() if name not in RESULT_NAMES}
+    earlier = earlier_results(rollout.names)
+    if taken := sorted(rollout.names.intersection(results) - earlier):
+        detail = f"rows have fields with the names of results: {', '.join(taken)}"
+        raise InvalidRequest([Issue("include", "name_taken", detail)])
+    if earlier:
+        record = {name: value for name, value in json.loads(text).items() if name not in earlier}
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     body = text[1:-1].strip()
     return b"{" + body + (b"," if body else b"") + added[1:]

@@ -12,22 +12,28 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
-from .batch_columns import column_output, result_fields
-from .forms import json_text, reference_text
+from ..scoring.alternatives import alternatives_of
+from .batch_columns import column_output
+from .forms import json_text, reference_text, reference_texts
 from .output_file import Write, temp_dir_for
-from .rows import PIECE_BYTES, Fields
+from .rows import PIECE_BYTES, Fields, reference_of
 
 
 @contextmanager
 def rows_as_columns(
-    target: str, fmt: str, fields: Fields, components: Sequence[str], advantages: bool, metadata: Mapping[str, str]
+    target: str,
+    fmt: str,
+    fields: Fields,
+    components: Sequence[str],
+    added: Sequence[Any],
+    metadata: Mapping[str, str],
 ) -> Iterator[Write]:
     """Write rows of JSON to a Parquet or Arrow file. Each of the components becomes a column.
 
-    Writing raises InvalidRequest for rows with a field named like a component.
+    added: the fields of results. Writing raises InvalidRequest for rows with a field named like a component.
     """
-    results = {field.name: field for field in result_fields(components, advantages)}
-    types = {fields.reference: FieldType(to_text=reference_text), fields.response: FieldType(text=True)}
+    results = {field.name: field for field in added}
+    types = {fields.reference: ReferenceType(), fields.response: FieldType(text=True)}
     read = partial(_flatten, components=components)
     with json_as_columns(target, fmt, read, types, results, metadata) as write:
         yield write
@@ -119,6 +125,28 @@ class FieldType:
         if pa.types.is_string(self.type):
             values = [value if value is None or isinstance(value, str) else self._to_text(value) for value in values]
         return pa.array(values, self.type)
+
+
+class ReferenceType(FieldType):
+    """The type of references: lists of texts if no other type keeps them all and some have alternatives."""
+
+    def __init__(self) -> None:
+        super().__init__(to_text=reference_text)
+        self._lists = False
+
+    def add(self, values: Sequence[Any]) -> None:
+        super().add(values)
+        self._lists = self._lists or any(alternatives_of(reference_of(value)) for value in values)
+
+    @property
+    def type(self) -> Any:
+        kind = super().type
+        return pa.list_(pa.string()) if self._lists and pa.types.is_string(kind) else kind
+
+    def column(self, values: Sequence[Any]) -> Any:
+        if pa.types.is_string(super().type) and self._lists:
+            return pa.array([None if value is None else reference_texts(value) for value in values], self.type)
+        return super().column(values)
 
 
 def common_type(kind: Any, other: Any, wide: bool) -> Any:

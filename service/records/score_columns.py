@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from ..terminal import Progress
-from .batch_columns import BatchScorer, SpooledResults, column_output, is_text
+from .batch_columns import BatchScorer, SpooledResults, column_output, is_reference, is_text
 from .columns import ColumnSource, json_text_of, json_values
 from .files import is_columnar
 from .output_file import temp_dir_for
 from .row_tasks import RowTasks
-from .rows import RESULT_NAMES, Location, Rollout
+from .rows import STEP_RESULTS, Location, Rollout, earlier_results, reference_of
 from .score_rows import Job, Observe, Tally, row_output
 from .summary import Summary
 from .wrong_files import DocumentError
@@ -45,7 +45,8 @@ def score_columns(
     as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
     batches = BatchScorer(tasks, job.fields, job.advantages)
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
-        results = SpooledResults(spool, job.components, job.advantages, job.fields.group is not None)
+        named_groups = job.fields.group is not None
+        results = SpooledResults(spool, job.components, job.advantages, named_groups, job.steps)
         first = 0
         for batch in source.batches(names, as_dictionary):
             scored = batches.score(batch)
@@ -77,11 +78,16 @@ def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequenc
     if fields.response in read and not is_text(schema.field(fields.response).type):
         raise DocumentError(f"the column {fields.response!r} does not contain text")
     kind = schema.field(fields.reference).type if not tasks.other_tasks else None
-    if kind is not None and not (is_text(kind) or pa.types.is_struct(kind)):
-        raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps")
-    overwritten = [name for name in job.components if name in schema.names]
-    if overwritten and is_columnar(job.target_format) and CONFIG_ID not in (schema.metadata or {}):
-        raise DocumentError(f"there are columns with the names of components: {', '.join(overwritten)}")
+    if kind is not None and not is_reference(kind):
+        raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps, nor lists")
+    added = {
+        "components": job.components if is_columnar(job.target_format) else (),
+        "results": STEP_RESULTS if job.steps else (),
+    }
+    for names, taken in added.items():
+        overwritten = [name for name in taken if name in schema.names and name not in earlier_results(schema.names)]
+        if overwritten and CONFIG_ID not in (schema.metadata or {}):
+            raise DocumentError(f"there are columns with the names of {names}: {', '.join(overwritten)}")
 
 
 def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list[int]) -> list[Rollout]:
@@ -94,6 +100,7 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
     rollouts = []
     for k in valid[numbers].tolist():
         response, reference, group = (columns[name][k] for name in names)
+        reference = reference_of(reference, in_column=True)
         rollouts.append(Rollout(Location("row", first + k), b"", response=response, reference=reference, group=group))
     return rollouts
 
@@ -101,7 +108,7 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
 def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
     tables = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
-    replaced = RESULT_NAMES.union(added.names)
+    replaced = earlier_results(source.schema.names).union(added.names)
     fields = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
     metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in tasks.identity.items()}}
     schema = pa.schema([*fields, *added], metadata=metadata)
@@ -145,7 +152,8 @@ def _align(batches: Iterator[Any], results: Iterator[Any]) -> Iterator[tuple[Any
 
 def json_rows(batch: Any, results: Any, components: Sequence[str]) -> Iterator[bytes]:
     """Yield each row of a batch with its results, like a scored JSONL row."""
-    names = [name for name in batch.schema.names if name not in RESULT_NAMES]
+    replaced = earlier_results(batch.schema.names)
+    names = [name for name in batch.schema.names if name not in replaced]
     columns = [json_values(batch.column(name)) for name in names]
     for k, result in enumerate(results.to_pylist()):
         row = dict(zip(names, (column[k] for column in columns), strict=True))
@@ -158,6 +166,4 @@ def _nested(result: dict[str, Any], components: Sequence[str]) -> dict[str, Any]
     nested: dict[str, Any] = {"reward": result["reward"], "reason": result["reason"]}
     if components:
         nested["components"] = {name: result[name] for name in components}
-    if "advantage" in result:
-        nested["advantage"] = result["advantage"]
-    return nested
+    return nested | {name: result[name] for name in (*STEP_RESULTS, "advantage") if name in result}

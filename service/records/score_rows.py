@@ -24,7 +24,19 @@ from .files import JSON_WHITESPACE, Source, is_columnar
 from .forms import unfolded
 from .output_file import Write, temp_dir_for, write_document
 from .row_tasks import RowTasks
-from .rows import PIECE_BYTES, Fields, Location, Record, Rollout, error_row, numbered, pieces, rollout_of, with_results
+from .rows import (
+    PIECE_BYTES,
+    STEP_RESULTS,
+    Fields,
+    Location,
+    Record,
+    Rollout,
+    error_row,
+    numbered,
+    pieces,
+    rollout_of,
+    with_results,
+)
 from .summary import GroupedRewards, Summary
 from .wrong_files import DocumentError
 
@@ -39,6 +51,7 @@ class Job(NamedTuple):
     components: tuple[str, ...] = ()
     """Names of the components that the output has."""
     advantages: bool = False
+    steps: bool = False
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
@@ -133,22 +146,24 @@ def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[
     identity: `config_id` and `signature`, the metadata of columns.
     """
     if is_columnar(job.target_format):
-        from .rows_as_columns import rows_as_columns  # needs the extra
+        from .batch_columns import result_fields  # needs the extra
+        from .rows_as_columns import rows_as_columns
 
-        return rows_as_columns(job.target, job.target_format, job.fields, job.components, job.advantages, identity)
+        added = result_fields(job.components, job.advantages, job.steps)
+        return rows_as_columns(job.target, job.target_format, job.fields, job.components, added, identity)
     return json_output(job.target, job.target_format)
 
 
 def column_results(scores: Scores, components: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the results of each row: `reward`, `reason` and, if there are any, these `components`."""
-    rewards, reasons = scores.rewards.tolist(), map(str, scores.reasons)
-    if not components:
-        for reward, reason in zip(rewards, reasons, strict=True):
-            yield {"reward": reward, "reason": reason}
-        return
-    columns = {name: scores.components[name].tolist() for name in components}
-    for k, (reward, reason) in enumerate(zip(rewards, reasons, strict=True)):
-        yield {"reward": reward, "reason": reason, "components": {name: values[k] for name, values in columns.items()}}
+    """Yield the results of each row: `reward`, `reason`, `components` if there are any, and steps if it has them."""
+    results: dict[str, Iterable[Any]] = {"reward": scores.rewards.tolist(), "reason": map(str, scores.reasons)}
+    if components:
+        values = zip(*(scores.components[name].tolist() for name in components), strict=True)
+        results["components"] = (dict(zip(components, row, strict=True)) for row in values)
+    if scores.steps is not None and scores.alternative is not None:
+        results |= zip(STEP_RESULTS, (scores.steps, scores.alternative.tolist()), strict=True)
+    for row in zip(*results.values(), strict=True):
+        yield dict(zip(results, row, strict=True))
 
 
 def _with_advantage(row: bytes, advantage: float) -> bytes:
@@ -176,7 +191,8 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         envelope = parse_envelope(document.encode(), LIMITS)
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
-    add_includes(envelope, {"components": bool(job.components), "advantages": job.advantages})
+    flags = {"components": bool(job.components), "advantages": job.advantages, "steps": job.steps}
+    add_includes(envelope, flags)
     try:
         if "configs" in envelope.values and job.target_format != "json":
             detail = "rows have the results of one configuration: write the reply as JSON (--output-format json)"
@@ -200,7 +216,7 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         write_document(job.target, encode_reply(batch, include, scores))
     else:
         components = tuple(scores.components) if "components" in include else ()
-        job = job._replace(components=components, advantages=batch.advantages)
+        job = job._replace(components=components, advantages=batch.advantages, steps=batch.steps)
         with row_output(job, identity_of(batch)) as write:
             write(scored_lines(job, rollouts, scores))
     return summary

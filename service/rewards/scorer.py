@@ -16,7 +16,7 @@ from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
 from ..errors import AssayError, InvalidSetting, Issue, ScoringError, row_of
-from ..scoring.alternatives import Alternatives, alternatives_of
+from ..scoring.alternatives import NOT_OF_SCORE, Alternatives, alternatives_of
 from ..scoring.column_scorer import Columns, ColumnScorer, Validate, overridden_by_each
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
@@ -166,7 +166,7 @@ class Scorer:
         InvalidSetting
             Names every invalid setting, as ``configs[2].order``.
         InvalidRequest, InvalidReference
-            As `score` does. A reference that only some of the configurations refuse (`max_steps`) is named with those.
+            As `score` does. A reference that only some of the configurations refuse is named with those.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         batch.steps = steps
@@ -302,8 +302,7 @@ def without_alternatives(batch: Batch, part: Batch) -> Batch:
         is_list = np.array([alternatives_of(reference) is not None for reference in references], bool)
     if not is_list.any():
         return part
-    detail = "alternatives are only for the task score"
-    issues = [Issue(f"references[{row}]", "bad_reference", detail) for row in np.flatnonzero(is_list).tolist()]
+    issues = [Issue(f"references[{row}]", "bad_reference", NOT_OF_SCORE) for row in np.flatnonzero(is_list).tolist()]
     batch.issues += [in_batch(batch, part, issue) for issue in issues]
     kept = np.flatnonzero(~is_list)
     rest = part.at(NO_ROWS, kept, NO_ROWS)

@@ -12,6 +12,8 @@ from ...kernels.json_columns import MAX_ALTERNATIVES, NOT_STEPS, split_alternati
 from ...kernels.score import NO_ALTERNATIVES
 
 ANY_OF = "any_of"
+NOT_OF_SCORE = "alternatives are only for the task score"
+"""The detail of alternatives in references of other tasks."""
 
 
 class Alternatives(NamedTuple):

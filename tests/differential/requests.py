@@ -121,6 +121,8 @@ def documents() -> Iterator[tuple[str, str, dict[str, Any]]]:
     score = {"responses": [PERFECT, SWAPPED], "references": [KEY], "groups": ["a", "a"], "config": {"order": "lcs"}}
     yield "native", "/v1/score", score | {"include": ["components", "advantages"], "reference_index": [0, 0]}
     yield "configs", "/v1/score", {"responses": [SWAPPED], "references": [STEPS], "configs": [{}, {"order": "lcs"}]}
+    alternatives = {"responses": [SWAPPED, "x"], "references": [{"any_of": [STEPS, KEY]}, KEY]}
+    yield "steps", "/v1/score", alternatives | {"include": ["steps"], "configs": [{"order": "lcs"}]}
     yield "mixed", "/v1/score", samples.MIXED
     for task in TASKS[1:]:
         config = {"reward": "rouge_l"} if task == "lexical" else {}

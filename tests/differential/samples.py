@@ -47,7 +47,15 @@ RESPONSES: dict[str, list[str]] = {
 """Responses to each task that gives rewards."""
 
 REFERENCES: dict[str, list[Any]] = {
-    "score": [KEY, PERFECT, STEPS, key_of(WASH, SPIN), key_of(ADD), {"steps": [WASH]}],
+    "score": [
+        KEY,
+        PERFECT,
+        STEPS,
+        key_of(WASH, SPIN),
+        key_of(ADD),
+        {"steps": [WASH]},
+        {"any_of": [key_of(WASH), STEPS]},
+    ],
     "bioprobench.pqa": ["5 µM", {"answer": "5 µM"}, '{"answer": "6 µM", "choices": ["5 µM", "6 µM"]}'],
     "bioprobench.ord": [ORDER, json.dumps(ORDER), {**ORDER, "id": 7}],
     "bioprobench.err": [{"is_correct": False}, '{"is_correct": true}', True, "False"],
@@ -56,7 +64,8 @@ REFERENCES: dict[str, list[Any]] = {
 }
 
 BAD_REFERENCES: dict[str, list[Any]] = {
-    "score": ["Step 1: add", "", {"steps": []}, {"steps": [{"action": 5}]}, {"step": 1}, 5, None, "Step 1: {]", [KEY]],
+    "score": ["Step 1: add", "", {"steps": []}, {"steps": [{"action": 5}]}, {"step": 1}, 5, None, "Step 1: {]", [KEY]]
+    + [{"any_of": any_of} for any_of in ([], [KEY, "x"], [None, {"any_of": [KEY]}], [KEY] * 17)],
     "bioprobench.pqa": ["{}", {"answers": 1}, None, {"answer": None}, 5],
     "bioprobench.ord": ["[0]", {"wrong_steps": ["a"]}, {"wrong_steps": ["a"], "correct_steps": ["b"]}, None, ""],
     "bioprobench.err": ["maybe", {}, {"is_correct": "x"}, None],

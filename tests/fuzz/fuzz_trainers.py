@@ -41,7 +41,20 @@ def check(data: bytes, memory: GuardedMemory) -> None:
 WORDS = [
     *['"query":', '"prompts":', '"labels":', '"response":', '"label":', '"reference":', '"output":', '"content":'],
     *['"type":', '"message"', '"reasoning"', '"summary_text"', '"output_text"', '"text":', '"role":"assistant"'],
-    *["null", '{"steps":[{}]}', "<think>", "</think>", "\\u00b5", "\\ud83d\\ude00", "\\ud83d", "{}", "[]", "1e999"],
+    *[
+        "null",
+        '{"steps":[{}]}',
+        '{"any_of":[""]}',
+        '"any_of":',
+        "<think>",
+        "</think>",
+        "\\u00b5",
+        "\\ud83d\\ude00",
+        "\\ud83d",
+        "{}",
+        "[]",
+        "1e999",
+    ],
 ]
 
 

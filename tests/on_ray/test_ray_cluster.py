@@ -43,6 +43,10 @@ def batch(example_rollouts: list[dict[str, Any]]) -> Batch:
     return responses, references, np.arange(len(responses), dtype=np.int64) % len(references)
 
 
+def with_alternatives(references: list[str]) -> list[Any]:
+    return [{"any_of": [references[k - 1], text]} if k % 2 else text for k, text in enumerate(references)]
+
+
 def same(found: Scores, expected: Scores) -> None:
     assert found.rewards.tobytes() == expected.rewards.tobytes()
     assert found.reason_codes.tobytes() == expected.reason_codes.tobytes()
@@ -66,10 +70,19 @@ class TestPool:
         assert pool.config_id == Scorer(order="lcs").config_id
         assert len(pool.score([], batch[1], [])) == 0
 
+    def test_alternatives_and_steps(self, pool, batch):
+        responses, references, index = batch
+        whole = responses, with_alternatives(references), index
+        expected = Scorer(order="lcs").score(*whole, steps=True)
+        for found in (pool.score(*whole, steps=True), asyncio.run(pool.score_async(*whole, steps=True))):
+            same(found, expected)
+            assert list(found.steps) == list(expected.steps)
+            assert found.alternative.tobytes() == expected.alternative.tobytes()
+
     def test_a_killed_actor_loses_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)
         pids = ray.get([actor.__ray_call__.remote(lambda _self: os.getpid()) for actor in pool._actors])
-        submitted = pool._submitted(*batch)
+        submitted = pool._submitted(*batch, None, False)
         os.kill(pids[0], signal.SIGKILL)
         same(pool._gathered(*submitted, ray.get(submitted[-1])), expected)
         same(pool.score(*batch), expected)
@@ -87,15 +100,25 @@ class TestDataset:
             {
                 "number": np.arange(count + 1),
                 "text": pa.array([*responses, "of no use"]),
-                "expected": pa.array([*(references[k] for k in index), "not a step"]),
+                "expected": pa.array([*([references[k - 1], references[k]] for k in index), ["not a step"]]),
             }
         )
         data = ray.data.from_arrow(rows).repartition(5)
         scored = score_dataset(
-            data, response="text", reference="expected", components=True, batch_size=100, actors=2, order="lcs"
+            data,
+            response="text",
+            reference="expected",
+            components=True,
+            steps=True,
+            batch_size=100,
+            actors=2,
+            order="lcs",
         )
         found = scored.to_pandas().sort_values("number").reset_index(drop=True)
-        expected = Scorer(order="lcs").score(*batch)
+        lists = [{"any_of": [references[k - 1], text]} for k, text in enumerate(references)]
+        expected = Scorer(order="lcs").score(responses, lists, index, steps=True)
+        assert found["alternative"][:count].tolist() == expected.alternative.tolist()
+        assert [len(steps) for steps in found["steps"][:count]] == list(map(len, expected.steps))
         assert found["number"].tolist() == list(range(count + 1))
         assert found["reward"][:count].to_numpy(float).tobytes() == expected.rewards.tobytes()
         assert found["reason"][:count].tolist() == expected.reasons.tolist()
@@ -115,6 +138,11 @@ class TestServe:
 
     def test_the_handle_gives_the_same_bits(self, handle, batch):
         expected = Scorer(order="lcs").score(*batch)
+        responses, references, index = batch
+        steps = handle.score.remote(responses, with_alternatives(references), index, steps=True).result()
+        assert steps["steps"] == list(
+            Scorer(order="lcs").score(responses, with_alternatives(references), index, steps=True).steps
+        )
         found = handle.score.remote(*batch).result()
         assert found["rewards"].tobytes() == expected.rewards.tobytes()
         assert found["reasons"] == expected.reasons.tolist()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import InvalidRequest, InvalidSetting, Scorer
+from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer
 from assay.kernels.column import column_of
 from assay.service.errors import NotInstalled
-from assay.service.ray.pool import PoolActor, pieces_of
+from assay.service.ray.pool import PoolActor, ScorerPool, pieces_of
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import TASK_COMPONENTS
 from assay.service.scoring.text_columns import strings_of
@@ -52,18 +53,66 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     assert actor.ready() == Scorer(order="lcs").config_id
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
     for piece in pieces_of(Batch(responses=column, references=expected, reference_index=index), 5):
-        issues, rewards, codes, measures = actor.score(piece.responses, piece.references, piece.reference_index)
+        issues, columns = actor.score(piece.responses, piece.references, piece.reference_index)
         assert issues == ()
-        assert rewards.tobytes() == whole.rewards[piece.rows].tobytes()
-        assert codes.tobytes() == whole.reason_codes[piece.rows].tobytes()
-        assert measures.tobytes() == whole.measures[:, piece.rows].tobytes()
+        assert columns.rewards[0].tobytes() == whole.rewards[piece.rows].tobytes()
+        assert columns.reason_codes[0].tobytes() == whole.reason_codes[piece.rows].tobytes()
+        assert columns.measures[0].tobytes() == whole.measures[:, piece.rows].tobytes()
+
+
+class Actor:
+    """A scorer whose arguments and results travel as between processes."""
+
+    def __init__(self, **overrides):
+        self._actor = PoolActor(overrides, 1)
+        self.score = SimpleNamespace(remote=self._score)
+
+    def _score(self, *arguments):
+        return pickle.loads(pickle.dumps(self._actor.score(*pickle.loads(pickle.dumps(arguments)))))
+
+
+class TestPool:
+    @pytest.fixture
+    def pool(self, monkeypatch):
+        monkeypatch.setitem(
+            sys.modules, "ray", SimpleNamespace(remote=lambda _: SimpleNamespace(options=options), get=list)
+        )
+
+        def options(**_):
+            return SimpleNamespace(remote=lambda overrides, _: Actor(**overrides))
+
+        pool = ScorerPool(actors=3, order="lcs")
+        return pool
+
+    def test_alternatives_and_steps(self, pool, example_rollouts):
+        responses = [rollout["response"] for rollout in example_rollouts] * 30
+        texts = [rollout["reference"] for rollout in example_rollouts]
+        references = [{"any_of": [texts[k - 1], text]} if k % 2 else text for k, text in enumerate(texts)]
+        index = np.arange(len(responses)) % len(references)
+        found = pool.score(responses, references, index, steps=True)
+        expected = Scorer(order="lcs").score(responses, references, index, steps=True)
+        assert found.rewards.tobytes() == expected.rewards.tobytes()
+        assert found.measures.tobytes() == expected.measures.tobytes()
+        assert found.alternative.tolist() == expected.alternative.tolist()
+        assert 0 < found.alternative.sum() < len(responses)
+        assert list(found.steps) == list(expected.steps)
+        assert pool.score(responses[:1], references[:1]).steps is None
+
+    def test_issues_name_the_alternative(self, pool):
+        wrong = [{"any_of": [REFERENCE, "x"]}, REFERENCE, {"any_of": []}, {"any_of": ["", REFERENCE, ""]}]
+        for references in (wrong, wrong[:2], wrong[3:]):
+            with pytest.raises(InvalidReference) as expected:
+                Scorer().score([PERFECT], references, [0])
+            with pytest.raises(InvalidReference) as found:
+                pool.score([PERFECT], references, [0])
+            assert found.value.issues == expected.value.issues
 
 
 class TestDatasetScorer:
-    def scored(self, table, components=False, tasks=(None, None), **overrides):
+    def scored(self, table, components=False, tasks=(None, None), steps=False, **overrides):
         from assay.service.ray.dataset import DatasetScorer
 
-        return DatasetScorer("response", "reference", tasks, components, 1, overrides)(table)
+        return DatasetScorer("response", "reference", tasks, components, 1, overrides, steps)(table)
 
     def test_rows_of_several_tasks(self):
         right, order = "[ANSWER_START][1, 1, 0][ANSWER_END]", '{"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}'
@@ -79,6 +128,18 @@ class TestDatasetScorer:
         assert found["reward"].to_pylist() == scores.rewards.tolist() == [1.0, -1.0, 0.0]
         with pytest.raises(InvalidRequest, match="tsk"):
             self.scored(table, tasks=("tsk", None))
+
+    def test_lists_are_alternatives_of_rows_of_score_only(self):
+        columns = {"task": ["score", "bioprobench.pqa", "score"], "response": [PERFECT] * 3}
+        table = pa.table({**columns, "reference": [["x", REFERENCE], ["5 ml"], [REFERENCE, REFERENCE]]})
+        found = self.scored(table, tasks=("task", None), steps=True)
+        assert found.column_names[3:] == ["reward", "reason", "steps", "alternative", "error"]
+        assert found["reward"].to_pylist() == [None, None, 1.0]
+        assert found["alternative"].to_pylist() == [None, None, 0]
+        assert [None if steps is None else len(steps) for steps in found["steps"].to_pylist()] == [None, None, 1]
+        first, second, _ = found["error"].to_pylist()
+        assert first["detail"].startswith("reference.any_of[0] of score: line 1 is not of the form")
+        assert second["reason"] == "bad_reference"
 
     def test_a_fault_is_an_error_and_never_a_reward(self):
         rows = [(PERFECT, REFERENCE), (PERFECT, "x"), (None, REFERENCE), (PERFECT, None)]

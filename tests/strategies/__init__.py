@@ -4,12 +4,22 @@ They compose: texts → JSON and lines → answers → rollouts and batches. Mor
 """
 
 from .answers import answers, asides, damaged_answers, key_lines, orc_lines, protocols, steps
-from .batches import batches, doubtful_references, references, responses, responses_to, rollouts, settings
+from .batches import (
+    alternatives_of,
+    batches,
+    doubtful_references,
+    references,
+    responses,
+    responses_to,
+    rollouts,
+    settings,
+)
 from .effort import examples
 from .json_text import broken_objects, json_strings, json_values, step_objects
 from .texts import amounts, ascii_texts, characters, elements, quantities, sequences, surrogate_texts, texts
 
 __all__ = [
+    "alternatives_of",
     "amounts",
     "answers",
     "ascii_texts",

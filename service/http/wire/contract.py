@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
+from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Contract, KeyLines, Overrides, Steps
 from ...rewards.registry import REWARD_TASKS
 from ...settings import ScoreSettings
 from ...tasks.evaluation import TASKS
@@ -20,6 +20,12 @@ EXAMPLE_REQUEST: dict[str, JsonValue] = {
     "references": [EXAMPLE_REFERENCE],
     "responses": [EXAMPLE_RESPONSE, "Add buffer, then spin."],
     "include": ["components", "advantages"],
+}
+
+EXAMPLE_STEPS_REQUEST: dict[str, JsonValue] = {
+    "references": [{"any_of": [EXAMPLE_REFERENCE, {"steps": [{"action": "add", "objects": [], "parameters": []}]}]}],
+    "responses": [EXAMPLE_RESPONSE],
+    "include": ["steps"],
 }
 
 EXAMPLE_MIXED_REQUEST: dict[str, JsonValue] = {
@@ -43,10 +49,11 @@ EXAMPLE_EVALUATION: dict[str, JsonValue] = {
 class ScoreRequest(Contract):
     """Responses to score and the references to score them against."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST, EXAMPLE_STEPS_REQUEST]})
 
-    references: list[KeyLines | Steps] = Field(
-        description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps."
+    references: list[KeyLines | Steps | AnyOf] = Field(
+        description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps; or "
+        "alternatives of these. A response counts once for each alternative towards `max_responses`."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(
@@ -63,7 +70,9 @@ class ScoreRequest(Contract):
         description="Further configurations, each like `config` and independent of it: the reply's `configs` has a "
         "column of rewards for each. A response counts once for each of them towards `max_responses`.",
     )
-    include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
+    include: list[Literal["components", "advantages", "steps"]] = Field(
+        default=[], description="Further columns of the reply."
+    )
     task: Literal["score"] = Field(default="score", description="The reward to give.")
     groups: list[StrictStr | StrictInt] = Field(
         default=[],
@@ -87,12 +96,36 @@ class TaskRewardRequest(Contract):
         description="Options of the reward; GET /v1/tasks has their schema. With a task for each response: settings of "
         "SCORE, and options of other tasks by the name of the task.",
     )
-    include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
+    include: list[Literal["components", "advantages", "steps"]] = Field(
+        default=[], description="Further columns of the reply."
+    )
     task: TaskName | list[TaskName] = Field(
         description="Name of a task of GET /v1/tasks that has a reward, or one for each response. Every reply then has "
         "the components of all tasks, 0 where a task lacks one."
     )
     groups: list[StrictStr | StrictInt] = Field(default=[], description="As for SCORE.")
+
+
+class StepResult(Contract):
+    """One step of a response. Positions are code points of the response, counted from 0."""
+
+    start: int = Field(description="Where the step's line in <key> begins.")
+    end: int = Field(description="After its last code point.")
+    orc_start: int = Field(description="Where its step in <orc> begins.")
+    orc_end: int = Field(description="After its last code point.")
+    coverage: float = Field(description="The share of the step's words found in its prose.")
+    reference: int = Field(description="The step of the reference that it is matched with, from 0; -1 for none.")
+    value: float = Field(description="What it adds to the sum of `content`: 0 without a match.")
+
+
+StepColumn = Annotated[
+    list[list[StepResult]] | None,
+    Field(description="The steps of each response, empty if it has no valid ones; only if `include` names it."),
+]
+AlternativeColumn = Annotated[
+    list[int] | None,
+    Field(description="The alternative of its reference that counted for each response; only with `steps`."),
+]
 
 
 class Components(Contract):
@@ -120,6 +153,8 @@ class ConfigScores(Contract):
     reasons: list[str]
     components: Components | None = Field(default=None, description="Only if `include` names it.")
     advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
+    steps: StepColumn = None
+    alternative: AlternativeColumn = None
 
 
 class ScoreReply(Contract):
@@ -131,6 +166,8 @@ class ScoreReply(Contract):
         default=None, description="Only if `include` names it; every other task has a fixed set of its own."
     )
     advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
+    steps: StepColumn = None
+    alternative: AlternativeColumn = None
     config_id: str = Field(description="Digest of the effective configuration and the rules' version.")
     signature: str = Field(description="The same in one readable line, to be quoted beside the rewards.")
     configs: list[ConfigScores] | None = Field(

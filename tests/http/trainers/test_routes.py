@@ -11,7 +11,7 @@ from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers import contract
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     GYM,
@@ -46,6 +46,27 @@ def test_one_rollout_a_call(client, path, ballast):
             assert bare.headers["content-type"] == "application/json"
             assert type(bare.json()) is float
             assert bare.json() == expected["reward"]
+
+
+@every_reward
+@pytest.mark.parametrize("ballast", [0, 100_000])
+def test_alternatives(client, path, ballast):
+    """The best counts; what is wrong with one is reported at its place."""
+    other = REFERENCE.replace("add", "wash")
+    rollouts = [Rollout(SWAPPED + EOS, {"any_of": one}) for one in ([other, STEPS], [REFERENCE], [STEPS, other])]
+    for rollout, expected in zip(rollouts, expected_of(rollouts), strict=True):
+        found = client.post(path, json=body_of(path, *rollout, ballast=["x" * ballast]))
+        assert numbers_in(found) == expected
+        assert expected["reward"] > 0
+    nested = {"any_of": [REFERENCE]}
+    for any_of, errors in (
+        ([], {"": "no_alternatives"}),
+        ([REFERENCE] * 17, {"": "too_many"}),
+        ([REFERENCE, "x", None, nested], {1: "bad_step_line", 2: "wrong_type", 3: "bad_step_schema"}),
+    ):
+        document = problem_of(client.post(path, json=body_of(path, SWAPPED, {"any_of": any_of})), 422)
+        places = {k: f"{LABEL_PATHS[path]}.any_of[{k}]" if k else LABEL_PATHS[path] for k in errors}
+        assert errors_of(document) == [(places[k], reason) for k, reason in errors.items()]
 
 
 SETTINGS = [

@@ -13,7 +13,7 @@ import pytest
 from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
-from tests.http.samples import COMMAND_LINE, PERFECT, STEPS, errors_of, problem_of
+from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     GYM,
@@ -93,6 +93,28 @@ IN_LABELS: dict[str, tuple[str, Any]] = {
     "an answer": ("bioprobench.err", {"task": "bioprobench.err", "reference": True}),
 }
 ANSWERS = {"bioprobench.ord": RIGHT, "score": PERFECT, "bioprobench.err": "True"}
+
+
+@pytest.mark.parametrize("written", [lambda label: label, json.dumps], ids=["objects", "JSON text"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"task": "score", "reference": {"any_of": [STEPS, REFERENCE]}},
+        {"task": None, "any_of": [STEPS, REFERENCE], "reference": None, "steps": None},
+        {"any_of": [REFERENCE]},
+    ],
+)
+def test_alternatives_in_a_label(client, label, written):
+    """As rows of `assay prepare --alternatives` have it, and as columns of all tasks together."""
+    other = written({"task": "bioprobench.ord", "reference": ORD})
+    body = openrlhf([PERFECT + EOS, RIGHT + EOS], [written(label), other])
+    reply = client.post(f"{OPENRLHF}?task_field=task", json=body)
+    assert [numbers_in(reply, TASK_NUMBERS, k)["reward"] for k in range(2)] == [1.0, 1.0]
+    slime = {"response": PERFECT, "label": written(label)}
+    assert numbers_in(client.post(f"{SLIME}?task_field=label.task", json=slime), TASK_NUMBERS)["reward"] == 1.0
+    wrong = openrlhf([RIGHT], [written({"task": "bioprobench.ord", "reference": {"any_of": [ORD]}})])
+    document = problem_of(client.post(f"{OPENRLHF}?task_field=task", json=wrong), 422)
+    assert [error["path"] for error in document["errors"]] == ["labels[0]"]
 
 
 @pytest.mark.parametrize(("task", "label"), IN_LABELS.values(), ids=IN_LABELS)

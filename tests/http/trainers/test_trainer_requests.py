@@ -21,7 +21,7 @@ from assay.service.http.request.exchange import Readiness
 from assay.service.http.request.intake import Paths
 from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import FastPath, Limits
-from tests.strategies import doubtful_references, examples, references, responses
+from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 INLINE_BYTES = 65_536
@@ -29,7 +29,12 @@ INLINE_BYTES = 65_536
 
 sections = responses | st.text("<think>/key\n ", max_size=20)
 doubtful_texts = st.one_of(sections, sections, st.none(), st.integers())
-doubtful_labels = st.one_of(references, doubtful_references, st.none(), st.just({"steps": 3}), st.just(1))
+labels = st.one_of(references, references, protocols.flatmap(alternatives_of))
+doubtful_lists = st.lists(references | doubtful_references | st.none() | st.just({"any_of": []}), max_size=2)
+doubtful_alternatives = st.builds(lambda one, times: {"any_of": one * times}, doubtful_lists, st.sampled_from([1, 9]))
+doubtful_labels = st.one_of(
+    doubtful_alternatives, references, doubtful_references, st.none(), st.just({"steps": 3}), st.just(1)
+)
 junk = st.one_of(st.none(), st.text(max_size=3), st.integers(), st.lists(st.none(), max_size=2), st.just({}))
 
 
@@ -75,14 +80,14 @@ DIALECTS: dict[str, tuple[Any, Any, Any, Any]] = {
     "OpenRLHF": (
         OpenRlhf(),
         OpenRlhfRequest,
-        openrlhf(sections, prompts, references, st.just(0)),
+        openrlhf(sections, prompts, labels, st.just(0)),
         openrlhf(doubtful_texts, prompts | st.none(), doubtful_labels, st.sampled_from([0, 0, 1])),
     ),
-    "slime": (Slime(), SlimeRequest, slime(sections, references), slime(doubtful_texts, doubtful_labels)),
+    "slime": (Slime(), SlimeRequest, slime(sections, labels), slime(doubtful_texts, doubtful_labels)),
     "NeMo Gym": (
         NemoGym(),
         VerifyRequest,
-        nemo_gym(st.fixed_dictionaries({"output": st.lists(messages, max_size=2)}), references),
+        nemo_gym(st.fixed_dictionaries({"output": st.lists(messages, max_size=2)}), labels),
         nemo_gym(
             st.fixed_dictionaries({"output": st.lists(doubtful_items, max_size=3) | junk}) | junk, doubtful_labels
         ),

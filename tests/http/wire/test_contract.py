@@ -22,7 +22,9 @@ SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2**63) | st.floats(-5, 5) | st.just(PERFECT),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["steps", "action", "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["steps", "any_of", "action", "x"]), inner)
+    ),
     max_leaves=5,
 )
 broken_steps = st.builds(
@@ -30,12 +32,18 @@ broken_steps = st.builds(
     st.sampled_from(["action", "objects", "parameters", "note"]),
     junk.filter(lambda value: value != PERFECT),
 )
+any_of = st.lists(
+    st.sampled_from([REFERENCE, STEPS]) | broken_steps | junk.filter(lambda one: one != PERFECT), max_size=3
+)
+alternatives = st.builds(lambda entries, times: {"any_of": entries * times}, any_of, st.sampled_from([1, 1, 1, 9]))
 broken_reference = junk.filter(lambda value: type(value) is not str)
 lists = {
-    "references": st.lists(st.sampled_from([REFERENCE, STEPS]) | broken_steps | broken_reference, max_size=3),
+    "references": st.lists(
+        st.sampled_from([REFERENCE, STEPS]) | broken_steps | alternatives | broken_reference, max_size=3
+    ),
     "responses": st.lists(st.just(PERFECT) | st.just("") | junk, max_size=3),
     "reference_index": st.lists(st.integers(-1, 3) | junk, max_size=3),
-    "include": st.lists(st.sampled_from(["components", "advantages", "reward"]) | junk, max_size=3),
+    "include": st.lists(st.sampled_from(["components", "advantages", "steps", "reward"]) | junk, max_size=3),
 }
 fields = lists | {
     "config": st.dictionaries(st.sampled_from(["order", "min_coverage", "nope"]), junk, max_size=2),
@@ -44,10 +52,10 @@ fields = lists | {
     "configs": st.lists(st.sampled_from([{"order": "lcs"}, {"order": 1}, {}]) | junk, max_size=3),
 }
 right = {
-    "references": st.just([REFERENCE]),
+    "references": st.sampled_from([[REFERENCE], [{"any_of": [STEPS, REFERENCE]}]]),
     "responses": st.lists(st.just(PERFECT), max_size=3),
     "config": st.just({"order": "lcs"}),
-    "include": st.just(["components"]),
+    "include": st.just(["components", "steps"]),
     "task": st.just("score"),
     "configs": st.just([{}, {"order": "lcs"}]),
 }

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictStr, create_model
 
 from .....kernels.score import COMPONENTS
-from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
+from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Steps
 from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
-Reference = StrictStr | Steps | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
-"""A reference of SCORE as text or steps, or of another task as a record or the answer itself."""
+Reference = StrictStr | Steps | AnyOf | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
+"""A reference of SCORE as text, steps or alternatives, or of another task as a record or the answer itself."""
 
 DESCRIPTIONS = {
     "score_task": "The number of the row's task in GET /v1/tasks, 0 for SCORE: an identifier, not a quantity.",

@@ -136,10 +136,11 @@ def not_array(path: str) -> Issue:
 
 
 def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:
-    """Rename the paths of issues: `old[3]` becomes `new[3]` for `new[]`, else just `new`."""
+    """Rename the paths of issues: `old[3].x` becomes `new[3].x` for `new[]`, else `new.x`."""
+    rest = {issue: issue.path.removeprefix(old) for issue in issues}
     return [
-        issue._replace(path=new.removesuffix("[]") + issue.path.removeprefix(old) if new.endswith("[]") else new)
-        for issue in issues
+        issue._replace(path=new.removesuffix("[]") + (path if new.endswith("[]") else path.partition("]")[2]))
+        for issue, path in rest.items()
     ]
 
 

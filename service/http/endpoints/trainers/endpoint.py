@@ -13,6 +13,7 @@ from ....errors import Issue, one_of
 from ....rewards.batch import Batch
 from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
 from ....rewards.scorer import Scorer
+from ....scoring.alternatives import split_column
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
@@ -22,7 +23,7 @@ from ...request.metrics import Metrics
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
 from ...wire.headers import Body, Problem, StageTimes, invalid_request
-from ...wire.json_codec import Answer, FastPath, issues_of, parse_query
+from ...wire.json_codec import Answer, FastPath, check_alternatives, issues_of, parse_query
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
@@ -237,19 +238,22 @@ class TrainerEndpoint:
             missing = dialect.missing_reference
             raise refuse([] if label or missing is None else [Issue("references[0]", "missing_field", missing)])
         times.decoded()
-        rows = columns.references.rows
+        rows, max_bytes = columns.references.rows, limits.max_reference_bytes
+        references, kinds, alternatives = split_column(columns.references, columns.reference_kinds, max_bytes)
         batch = Batch(
             responses=columns.responses,
-            references=columns.references,
-            kinds=columns.reference_kinds,
+            references=references,
+            kinds=kinds,
+            alternatives=alternatives,
             reference_index=np.arange(rows),
             task=task,
             task_codes=np.array(codes, np.uint8) if task is None else None,
             configurations={"config": query.scorer.columns},
             options=query.task_options,
-            max_reference_bytes=limits.max_reference_bytes,
+            max_reference_bytes=max_bytes,
             issues=[*issues],
         )
+        check_alternatives(batch, limits.max_responses)
         return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(

@@ -19,6 +19,7 @@ from .....kernels.json_columns import OTHER_KIND, element_spans, member_spans
 from ....errors import Issue, one_of
 from ....rewards.batch import UNKNOWN
 from ....rewards.registry import NUMBERS, REWARD_TASKS, SCORE
+from ....scoring.alternatives import ANY_OF
 from ...wire.headers import Problem, invalid_request
 from ...wire.json_codec import not_json
 
@@ -177,8 +178,11 @@ def opened(label: bytes) -> bytes:
 
 
 def reference_in(label: Body, task: int) -> bytes:
-    """Return the `reference` of a label, SCORE's steps, or else the label; members that are null count as missing."""
-    reference, steps = (ABSENT if value == NULL else value for value in members(label, "reference", "steps") or ())
-    if reference:
-        return reference
-    return b'{"steps":%b}' % steps if steps and task == NUMBERS[SCORE] else bytes(label)
+    """Return the `reference` of a label, SCORE's steps or alternatives, or else the label; members that are null count
+    as missing.
+    """
+    names = ("reference", *(("steps", ANY_OF) if task == NUMBERS[SCORE] else ()))
+    for name, value in zip(names, members(label, *names) or (), strict=True):
+        if value not in (ABSENT, NULL):
+            return bytes(value) if name == "reference" else b'{"%b":%b}' % (name.encode(), value)
+    return bytes(label)
