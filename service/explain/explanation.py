@@ -187,7 +187,7 @@ def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage
     if limit is not None and case.reason in ("ok", "added_numbers"):
         off += ["added_numbers"] * ((_total(added) > limit) != (case.reason == "added_numbers"))
     rewards = case.alternative_rewards
-    if case.alternative != next(k for k, reward in enumerate(rewards) if reward >= max(rewards) - TIE):
+    if case.alternative != next(k for k, reward in enumerate(rewards) if max(rewards) - reward <= TIE):
         off.append("alternative")
     if _mapped(score, settings) != case.reward:
         off.append("reward")

@@ -1,4 +1,4 @@
-"""References with alternatives (docs/rules.md, Score and reward)."""
+"""References with alternatives (docs/rules.md, Alternatives)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

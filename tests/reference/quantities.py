@@ -1,4 +1,4 @@
-"""Terms of parameters, in which a value and its unit are one exact quantity (docs/rules.md, Words)."""
+"""Terms of parameters, in which a value and its unit are one exact quantity (docs/rules.md, Quantities)."""
 
 import re
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact

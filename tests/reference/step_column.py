@@ -1,4 +1,4 @@
-"""The column of steps: where each step stands, and what it earned (docs/rules.md, The column of steps)."""
+"""The column of steps: where each step stands, and what it earned (docs/rules.md, Steps)."""
 
 from typing import Any, NamedTuple
 
