@@ -399,14 +399,14 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
 
 
 @helper
-def locate_references(request, expected, rows, max_steps, quantities):
+def locate_references(request, expected, rows, quantities):
     """Choose the row of each response's reference; returns the number of references that have to be read."""
     unread = expected
     first = np.int64(FIRST_FREE_ROW)
     if expected == 1:
         text, start, length = request.reference_text, request.reference_offsets[0], request.reference_offsets[1]
         first = slot_row(text, start, length, request.seed)
-        if holds_reference(request.slots, first, text, start, length, max_steps, quantities):
+        if holds_reference(request.slots, first, text, start, length, quantities):
             unread = np.int64(0)
         else:
             invalidate(request.slots, first)
@@ -417,12 +417,12 @@ def locate_references(request, expected, rows, max_steps, quantities):
 
 
 @hot_kernel
-def read_request(request, body, max_reference_bytes, max_steps, quantities):
+def read_request(request, body, max_reference_bytes, quantities):
     """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
     request: the arrays of the envelope. Handles valid JSON of references, responses and optionally `include`, with one
-    reference or one for each response. `read_missing` has to read the unread references before scoring, with the same
-    limit of steps and, or without, the terms of their parameters (`quantities`).
+    reference or one for each response. `read_missing` has to read the unread references before scoring, also with or
+    without `quantities`.
     """
     fields = request.fields
     outcome = read_envelope(
@@ -449,7 +449,7 @@ def read_request(request, body, max_reference_bytes, max_steps, quantities):
     for k in range(expected):
         if request.offsets[REFERENCES, k + 1] - request.offsets[REFERENCES, k] > max_reference_bytes:
             return USE_GENERAL_PATH, none
-    return rows, locate_references(request, expected, rows, max_steps, quantities)
+    return rows, locate_references(request, expected, rows, quantities)
 
 
 def read_missing(request: FastPathRequest, unread: int, max_steps: int, quantities: bool, tables: np.ndarray) -> bool:
@@ -464,5 +464,5 @@ def read_missing(request: FastPathRequest, unread: int, max_steps: int, quantiti
     if statuses.any():
         return False
     if unread == 1:
-        fill_slot(envelope.slots, first, text, int(offsets[1]), max_steps, quantities)
+        fill_slot(envelope.slots, first, text, int(offsets[1]), quantities)
     return True

@@ -88,7 +88,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
-        (read_request, (envelope, column.data, 0, 0, False)),
+        (read_request, (envelope, column.data, 0, False)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
         (find_text_spans, (spans, spans, ints, column.data, False)),
         (levenshtein_distances, (ints, index, index, index, index, 1)),

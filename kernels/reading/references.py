@@ -233,7 +233,7 @@ def concatenate(parts: Sequence[References]) -> References:
 
 SLOT_COUNT = 64
 MAX_SLOT_BYTES = 8192
-"""Bytes of the longest reference that is cached."""
+"""Bytes of the longest reference that is cached, which has fewer steps than any limit."""
 
 FIRST_FREE_ROW = 2 * SLOT_COUNT
 """Rows from here on are not cache slots."""
@@ -246,12 +246,12 @@ class ReferenceSlots(NamedTuple):
 
     texts: np.ndarray  # uint8 (SLOT_COUNT, MAX_SLOT_BYTES + 8)
     lengths: np.ndarray  # int64 (SLOT_COUNT,), EMPTY in an empty slot
-    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps when it was read, ~limit if with its terms
+    quantities: np.ndarray  # uint8 (SLOT_COUNT,): 1 if it was read with the terms of its parameters
 
 
 def empty_slots() -> ReferenceSlots:
     texts = np.zeros((SLOT_COUNT, MAX_SLOT_BYTES + 8), np.uint8)
-    return ReferenceSlots(texts, np.full(SLOT_COUNT, EMPTY, np.int64), np.zeros(SLOT_COUNT, np.int64))
+    return ReferenceSlots(texts, np.full(SLOT_COUNT, EMPTY, np.int64), np.zeros(SLOT_COUNT, np.uint8))
 
 
 def allocate_with_slots(max_bytes: int, rows: int) -> References:
@@ -275,12 +275,12 @@ def slot_row(text, start, length, seed):
 
 
 @inlined
-def holds_reference(slots, row, text, start, length, max_steps, quantities):
-    """Return whether the row, the reference's `slot_row`, holds it, read with this limit of steps and these terms."""
+def holds_reference(slots, row, text, start, length, quantities):
+    """Return whether the row, the reference's `slot_row`, holds it, read with or without `quantities`."""
     if row == FIRST_FREE_ROW:
         return False
     slot = row >> 1
-    if slots.lengths[slot] != length or slots.limits[slot] != (~max_steps if quantities else max_steps):
+    if slots.lengths[slot] != length or slots.quantities[slot] != quantities:
         return False
     return same_bytes(read_only(slots.texts[slot]), 0, text, start, length)
 
@@ -292,10 +292,10 @@ def invalidate(slots, row):
         slots.lengths[row >> 1] = EMPTY
 
 
-def fill_slot(slots: ReferenceSlots, row: int, text: np.ndarray, length: int, max_steps: int, quantities: bool) -> None:
+def fill_slot(slots: ReferenceSlots, row: int, text: np.ndarray, length: int, quantities: bool) -> None:
     """Record that this row holds the reference `text[:length]`."""
     if row < FIRST_FREE_ROW:
         slot = row >> 1
         slots.texts[slot, :length] = text[:length]
         slots.lengths[slot] = length
-        slots.limits[slot] = ~max_steps if quantities else max_steps
+        slots.quantities[slot] = quantities

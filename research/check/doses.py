@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import islice
 
 from ...kernels.text.words import UNITS
+from ...service.explain.quantities import KINDS
 from ...service.explain.reading import Step, canons
-from ...service.explain.verdict import KINDS
 
 VALUE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 RANGE = re.compile(rf"{VALUE.pattern}(?:-[0-9]+(?:\.[0-9]+)?)?")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,10 +15,11 @@ from ...kernels.semantics import UNMATCHED, anchors, ious, length_penalty, posit
 from ...kernels.sequences import lcs_lengths, subsequences
 from ..settings import MAX_CONTENT, ScoreSettings
 from ..wording import format_number, format_reward, plural
+from .quantities import Term, terms_of
 from .reading import Reading, words_of
-from .schema import Content, Equation, Factor, FactorName, Order, Pair, Phrase, Scale, Similarity
+from .schema import EQUAL, Content, Equation, Factor, FactorName, Order, Pair, Phrase, Scale, Similarity
 
-Sides = tuple[Sequence[str], Sequence[str]]
+Sides = tuple[Sequence[str | Term], Sequence[str | Term]]
 
 
 class Alignment(NamedTuple):
@@ -79,10 +81,10 @@ def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> S
 
 def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
     """Return values and offsets of both sides as kernels take them, int64 and read-only, and the number of numbers."""
-    numbers: dict[str, int] = {}
+    numbers: dict[str | Term, int] = {}
     columns = []
     for side in (0, 1):
-        values = [numbers.setdefault(string, len(numbers)) for row in rows for string in row[side]]
+        values = [numbers.setdefault(element, len(numbers)) for row in rows for element in row[side]]
         columns.append(np.array(values, np.int64))
         columns.append(np.cumsum([0, *(len(row[side]) for row in rows)], dtype=np.int64))
     for column in columns:
@@ -91,7 +93,11 @@ def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
 
 
 def _order(
-    actions: Sides, columns: Sequence[np.ndarray], symbols: int, positions: Sequence[int], settings: ScoreSettings
+    actions: tuple[list[str], list[str]],
+    columns: Sequence[np.ndarray],
+    symbols: int,
+    positions: Sequence[int],
+    settings: ScoreSettings,
 ) -> Order:
     predicted, expected = actions
     subsequence, length = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -154,7 +160,10 @@ def _pairs(
     lines = [(predicted[i], expected.lines[j]) for i, j in anchored]
     objects = _similarities("objects", [(_canons(a.objects), _canons(b.objects)) for a, b in lines])
     words = _similarities("words", [(words_of(a.objects), words_of(b.objects)) for a, b in lines])
-    parameters = _similarities("words", [(words_of(a.parameters), words_of(b.parameters)) for a, b in lines])
+    if settings.parameter_similarity == "quantities":
+        parameters = _similarities("terms", [(terms_of(a.parameters), terms_of(b.parameters)) for a, b in lines])
+    else:
+        parameters = _similarities("words", [(words_of(a.parameters), words_of(b.parameters)) for a, b in lines])
     pairs = []
     for (i, j), (line, _), obj, by_words, par in zip(anchored, lines, objects, words, parameters, strict=True):
         if settings.object_similarity == "max":
@@ -193,20 +202,23 @@ def _canons(phrases: Sequence[Phrase]) -> list[str]:
     return [phrase.canon for phrase in phrases if phrase.words]
 
 
-def _similarities(kind: Literal["objects", "words"], rows: Sequence[Sides]) -> list[Similarity]:
+def _similarities(kind: Literal["objects", "words", "terms"], rows: Sequence[Sides]) -> list[Similarity]:
     columns, symbols = _columns(rows)
     values = np.zeros(len(rows))
     ious(values, *columns, symbols)
     similarities = []
     for sides, value in zip(rows, values.tolist(), strict=True):
+        texts: dict[str | Term, dict[str, None]] = defaultdict(dict)  # of equal terms, all of them
+        for element in chain(*sides):
+            texts[element][str(element)] = None
         mine, theirs = map(dict.fromkeys, sides)
         similarities.append(
             Similarity(
                 value=value,
                 compared=kind if mine or theirs else "nothing",
-                shared=[string for string in theirs if string in mine],
-                missing=[string for string in theirs if string not in mine],
-                extra=[string for string in mine if string not in theirs],
+                shared=[EQUAL.join(texts[element]) for element in theirs if element in mine],
+                missing=[EQUAL.join(texts[element]) for element in theirs if element not in mine],
+                extra=[EQUAL.join(texts[element]) for element in mine if element not in theirs],
             )
         )
     return similarities
@@ -341,7 +353,7 @@ def equations_of(
     sides["reward"] = mapped[settings.reward_scale]
     values = components | {"reward": reward}
     return [
-        Equation(name=name, text=" = ".join([name, *parts, format_reward(values[name])]), value=values[name])
+        Equation(name=name, text=EQUAL.join([name, *parts, format_reward(values[name])]), value=values[name])
         for name, parts in sides.items()
     ]
 

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import orjson
 
 from ..wording import first_n, format_number
+from .alignment import Alignment
+from .case import added_numbers
 from .edits import Draft, DraftStep, StepPool, one_line
 from .reading import KeyLine, Reading
-from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
+from .schema import Kind, Order, Pair, Phrase, Scale
 
 Numbers = tuple[int, ...]
 
@@ -24,28 +26,57 @@ class Candidate(NamedTuple):
     numbers: Numbers
     steps: Sequence[int] = ()
     reference_steps: Sequence[int] = ()
+    alternative: int = 0
+    """The alternative that the steps of the reference are from."""
+
+
+class Drafting:
+    """The steps of a response that passes the gates, and of its edits."""
+
+    def __init__(self, reading: Reading, few_numbers: bool) -> None:
+        """few_numbers: whether the prose must not get more numbers of its own."""
+        self.reading, self.few_numbers = reading, few_numbers
+        self.pool, self.draft = StepPool(), draft_of(reading)
+        self.own: Numbers = tuple(map(self.pool.number, self.draft.steps))
+
+
+def candidates_of(sources: Sequence[EditCandidates]) -> Iterator[Candidate]:
+    """Yield the candidates of all alternatives, most promising first; the last ones are every edit of one step."""
+    for source in sources:
+        yield from source.of_many_steps()
+    seen = {source.drafting.own for source in sources}
+    likely = chain.from_iterable(source.likely() for source in sources)
+    every = chain.from_iterable(zip_longest(*(source.of_one_step() for source in sources)))
+    for candidate in chain(likely, every):
+        if candidate is not None and candidate.numbers not in seen:
+            seen.add(candidate.numbers)
+            yield candidate
 
 
 class EditCandidates:
-    def __init__(self, explanation: Explanation, reading: Reading, expected: Reading) -> None:
-        assert explanation.scale is not None
-        assert explanation.order is not None
-        self._scale: Scale = explanation.scale
-        self._order: Order = explanation.order
-        self._pairs: Sequence[Pair] = explanation.pairs
-        self._reading, self._lines, self._expected = reading, reading.lines, expected.lines
-        self._source = expected.text.content
-        self.pool, self.draft = StepPool(), draft_of(reading)
-        self._own: Numbers = tuple(map(self.pool.number, self.draft.steps))
+    """Edits that take after one alternative of the reference."""
+
+    def __init__(
+        self, drafting: Drafting, alignment: Alignment, expected: Reading, alternative: int, whose: str
+    ) -> None:
+        assert alignment.scale is not None
+        self._scale: Scale = alignment.scale
+        self._order: Order = alignment.order
+        self._pairs: Sequence[Pair] = alignment.pairs
+        self.drafting, self._reading, self.pool = drafting, drafting.reading, drafting.pool
+        self._lines, self._expected, self._own = drafting.reading.lines, expected.lines, drafting.own
+        self._source, self._alternative, self._whose = expected.text.content, alternative, whose
         self._n, self._m = len(self._own), len(self._expected)
         self._numbers_taken: dict[int, int] = {}
 
-    def __iter__(self) -> Iterator[Candidate]:
-        """Yield candidates, most promising first; the last ones are every edit of one step."""
-        many, likely = (
-            (self._shortened, self._sorted, self._dropped_and_added),
-            (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
-        )
+    def of_many_steps(self) -> Iterator[Candidate]:
+        return self._owned(chain(self._shortened(), self._sorted(), self._dropped_and_added()))
+
+    def likely(self) -> Iterator[Candidate]:
+        families = self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours
+        return self._owned(chain.from_iterable(family() for family in families))
+
+    def of_one_step(self) -> Iterator[Candidate]:
         steps, reference_steps = range(1, self._n + 1), range(1, self._m + 1)
         every: tuple[Iterator[Candidate | None], ...] = (
             map(self._drop, steps if self._n > 1 else ()),
@@ -54,13 +85,10 @@ class EditCandidates:
             (self._replacement(i, j) for i in steps for j in reference_steps),  # other contents cannot gain more
             (self._swap(i, k) for i in steps for k in range(i + 2, self._n + 1)),
         )
-        remaining = chain.from_iterable(zip_longest(*every))
-        yield from chain(*(family() for family in many))
-        seen = {self._own}
-        for candidate in chain(*(family() for family in likely), remaining):
-            if candidate is not None and candidate.numbers not in seen:
-                seen.add(candidate.numbers)
-                yield candidate
+        return self._owned(chain.from_iterable(zip_longest(*every)))
+
+    def _owned(self, candidates: Iterator[Candidate | None]) -> Iterator[Candidate]:
+        return (one._replace(alternative=self._alternative) for one in candidates if one is not None)
 
     def _taken(self, j: int) -> int:
         if j not in self._numbers_taken:
@@ -71,7 +99,7 @@ class EditCandidates:
         return f"step {i} ({self._lines[i - 1].action.canon})"
 
     def _named_reference(self, j: int) -> str:
-        return f"the reference's step {j} ({self._expected[j - 1].action.canon})"
+        return f"{self._whose} step {j} ({self._expected[j - 1].action.canon})"
 
     def _with(self, i: int, number: int) -> Numbers:
         return (*self._own[: i - 1], number, *self._own[i:])
@@ -110,7 +138,7 @@ class EditCandidates:
         order = [i for _, i in sorted(keys)]
         moved = [i for k, i in enumerate(order, 1) if i != k]
         if len(moved) > 2:  # two are a swap
-            text = f"Put the steps in the reference's order: {first_n(order, 12)}"
+            text = f"Put the steps in {self._whose} order: {first_n(order, 12)}"
             yield Candidate("sort_steps", text, tuple(self._own[i - 1] for i in order), sorted(moved))
 
     def _extra_and_missing(self) -> tuple[list[int], list[int]]:
@@ -123,10 +151,10 @@ class EditCandidates:
         if 1 < len(extra) < self._n:
             yield Candidate("drop_steps", f"Delete {listed_steps(extra)}", self._edited(extra, []), extra)
         if len(missing) > 1:
-            text = f"Add the reference's {listed_steps(missing)}"
+            text = f"Add {self._whose} {listed_steps(missing)}"
             yield Candidate("add_steps", text, self._edited([], missing), (), missing)
         if extra and missing and len(extra) < self._n:
-            text = f"Delete {listed_steps(extra)} and add the reference's {listed_steps(missing)}"
+            text = f"Delete {listed_steps(extra)} and add {self._whose} {listed_steps(missing)}"
             yield Candidate("replace_steps", text, self._edited(extra, missing), extra, missing)
 
     def _missing_and_extra(self) -> Iterator[Candidate]:
@@ -160,15 +188,21 @@ class EditCandidates:
                 if equal or [phrase.words for phrase in theirs] == [phrase.words for phrase in getattr(line, name)]:
                     continue
                 named = first_n([f"“{phrase.text}”" for phrase in theirs], 4) or "none"
-                text = f"Give step {i} the {name} of the reference's step {j}: {named}"
+                text = f"Give step {i} the {name} of {self._whose} step {j}: {named}"
                 number = self._rewritten(i, replace(line, **{name: theirs}), theirs)
                 yield Candidate(kind, text, self._with(i, number), [i], [j])
 
     def _rewritten(self, i: int, line: KeyLine, taken: Sequence[Phrase]) -> int:
-        """Return step i with the contents of `line`; its prose says the phrases that were taken from the reference."""
-        said = self._reading.prose[i - 1].canon
+        """Return step i with the contents of `line`; its prose says the phrases that were taken from the reference.
+
+        Where numbers of the prose would no longer be in the step, new prose is written if numbers are limited.
+        """
+        drafting, said = self.drafting, self._reading.prose[i - 1].canon
+        body = _body_of(line)
+        if drafting.few_numbers and set(added_numbers(line, said)).difference(added_numbers(self._lines[i - 1], said)):
+            return self.pool.number(DraftStep(body, prose_of(line)))
         unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
-        return self.pool.number(DraftStep(_body_of(line), self.draft.steps[i - 1].prose).with_phrases(unsaid))
+        return self.pool.number(DraftStep(body, drafting.draft.steps[i - 1].prose).with_phrases(unsaid))
 
     def _renamed(self) -> Iterator[Candidate]:
         """Give a step off the common path the action of a reference step in the same gap of the path."""
@@ -219,7 +253,7 @@ class EditCandidates:
 
     def _action(self, i: int, j: int) -> Candidate:
         action = self._expected[j - 1].action
-        text = f"Change the action of step {i} to “{action.text}”, as in the reference's step {j}"
+        text = f"Change the action of step {i} to “{action.text}”, as in {self._whose} step {j}"
         number = self._rewritten(i, replace(self._lines[i - 1], action=action), [action])
         return Candidate("use_action", text, self._with(i, number), [i], [j])
 
@@ -253,9 +287,12 @@ def draft_of(reading: Reading) -> Draft:
 
 
 def step_of(line: KeyLine, content: bytes) -> DraftStep:
+    return DraftStep(content[line.body : line.stop].strip(), prose_of(line))
+
+
+def prose_of(line: KeyLine) -> bytes:
     phrases = [phrase.text for phrase in line.phrases if phrase.words]
-    prose = one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}." if phrases[1:] else f"{phrases[0]}.")
-    return DraftStep(content[line.body : line.stop].strip(), prose)
+    return one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}." if phrases[1:] else f"{phrases[0]}.")
 
 
 def _body_of(line: KeyLine) -> bytes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, takewhile
-from typing import Any
+from itertools import accumulate, pairwise, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..scoring.text_columns import (
     utf8,
 )
 from ..settings import ScoreSettings
-from .reading import MAX_STEPS, KeyLine, Prose, Reading, Text, canons, read_reference, read_response
+from .reading import MAX_STEPS, KeyLine, Reading, Text, canons, read_reference, read_response
 from .schema import Coverage, Mark, WordUse
 
 MAX_BYTES = 1 << 19  # of a response that is explained
@@ -38,19 +38,29 @@ class Case:
     response: bytes
     references: References
     """All alternatives of the reference."""
+    texts: TextColumn
+    """Their texts."""
     alternatives: Alternatives | None
     alternative: int
     """The alternative that counted, from 0."""
+    alternative_rewards: list[float]
+    """The reward against each alternative."""
     as_steps: bool
     reward: float
     reason: str
     components: dict[str, float]
+    steps: list[dict[str, Any]]
+    """The entry of the response in the column of steps."""
     reading: Reading | None
     expected: Reading
 
     @property
     def settings(self) -> ScoreSettings:
         return self.scorer.settings
+
+    def reading_of(self, alternative: int) -> Reading:
+        """Return an alternative of the reference; 0 is a reference without alternatives."""
+        return self.expected if alternative == self.alternative else _alternative(self.texts, alternative)
 
     def rescored(self, responses: list[bytes]) -> Scores:
         index = np.zeros(len(responses), np.int64)
@@ -74,8 +84,11 @@ def case_of(
     index = np.zeros(1, np.int64)
     scores = scorer.score_parsed(column_of([content]), references, index, alternatives, steps=True)
     assert scores.alternative is not None
-    alternative = int(scores.alternative[0])
-    expected = column.data[column.offsets[alternative] : column.offsets[alternative + 1]].tobytes()
+    assert scores.steps is not None
+    alternative, index = int(scores.alternative[0]), np.arange(column.rows)
+    rewards = scores.rewards
+    if alternatives is not None:
+        rewards = scorer.score_parsed(column_of([content] * column.rows), references, index).rewards
     reason, reading = str(scores.reasons[0]), None
     if len(content) <= settings.max_response_bytes:
         reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
@@ -85,15 +98,22 @@ def case_of(
         scorer=scorer,
         response=content,
         references=references,
+        texts=column,
         alternatives=alternatives,
         alternative=alternative,
+        alternative_rewards=rewards.tolist(),
         as_steps=not isinstance(chosen_of(reference, alternative), str),
         reward=float(scores.rewards[0]),
         reason=reason,
         components={name: float(values[0]) for name, values in scores.components.items()},
+        steps=scores.steps[0],
         reading=reading,
-        expected=read_reference(Text(expected)),
+        expected=_alternative(column, alternative),
     )
+
+
+def _alternative(texts: TextColumn, number: int) -> Reading:
+    return read_reference(Text(texts.data[texts.offsets[number] : texts.offsets[number + 1]].tobytes()))
 
 
 def chosen_of(reference: Any, alternative: int) -> Any:
@@ -127,6 +147,10 @@ def _refuse(paths: list[str]) -> None:
 MAX_MARKED_BYTES = 1 << 16  # of prose whose words are marked
 MAX_COMPARISONS = 1 << 20  # pairs of a piece of prose and a word of its step
 PIECE = re.compile(r"\S+")
+NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)*(?:-[0-9]+(?:\.[0-9]+)*)?")
+"""A canonical word that is a number, or a range (docs/rules.md, Words)."""
+
+STEP_WORDS = ("step", "steps")
 OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a word
 
 
@@ -169,29 +193,64 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
     return measured
 
 
-def marks_of(reading: Reading) -> list[list[Mark]]:
+def added_numbers(line: KeyLine, prose: str) -> list[str]:
+    """Return the distinct numbers of a prose step, as canonical text, that are not among the words of its key step.
+
+    One that is only the number of a step, right after `step` or `steps`, does not count.
+    """
+    own, words = set(line.words), prose.split(" ")
+    return [word for word in dict.fromkeys(_numbers_in(["", *words])) if word not in own]
+
+
+def _numbers_in(words: Sequence[str]) -> Iterator[str]:
+    for previous, word in pairwise(words):
+        if previous not in STEP_WORDS and NUMBER.fullmatch(word):
+            yield word
+
+
+def added_in(reading: Reading) -> list[list[str] | None]:
+    """Return the added numbers of each prose step; None of one without a valid key step at its position."""
+    added: list[list[str] | None] = [None] * len(reading.prose)
+    for k, (line, prose) in enumerate(zip(reading.lines, reading.prose, strict=False)):
+        if line.status == "ok":
+            added[k] = added_numbers(line, prose.canon)
+    return added
+
+
+class Marks(NamedTuple):
+    covered: list[Mark]
+    added: list[Mark]
+
+
+def marks_of(reading: Reading, added: Sequence[Sequence[str] | None]) -> list[Marks]:
+    """Mark the words of the key steps in the prose, and these numbers of each step."""
     texts = [reading.text.part(prose.start, prose.stop) for prose in reading.prose]
-    marks: list[list[Mark]] = [[] for _ in texts]
+    marks = [Marks([], []) for _ in texts]
     if sum(prose.stop - prose.start for prose in reading.prose) > MAX_MARKED_BYTES:
         return marks
     for k, (line, text) in enumerate(zip(reading.lines, texts, strict=False)):
         if line.status == "ok":
-            marks[k] = _marks(line, reading.prose[k], text)
+            marks[k] = marks_in(line, reading.prose[k].canon, text, added[k] or ())
     return marks
 
 
-def _marks(line: KeyLine, prose: Prose, text: str) -> list[Mark]:
-    words = [word for word in line.words if word in prose.canon]
+def marks_in(line: KeyLine, canon: str, text: str, added: Sequence[str]) -> Marks:
+    words = [word for word in line.words if word in canon]
     pieces = list(PIECE.finditer(text))
-    if len(words) * len(pieces) > MAX_COMPARISONS:
-        return []
-    marks, units = [], [0, *accumulate(1 + (character > "\uffff") for character in text)]
+    marks = Marks([], [])
+    if (len(words) + len(added)) * len(pieces) > MAX_COMPARISONS:
+        return marks
+    units = [0, *accumulate(1 + (character > "\uffff") for character in text)]
+    previous = ""
     for piece, added_words in zip(pieces, _words_of_pieces(text, pieces), strict=True):
         covered = [word for word in words if any(word in part for part in added_words)]
+        numbers = [word for word in dict.fromkeys(_numbers_in([previous, *added_words])) if word in added]
+        previous = added_words[-1] if added_words else previous
         whole = piece.group()
         start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
-        if covered and start < stop:
-            marks.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=covered))
+        for kind, found in ((marks.covered, covered), (marks.added, numbers)):
+            if found and start < stop:
+                kind.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=found))
     return marks
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ...kernels.score import reward_of
+from ...kernels.score import TIE, reward_of
 from ..errors import AssayError
 from ..rewards.scorer import Scorer
 from ..scoring.column_scorer import rules_of
@@ -17,11 +17,22 @@ from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
 from ..wording import format_reward, format_reward_change
 from .alignment import Alignment, align, combined, equations_of, factors_of, formula
-from .case import Case, case_of, coverages, marks_of
+from .case import Case, added_in, case_of, coverages, marks_of
+from .hints import hints_of
 from .reading import Reading
-from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
+from .schema import (
+    MAX_SUGGESTED,
+    AlternativeReward,
+    ComponentValues,
+    Coverage,
+    Explanation,
+    Factor,
+    KeyStep,
+    ProseStep,
+    Sections,
+)
 from .suggestions import search
-from .verdict import checks_of, failure_of, hints_of
+from .verdict import Added, checks_of, failure_of
 
 
 class DerivationError(AssayError):
@@ -71,15 +82,21 @@ def explain(
 def _derive(case: Case) -> Explanation:
     settings, reading, expected = case.settings, case.reading, case.expected
     measured = coverages(reading, settings.min_coverage) if reading is not None else []
+    added: Added = []
+    if reading is not None and settings.max_added_numbers is not None:
+        added = added_in(reading)
     alignment = None
     if reading is not None and reading.valid and case.reason != "too_long":
         alignment = align(reading, expected, settings, rules_of(settings))
     pairs = alignment.pairs if alignment is not None else []
     counted = alignment if case.reason == "ok" else None
-    _verify(case, counted, measured)
+    _verify(case, counted, measured, added)
     factors = factors_of(counted, case.reason, case.components["score"], settings, partial(_mapped, settings=settings))
     smallest, largest = smallest_and_largest(settings)
-    failure = failure_of(case.reason, reading, measured, settings)
+    failure = failure_of(case.reason, reading, measured, added, settings)
+    total_added = None if settings.max_added_numbers is None else _total(added)
+    partners = {pair.predicted: pair.reference for pair in pairs}
+    values = {pair.predicted: pair.value for pair in pairs} if counted is not None else None
     return Explanation(
         reward=case.reward,
         score=case.components["score"],
@@ -92,14 +109,20 @@ def _derive(case: Case) -> Explanation:
         largest_score=settings.largest_score,
         smallest_reward=smallest,
         largest_reward=largest,
+        alternative=case.alternative,
+        alternatives=_alternatives(case),
+        added_numbers=total_added,
         failure=failure,
-        checks=checks_of(case.reason, reading, case.components["coverage"], settings),
+        checks=checks_of(case.reason, reading, case.components["coverage"], total_added, settings),
         sections=_sections(reading),
-        prediction=_key_steps(reading, measured, {pair.predicted: pair.reference for pair in pairs}) if reading else [],
+        prediction=_key_steps(reading, measured, partners, values) if reading is not None else [],
         reference=_key_steps(
-            expected, [None] * len(expected.lines), {pair.reference: pair.predicted for pair in pairs}, case.as_steps
+            expected,
+            [None] * len(expected.lines),
+            {pair.reference: pair.predicted for pair in pairs},
+            as_steps=case.as_steps,
         ),
-        prose=_prose_steps(reading) if reading is not None else [],
+        prose=_prose_steps(reading, added) if reading is not None else [],
         counted=counted is not None,
         scale=alignment.scale if alignment is not None else None,
         order=alignment.order if alignment is not None else None,
@@ -114,6 +137,17 @@ def _derive(case: Case) -> Explanation:
     )
 
 
+def _total(added: Added) -> int:
+    return sum(len(numbers or ()) for numbers in added)
+
+
+def _alternatives(case: Case) -> list[AlternativeReward]:
+    if case.alternatives is None:
+        return []
+    counts = case.references.step_counts.tolist()
+    return [AlternativeReward(reward=r, steps=m) for r, m in zip(case.alternative_rewards, counts, strict=True)]
+
+
 def smallest_and_largest(settings: ScoreSettings) -> tuple[float, float]:
     return _mapped(0.0, settings), _mapped(settings.largest_score, settings)
 
@@ -122,10 +156,13 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
     return float(formula(reward_of)(score, rules_of(settings)))
 
 
-def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None]) -> None:
+def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None], added: Added) -> None:
     derived: dict[str, float] = {}
     settings, score = case.settings, 0.0
-    if case.reason in ("ok", "low_coverage"):
+    off = []
+    if case.steps:
+        if _steps_of(case, counted, step_coverages) != case.steps:
+            off.append("steps")
         values = [coverage for coverage in step_coverages if coverage is not None]
         derived["coverage"] = min(coverage.value for coverage in values)
         if any(coverage.covered / coverage.total != coverage.value for coverage in values):
@@ -145,16 +182,43 @@ def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage
         }
         score = combined(scale.value, order.value, content.value, settings)
     derived["score"] = score
-    off = [name for name, value in derived.items() if value != case.components[name]]
+    off += [name for name, value in derived.items() if value != case.components[name]]
+    limit = settings.max_added_numbers
+    if limit is not None and case.reason in ("ok", "added_numbers"):
+        off += ["added_numbers"] * ((_total(added) > limit) != (case.reason == "added_numbers"))
+    rewards = case.alternative_rewards
+    if case.alternative != next(k for k, reward in enumerate(rewards) if reward >= max(rewards) - TIE):
+        off.append("alternative")
     if _mapped(score, settings) != case.reward:
         off.append("reward")
     if off:
         raise DerivationError(f"the derivation disagrees with the scorer in: {', '.join(off)}")
 
 
+def _steps_of(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None]) -> list[dict[str, Any]]:
+    """Return the response's entry of the column of steps, with the ends of the prose that the column has."""
+    reading = case.reading
+    assert reading is not None
+    pairs = {pair.predicted: pair for pair in counted.pairs} if counted is not None else {}
+    steps = []
+    for k, (line, coverage, given) in enumerate(zip(reading.lines, step_coverages, case.steps, strict=True), 1):
+        start, end = reading.text.place(line.start, line.stop).characters
+        steps.append(
+            given
+            | {"start": start, "end": end, "coverage": coverage.value if coverage is not None else 0.0}
+            | {
+                "reference": pairs[k].reference - 1 if k in pairs else -1,
+                "value": pairs[k].value if k in pairs else 0.0,
+            }
+        )
+    return steps
+
+
 def _headline(case: Case, factors: list[Factor], message: str) -> str:
     largest = format_reward(_mapped(case.settings.largest_score, case.settings))
     head = f"Reward {format_reward(case.reward)} of at most {largest}"
+    if case.alternatives is not None:
+        head += f" (alternative {case.alternative + 1} of {len(case.alternative_rewards)})"
     if case.reason != "ok":
         return f"{head}: {message}"
     losses = sorted((f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda f: f.reward_change)
@@ -174,7 +238,11 @@ def _sections(reading: Reading | None) -> Sections:
 
 
 def _key_steps(
-    reading: Reading, step_coverages: list[Coverage | None], partners: dict[int, int], as_steps: bool = False
+    reading: Reading,
+    step_coverages: list[Coverage | None],
+    partners: dict[int, int],
+    values: dict[int, float] | None = None,
+    as_steps: bool = False,
 ) -> list[KeyStep]:
     return [
         KeyStep(
@@ -188,12 +256,14 @@ def _key_steps(
             parameters=line.parameters,
             coverage=coverage,
             partner=partners.get(k),
+            value=None if values is None else values.get(k, 0.0),
         )
         for k, (line, coverage) in enumerate(zip(reading.lines, step_coverages, strict=True), 1)
     ]
 
 
-def _prose_steps(reading: Reading) -> list[ProseStep]:
+def _prose_steps(reading: Reading, added: Added) -> list[ProseStep]:
+    added = added or [None] * len(reading.prose)
     return [
         ProseStep(
             step=k,
@@ -201,7 +271,9 @@ def _prose_steps(reading: Reading) -> list[ProseStep]:
             place=reading.text.place(prose.start, prose.stop),
             text=reading.text.part(prose.start, prose.stop),
             pieces=prose.pieces,
-            marks=marks,
+            marks=marks.covered,
+            added_numbers=numbers,
+            added_marks=marks.added,
         )
-        for k, (prose, marks) in enumerate(zip(reading.prose, marks_of(reading), strict=True), 1)
+        for k, (prose, marks, numbers) in enumerate(zip(reading.prose, marks_of(reading, added), added, strict=True), 1)
     ]

@@ -9,14 +9,22 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
+from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Contract, KeyLines, Overrides, Steps
 from ..settings import ScoreSettings
 
 Span = tuple[int, int]
 Gate = Literal["format", "consistency"]
 Section = Literal["think", "key", "orc", "note"]
 CheckName = Literal[
-    "size", "sections", "steps", "key_lines", "key_numbering", "orc_numbering", "step_count", "coverage"
+    "size",
+    "sections",
+    "steps",
+    "key_lines",
+    "key_numbering",
+    "orc_numbering",
+    "step_count",
+    "coverage",
+    "added_numbers",
 ]
 FactorName = Literal[
     "best", "gate", "order", "unmatched", "objects", "parameters", "position", "step_gap", "length", "score"
@@ -42,6 +50,9 @@ Kind = Literal[
 
 MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
 
+EQUAL = " = "
+"""Between the texts of equal terms."""
+
 EXAMPLE_EXPLAIN_REQUEST: dict[str, JsonValue] = {
     "response": EXAMPLE_RESPONSE,
     "reference": EXAMPLE_REFERENCE,
@@ -56,7 +67,7 @@ class ExplainRequest(Contract):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EXPLAIN_REQUEST]})
 
     response: StrictStr = Field(description="The response to explain; its content may be anything.")
-    reference: KeyLines | Steps = Field(description="As in /v1/score.")
+    reference: KeyLines | Steps | AnyOf = Field(description="As in /v1/score.")
     task: StrictStr = Field(
         default="score", description="Only SCORE is explained.", json_schema_extra={"const": "score"}
     )
@@ -76,7 +87,9 @@ class Part(Contract):
 
 
 class Place(Part):
-    """A span of the response (or of the reference's text), first and one past the last, in three units."""
+    """A span of the response (or of the reference's text, or its alternative's), first and one past the last, in three
+    units.
+    """
 
     line: int = Field(description="Line of the whole text in which it begins, from 1.")
     bytes: Span = Field(description="Bytes of UTF-8.")
@@ -107,7 +120,7 @@ class Failure(Part):
 
 
 class Check(Part):
-    """One of the checks of the gates, in order."""
+    """One of the checks of the gates, in order; `added_numbers` only with a limit of them."""
 
     name: CheckName
     gate: Gate
@@ -157,10 +170,14 @@ class KeyStep(Part):
     parameters: list[Phrase]
     coverage: Coverage | None = Field(description="Against the prose step of the same position; null without one.")
     partner: int | None = Field(description="The step of the other side that it is anchored to.")
+    value: float | None = Field(
+        description="m_ij (Obj + ½ Par), 0 without a partner, as in the column of steps of /v1/score; null if a gate "
+        "fails, and for steps of the reference."
+    )
 
 
 class Mark(Part):
-    """A span of a prose step's text and the words of the key step that occur in it."""
+    """A span of a prose step's text and the words of the key step, or the added numbers, that occur in it."""
 
     characters: Span = Field(description="Code points within the prose step's own `text`.")
     utf16: Span = Field(description="UTF-16 code units within the prose step's own `text`.")
@@ -176,6 +193,11 @@ class ProseStep(Part):
     text: str
     pieces: int = Field(description="Number of whitespace-separated pieces; `mean_words` is the mean of these numbers.")
     marks: list[Mark] = Field(description="Where the words of the key step of the same position occur, in order.")
+    added_numbers: list[str] | None = Field(
+        description="Its numbers that are not words of the key step of the same position; null without "
+        "max_added_numbers, and without such a step."
+    )
+    added_marks: list[Mark] = Field(description="Where the added numbers occur, in order.")
 
 
 class Scale(Part):
@@ -214,12 +236,15 @@ class Similarity(Part):
     """Intersection over union of two sets."""
 
     value: float
-    compared: Literal["objects", "words", "nothing"] = Field(
-        description="Elements of the sets: whole objects, words (parameters always; objects if no whole one is "
-        "shared, with object_similarity = max if that is larger), or nothing (both empty, or parameters that do not "
-        "count as Obj < 0.5)."
+    compared: Literal["objects", "words", "terms", "nothing"] = Field(
+        description="Elements of the sets: whole objects, words (parameters; objects if no whole one is shared, with "
+        "object_similarity = max if that is larger), terms (parameters with parameter_similarity = quantities), or "
+        "nothing (both empty, or parameters that do not count as Obj < 0.5)."
     )
-    shared: list[str]
+    shared: list[str] = Field(
+        description="In both. Equal terms that are written in several ways are one element, their texts joined by "
+        "` = `, the prediction's first: `500 μl = 0.5 ml`."
+    )
     missing: list[str] = Field(description="Only in the reference.")
     extra: list[str] = Field(description="Only in the prediction.")
 
@@ -299,6 +324,7 @@ class Suggestion(Part):
     text: str = Field(description="For people: `Swap steps 3 and 4: order 0.0000 → 1.0000, reward +0.4000.`")
     steps: list[int] = Field(description="The predicted steps that it changes.")
     reference_steps: list[int] = Field(description="The reference steps that it takes something from.")
+    alternative: int = Field(description="The alternative whose steps these are, from 0; 0 without alternatives.")
     gain: float = Field(
         description="reward − the present reward. Above 0, except for `mend` and `skeleton`: 0 if only the gates are "
         "passed."
@@ -318,6 +344,13 @@ class Hint(Part):
     reference_step: int | None = Field(description="The reference step; null if it is about the prose of `step`.")
 
 
+class AlternativeReward(Part):
+    """One alternative of the reference, and the reward against it."""
+
+    reward: float
+    steps: int = Field(description="Its number of steps.")
+
+
 class Explanation(Part):
     """The derivation of one reward."""
 
@@ -332,6 +365,18 @@ class Explanation(Part):
     largest_score: float = Field(description="S: the maximum SCORE under these settings.")
     smallest_reward: float = Field(description="The reward of SCORE 0.")
     largest_reward: float = Field(description="The reward of S.")
+    alternative: int = Field(
+        description="The alternative of the reference that counts, from 0: everything else is about it. 0 without "
+        "alternatives."
+    )
+    alternatives: list[AlternativeReward] = Field(
+        description="All alternatives, in order; the first whose reward is at most 1e-9 below the largest counts. "
+        "Empty without alternatives."
+    )
+    added_numbers: int | None = Field(
+        description="How many numbers the prose has that its steps do not have, where a step of the prose has one of "
+        "<key> at its position; null without max_added_numbers."
+    )
     failure: Failure | None = Field(description="Null if the reason is `ok`.")
     checks: list[Check]
     sections: Sections
@@ -353,6 +398,6 @@ class Explanation(Part):
     tried: int = Field(description="How many edits were rescored for the suggestions.")
     exhaustive: bool | None = Field(
         description="Whether these include every edit of one step, so no other gains more than the first. "
-        "False if the budget of 2,048 edits or 8 MiB ran out; null if none were searched: for a response that fails "
-        "a gate, and for the maximum reward."
+        "False if the budget of 2,048 edits or 8 MiB, or of 512 KiB of other alternatives, ran out; null if none were "
+        "searched: for a response that fails a gate, and for the maximum reward."
     )

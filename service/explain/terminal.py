@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ..settings import MAX_CONTENT
 from ..terminal import printable
 from ..wording import first_n, format_reward, format_reward_change, plural
-from .schema import Explanation, Factor, KeyStep, Pair, Phrase
+from .quantities import terms_in
+from .schema import EQUAL, Explanation, Factor, KeyStep, Pair, Phrase
 
 BAR = 16  # characters of the longest bar of the waterfall
 WIDE_ENOUGH = 72  # columns below which bars have half the length
@@ -37,7 +38,18 @@ def as_text(explanation: Explanation, width: int | None = None) -> str:
     """Render the whole explanation in paragraphs; by default as wide as the terminal."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
-    sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
+    sections = (
+        _alternatives,
+        _gates,
+        _failure,
+        _steps,
+        _hints,
+        _prose,
+        _numbers,
+        _waterfall,
+        _arithmetic,
+        _suggestions,
+    )
     texts = ("\n".join(section(explanation, page)) for section in sections)
     headline = "\n".join(page.lines(explanation.headline, "", _bold))
     return "\n\n".join([headline, *filter(None, texts)])
@@ -100,12 +112,22 @@ def _head_of(text: str, room: int) -> str:
     return text
 
 
+def _alternatives(explanation: Explanation, page: _Page) -> Iterator[str]:
+    if not explanation.alternatives:
+        return
+    number, count = explanation.alternative + 1, len(explanation.alternatives)
+    yield _head(f"Reference: alternative {number} of {count} counts")
+    for k, alternative in enumerate(explanation.alternatives, 1):
+        sign = _good("✓") if k == number else " "
+        yield f"  {sign} {k:>2}  {format_reward(alternative.reward):>8}  {_dim(plural(alternative.steps, 'step'))}"
+
+
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:
     yield _head("Gates")
     if explanation.failure is None:
-        yield from page.lines(
-            f"both pass; coverage: {explanation.checks[-1].detail}", " " * 4, first=f"  {_good('✓')} "
-        )
+        shown = [check for check in explanation.checks if check.name in ("coverage", "added_numbers")]
+        details = "; ".join(f"{check.name.replace('_', ' ')}: {check.detail}" for check in shown)
+        yield from page.lines(f"both pass; {details}", " " * 4, first=f"  {_good('✓')} ")
         return
     signs = {True: _good("✓"), False: _bad("✗"), None: _dim("·")}
     for check in explanation.checks:
@@ -169,26 +191,36 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[str]:
     if pair.value == MAX_CONTENT:
         yield f"{' ' * 12}{_good('agrees')}"
-        return
-    obj, par, m = map(format_reward, (pair.objects.value, pair.parameters.value, pair.position))
-    values = f"Obj {obj}  Par {par}  m {m}  → "
-    yield f"{' ' * 12}{_dim(values)}{_strange(format_reward(pair.value))}"
+    else:
+        obj, par, m = map(format_reward, (pair.objects.value, pair.parameters.value, pair.position))
+        values = f"Obj {obj}  Par {par}  m {m}  → "
+        yield f"{' ' * 12}{_dim(values)}{_strange(format_reward(pair.value))}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
-        if similarity.missing or similarity.extra:
-            said, needed = getattr(mine, name), getattr(theirs, name)
-            lacking, extra = _phrases(needed, said, similarity.missing), _phrases(said, needed, similarity.extra)
-            note = "" if name == "objects" or pair.parameters_counted else "  (not counted: Obj < 0.5)"
-            yield from _difference(name, lacking, extra, note, page)
+        said, needed = getattr(mine, name), getattr(theirs, name)
+        terms = similarity.compared == "terms"
+        lacking = _phrases(needed, said, similarity.missing, terms)
+        extra = _phrases(said, needed, similarity.extra, terms)
+        note = "" if name == "objects" or pair.parameters_counted else "  (not counted: Obj < 0.5)"
+        equal = [text for text in similarity.shared if EQUAL in text]
+        if similarity.missing or similarity.extra or equal:
+            yield from _difference(name, equal, lacking, extra, note, page)
 
 
-def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], words: Sequence[str]) -> list[str]:
+def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], elements: Sequence[str], terms: bool) -> list[str]:
+    """Return the phrases that the other side does not have; of compared terms, only those with one of `elements`."""
     canons = {phrase.canon for phrase in theirs}
-    return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in canons] or list(words)
+    different = [phrase for phrase in phrases if phrase.words and phrase.canon not in canons]
+    if terms:
+        texts = {text for element in elements for text in element.split(EQUAL)}
+        different = [phrase for phrase in different if any(term.text in texts for term in terms_in(phrase.words))]
+    return [phrase.text for phrase in different] or list(elements)
 
 
-def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page) -> Iterator[str]:
+def _difference(
+    name: str, equal: Sequence[str], lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page
+) -> Iterator[str]:
     first = f"{' ' * 12}{name:<10} "
-    for sign, style, texts in (("−", _bad, lacking), ("+", _strange, extra)):
+    for sign, style, texts in (("", _dim, equal), ("−", _bad, lacking), ("+", _strange, extra)):
         if texts:
             text = first_n([f"{sign}{word}" for word in texts], MAX_WORDS)
             yield from page.lines(text + note, " " * 23, style, first)
@@ -214,6 +246,18 @@ def _prose(explanation: Explanation, page: _Page) -> Iterator[str]:
         yield from page.lines(text, " " * 12, _strange if coverage.enough else _bad, f"  step {step.step:<3}  ")
     if len(lacking) > MAX_LINES:
         yield _dim(f"  and {plural(len(lacking) - MAX_LINES, 'more step')}")
+
+
+def _numbers(explanation: Explanation, page: _Page) -> Iterator[str]:
+    adding = [(step.step, step.added_numbers) for step in explanation.prose if step.added_numbers]
+    if not adding:
+        return
+    yield _head("Numbers that only the prose has")
+    style = _bad if explanation.reason == "added_numbers" else _strange
+    for number, numbers in adding[:MAX_LINES]:
+        yield from page.lines(first_n(numbers, MAX_WORDS), " " * 12, style, f"  step {number:<3}  ")
+    if len(adding) > MAX_LINES:
+        yield _dim(f"  and {plural(len(adding) - MAX_LINES, 'more step')}")
 
 
 def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:

@@ -1,22 +1,19 @@
-"""Why a response failed, and hints for its author."""
+"""Why a response failed."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...kernels.reading.response import ABSENT
-from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..scoring.text_columns import wrong_fields
 from ..settings import ScoreSettings
 from ..wording import first_n, format_number, format_reward, plural
 from .edits import FIELDS, FRAMED
-from .reading import KeyLine, Prose, Reading, canons, words_of
-from .schema import Check, CheckName, Coverage, Failure, Gate, Hint, Pair, Phrase, Place, Section
+from .reading import KeyLine, Prose, Reading
+from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
 ANY_TAG = re.compile(rb"</?(?:think|key|orc|note)>", re.IGNORECASE)
 MAX_NAME = 40
@@ -30,7 +27,12 @@ CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("orc_numbering", "consistency", ("orc_numbering",)),
     ("step_count", "consistency", ("step_count",)),
     ("coverage", "consistency", ("low_coverage",)),
+    ("added_numbers", "consistency", ("added_numbers",)),
 )
+"""The last check is only made with a limit of added numbers."""
+
+Added = Sequence[list[str] | None]
+"""The added numbers of each step of the prose."""
 
 JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("think", "</think> directly followed by <key>"),
@@ -47,11 +49,13 @@ BAD_LINES = {
 }
 
 
-def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
+def checks_of(
+    reason: str, reading: Reading | None, coverage: float, added: int | None, settings: ScoreSettings
+) -> list[Check]:
     failed = failed_check(reason, reading)
-    details = _details(reading, coverage, settings)
+    details = _details(reading, coverage, added, settings)
     checks = []
-    for k, (name, gate, _) in enumerate(CHECKS):
+    for k, (name, gate, _) in enumerate(CHECKS[: len(CHECKS) - (settings.max_added_numbers is None)]):
         detail = details[name] if k <= failed else "not checked"
         checks.append(Check(name=name, gate=gate, passed=None if k > failed else k < failed, detail=detail))
     return checks
@@ -65,7 +69,9 @@ def failed_check(reason: str, reading: Reading | None) -> int:
     return next(k for k, (_, _, reasons) in enumerate(CHECKS) if reason in reasons)
 
 
-def _details(reading: Reading | None, coverage: float, settings: ScoreSettings) -> dict[CheckName, str]:
+def _details(
+    reading: Reading | None, coverage: float, added: int | None, settings: ScoreSettings
+) -> dict[CheckName, str]:
     limit = f"{settings.max_response_bytes:,}"
     if reading is None:
         return {"size": f"more than {limit} bytes"}
@@ -82,6 +88,7 @@ def _details(reading: Reading | None, coverage: float, settings: ScoreSettings) 
         "orc_numbering": f"<orc> is numbered {_numbers(reading.prose)}",
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
         "coverage": f"at least {format_reward(coverage)} of each step's words; {needed} is needed",
+        "added_numbers": f"{plural(added or 0, 'number')} only in the prose, at most {settings.max_added_numbers}",
     }
 
 
@@ -103,16 +110,16 @@ class Cause(NamedTuple):
 
 
 def failure_of(
-    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
+    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], added: Added, settings: ScoreSettings
 ) -> Failure | None:
     if reason == "ok":
         return None
     gate = CHECKS[failed_check(reason, reading)][1]
-    return Failure(reason=reason, gate=gate, **_cause(reason, reading, coverages, settings)._asdict())
+    return Failure(reason=reason, gate=gate, **_cause(reason, reading, coverages, added, settings)._asdict())
 
 
 def _cause(
-    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
+    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], added: Added, settings: ScoreSettings
 ) -> Cause:
     if reading is None:
         message = f"The response has more than {settings.max_response_bytes:,} bytes of UTF-8."
@@ -131,6 +138,8 @@ def _cause(
         return _step_count(reading)
     if reason == "low_coverage":
         return _low_coverage(reading, coverages, settings)
+    if reason == "added_numbers":
+        return _added_numbers(reading, added, settings)
     if reason == "no_steps":
         return Cause("The <key> section has no steps.", "Write one step per line, as Step N: {…}.", "key")
     return _missing_sections(reason, reading, settings)
@@ -223,179 +232,14 @@ def _low_coverage(reading: Reading, coverages: Sequence[Coverage | None], settin
     return Cause(message, remedy, "orc", k + 1, place)
 
 
-MAX_HINTS = 10
-
-SCALES = (
-    {"s": 1, "min": 60, "h": 3600, "d": 86400},
-    {"nl": 1, "μl": 10**3, "ml": 10**6, "l": 10**9},
-    {"ng": 1, "μg": 10**3, "mg": 10**6, "g": 10**9, "kg": 10**12},
-    {"nm": 1, "μm": 10**3, "mm": 10**6, "cm": 10**7},
-)
-KINDS = {unit: (kind, factor) for kind, scale in enumerate(SCALES) for unit, factor in scale.items()}
-UNITS = frozenset([*KINDS, "c", "rpm", "xg", "v", "%"])
-
-ONES = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-)
-TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
-DECIMAL = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
-NUMBER = re.compile(rf"{DECIMAL}(?:e-?[0-9]{{1,2}})?")
-POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
-"""A power of ten as words joined by spaces: `10 6` of `10⁶`, `5 x 10 6`, `5x10 6`."""
-
-POWER_WORDS = 4
-POWER_SIGNS = "powers are written with ^ or superscript digits"
-LINKS = ("to", "or", "and", "x")
-"""Words of ranges, sums and products, about which there are no hints."""
-
-
-class Quantity(NamedTuple):
-    words: tuple[str, ...]
-    text: str
-    number: Fraction
-    unit: str
-    per: str
-
-    @property
-    def amount(self) -> tuple[int | str, Fraction, str]:
-        kind, factor = KINDS.get(self.unit, (self.unit, 1))
-        return kind, self.number * factor, self.per
-
-
-def hints_of(
-    reading: Reading,
-    expected: Reading,
-    pairs: Sequence[Pair],
-    coverages: Sequence[Coverage | None],
-    settings: ScoreSettings,
-) -> list[Hint]:
-    hints = [*_about_pairs(reading, expected, pairs), *_about_prose(reading, coverages)]
-    if settings.object_similarity == "fallback":
-        hints += _about_objects(reading, expected, pairs)
-    hints.sort(key=lambda hint: hint.step or 0)
-    return hints[:MAX_HINTS]
-
-
-def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
-    for pair in pairs:
-        mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
-        for name in ("objects", "parameters"):
-            said, needed = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
-            equal, lost = _equal(_quantities_of(said), _quantities_of(needed)), _lost_powers(said, needed)
-            texts = [f"{first.text} is {second.text}: {_compared(first, second)}." for first, second in equal]
-            texts += [f"{first} is not {second}: {POWER_SIGNS}." for first, second in lost]
-            yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)
-
-
-def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
-    """Yield pairs whose parameters would count if Obj did not prefer the one whole object that they share."""
-    for pair in pairs:
-        if pair.objects.compared != "objects" or pair.parameters_counted:
-            continue
-        lines = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
-        mine, theirs = (set(words_of(line.objects)) for line in lines)
-        by_words = len(mine & theirs) / len(mine | theirs)
-        if by_words >= MIN_OBJECT_SIMILARITY:
-            text = (
-                f"Obj is {format_reward(pair.objects.value)} by whole objects, {format_reward(by_words)} by words: "
-                "words count only if no whole object is shared, or with object_similarity = max."
-            )
-            yield Hint(text=text, step=pair.predicted, reference_step=pair.reference)
-
-
-def _about_prose(reading: Reading, coverages: Sequence[Coverage | None]) -> Iterator[Hint]:
-    for k, (line, prose, coverage) in enumerate(zip(reading.lines, reading.prose, coverages, strict=False), 1):
-        if coverage is None or not coverage.uncovered:
-            continue
-        step_words, said = _words_of([*line.objects, *line.parameters]), [prose.canon.split(" ")]
-        uncovered = set(coverage.uncovered)
-        lacking = [quantity for quantity in _quantities_of(step_words) if not uncovered.isdisjoint(quantity.words)]
-        equal, lost = _equal(lacking, _quantities_of(said)), _lost_powers(step_words, said)
-        texts = [f"{first.text}, its prose {second.text}: {_compared(first, second)}." for first, second in equal]
-        texts += [f"{first}, its prose {second}: {POWER_SIGNS}." for first, second in lost if first in uncovered]
-        yield from (Hint(text=f"The step has {text}", step=k, reference_step=None) for text in texts)
-
-
-def _compared(quantity: Quantity, other: Quantity) -> str:
-    what = "numbers" if quantity.unit == other.unit else "units"
-    return f"{what} are compared as written"
-
-
-def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tuple[Quantity, Quantity]]:
-    """Yield equal quantities in different words, each with one partner; not those that the other side has as well."""
-    distinct = dict.fromkeys(mine)
-    shared = {quantity.words for quantity in distinct} & {quantity.words for quantity in theirs}
-    free: dict[object, deque[Quantity]] = defaultdict(deque)
-    for quantity in {candidate.words: candidate for candidate in theirs}.values():
-        if quantity.words not in shared:
-            free[quantity.amount].append(quantity)
-    for quantity in distinct:
-        if quantity.words not in shared and free[quantity.amount]:
-            yield quantity, free[quantity.amount].popleft()
-
-
-def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    my_exponents, their_exponents = _exponents(mine), _exponents(theirs)
-    my_words, their_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
-    for exponent in dict.fromkeys([*my_exponents, *their_exponents]):
-        power, plain = f"10^{exponent}", f"10{exponent}"
-        if exponent not in their_exponents and plain in their_words - my_words:
-            yield power, plain
-        if exponent not in my_exponents and plain in my_words - their_words:
-            yield plain, power
-
-
-def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
-    powers = [_power(words, k) for words in phrases for k in range(len(words))]
-    return [power[2] for power in powers if power is not None]
-
-
-def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
-    return POWER.match(" ".join(words[k : k + POWER_WORDS]))
-
-
-def _words_of(phrases: Sequence[Phrase]) -> list[list[str]]:
-    return [phrase.words for phrase in phrases]
-
-
-def _quantities_of(phrases: Sequence[Sequence[str]]) -> list[Quantity]:
-    return [quantity for words in phrases for quantity in _quantities(words)]
-
-
-def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
-    """Yield the quantities of canonical words, but not in a range, a sum or a product."""
-    k = 0
-    while k < len(words):
-        power = _power(words, k)
-        start, k = k, k + (1 if power is None else power[0].count(" ") + 1)
-        number = _number(words[start]) if power is None else Fraction(power[1] or 1) * Fraction(10) ** int(power[2])
-        if number is None:
-            continue
-        following = words[k : k + 1]
-        unit = _unit(following[0], words[start] in NUMBER_WORDS) if following else ""
-        stop = k + bool(unit)
-        after = words[stop : stop + 2]
-        per = after[0] if unit and after and after[0] in UNITS else ""
-        if unit and len(after) == 2 and after[0] == "per":
-            per = after[1]
-        before = words[start - 1] if start else ""
-        linked = before in LINKS or before in UNITS or _number(before) is not None
-        linked |= bool(after) and (after[0] in LINKS or _number(after[0]) is not None)
-        if not linked:
-            shown = words[start] if power is None else f"{power[0].rpartition(' ')[0]}^{power[2]}"
-            yield Quantity(tuple(words[start:stop]), " ".join([shown, *words[k:stop]]), number, unit, per)
-
-
-def _number(word: str) -> Fraction | None:
-    if NUMBER.fullmatch(word):
-        return Fraction(word)
-    return Fraction(NUMBER_WORDS[word]) if word in NUMBER_WORDS else None
-
-
-def _unit(word: str, spelled: bool) -> str:
-    if word in UNITS or not spelled:
-        return word if word in UNITS else ""
-    named = canons([f"1 {word}"])[0].split(" ")
-    return named[1] if len(named) == 2 and named[1] in UNITS else ""
+def _added_numbers(reading: Reading, added: Added, settings: ScoreSettings) -> Cause:
+    steps = [(k, numbers) for k, numbers in enumerate(added, 1) if numbers]
+    total = sum(len(numbers) for _, numbers in steps)
+    listed = first_n([f"{first_n(numbers, 8)} in step {k}" for k, numbers in steps], 4)
+    verb = "is" if settings.max_added_numbers == 1 else "are"
+    allowed = f"at most {settings.max_added_numbers:,} {verb} allowed"
+    message = f"<orc> has {plural(total, 'number')} of its own: {listed}; {allowed}."
+    remedy = "Write the numbers of <orc> in its key steps as well, in the same words, or leave them out."
+    first = steps[0][0]
+    place = reading.text.place(reading.prose[first - 1].start, reading.prose[first - 1].stop)
+    return Cause(message, remedy, "orc", first, place)

@@ -166,7 +166,7 @@ class Scorer:
         InvalidSetting
             Names every invalid setting, as ``configs[2].order``.
         InvalidRequest, InvalidReference
-            As `score` does. A reference that only some of the configurations refuse (`max_steps`) is named with those.
+            As `score` does. A reference that only some of the configurations refuse is named with those.
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         batch.steps = steps

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay_client import BadReply, InvalidReference, InvalidRequest
+from assay import Scorer
+from assay_client import BadReply, InvalidReference, InvalidRequest, token_credit
 from assay_client.adapters import (
     for_areal,
     for_easyr1,
@@ -25,6 +26,8 @@ from assay_client.adapters import (
 from assay_client.adapters.common import labelled, reference_of
 from assay_client.results import scores_of
 from tests.clients.fault_server import FaultServer, document, http, replying, steps_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED
+from tests.servers import LiveServer
 
 STEP = {"action": "add", "objects": ["pbs"], "parameters": []}
 PLAIN = {"steps": [STEP]}
@@ -102,6 +105,31 @@ def test_errors_name_the_alternative_of_the_caller(face: Any, faults: FaultServe
 TEXTS = ["x" * 40, "", "x" * 50]
 
 
+def test_steps_in_samples_of_verl(service: FaultServer) -> None:
+    """They are JSON text, in every sample, and only on request."""
+    columns = ["d"] * 3, TEXTS, ["r"] * 3
+    batch = for_verl.compute_score_batch(*columns, steps=True)
+    singly = [for_verl_sync.compute_score(*row, steps=True) for row in zip(*columns, strict=True)]
+    assert batch == singly
+    assert [json.loads(sample["score_steps"]) for sample in batch] == [steps_of(text) for text in TEXTS]
+    assert asyncio.run(for_verl.compute_score("d", TEXTS[0], "r", steps=True)) == batch[0]
+    assert "score_steps" not in for_verl_sync.compute_score("d", "x", "r")
+    assert [request.document["include"] for request in service.requests[-2:]] == [
+        ["components", "steps"],
+        ["components"],
+    ]
+
+
+def test_steps_of_completions_of_trl(service: FaultServer) -> None:
+    chat = [[{"role": "assistant", "content": TEXTS[2]}]]
+    found = for_trl.score_steps([TEXTS[0], TEXTS[0], *chat], reference=["r", None, "s"])
+    assert found == [steps_of(TEXTS[0]), [], steps_of(TEXTS[2])]
+    assert for_trl.score_steps(TEXTS[:1], reference=[None]) == [[]]
+    assert len(service.requests) == 1
+    with pytest.raises(InvalidReference, match=r"record 8: references\[1\]: bad_step_json"):
+        for_trl.score_steps(["x", "y"], reference=["r", "BROKEN"], id=[7, 8])
+
+
 def test_steps_of_a_batch(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url)
     found = client.score(TEXTS, ["r"], include=["components", "steps"])
@@ -163,3 +191,21 @@ def test_invalid_steps_are_an_invalid_reply(face: Any, faults: FaultServer, chan
     faults.script = [document(change)]
     with pytest.raises(BadReply, match=message):
         face(base_url=faults.url).score(TEXTS, ["r"], include=["steps"])
+
+
+def test_steps_of_a_real_service(face: Any, server: LiveServer) -> None:
+    """They are those of `Scorer`, also of single calls, and lie where `token_credit` looks for them."""
+    client, responses = face(base_url=server.url), [PERFECT, SWAPPED, "nothing"]
+    reference = {"any_of": [json.dumps(STEP).join(("Step 1: ", "")), REFERENCE]}
+    found = client.score(responses, [reference], include=["components", "steps"])
+    own = Scorer().score(responses, [reference], steps=True)
+    assert found.steps == list(own.steps)
+    assert found.alternative == own.alternative.tolist() == [1, 1, 0]
+    (row,) = client.together([(SWAPPED, reference)], steps=True)
+    assert row == found.row(1)._replace(alternative=row.alternative)
+    characters = [(k, k + 1) for k in range(len(PERFECT))]
+    credit = token_credit(characters, found.steps[0])
+    lines = ["".join(PERFECT[k] for k, value in enumerate(credit) if value)]
+    assert lines == [REFERENCE.replace("\n", "")]
+    with pytest.raises(InvalidReference, match=r"references\[0\]\.any_of\[1\]: no_steps"):
+        client.score(["x"], [{"any_of": [REFERENCE, ""]}])

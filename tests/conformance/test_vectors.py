@@ -66,20 +66,22 @@ def test_assay_has_the_bits_of_the_twin(cases):
 
 
 def test_http(client: httpx.Client, cases):
-    scored = [case for case in cases if case.row["kind"] == "score" and "error" not in case.expected]
+    """Also references with alternatives and the column of steps."""
+    scored = [case for case in cases if case.row["kind"] in ("score", "steps") and "error" not in case.expected]
     by_config = defaultdict(list)
     for case in scored:
         by_config[json.dumps(case.row["config"])].append(case)
     answers = {}
     for config, some in by_config.items():
         columns = {f"{name}s": [case.row[name] for case in some] for name in ("response", "reference")}
-        request = {**columns, "config": json.loads(config), "include": ["components"]}
+        request = {**columns, "config": json.loads(config), "include": ["components", "steps"]}
         document = client.post("/v1/score", json=request).json()
         assert document["signature"] == ScoreSettings(**request["config"]).signature
         for k, case in enumerate(some):
             components = {name: float(column[k]) for name, column in document["components"].items()}
             reward, reason = float(document["rewards"][k]), document["reasons"][k]
             answers[case.id] = {"reward": reward, "reason": reason, "components": components}
+            answers[case.id] |= {"steps": document["steps"][k], "alternative": document["alternative"][k]}
     check(scored, answers, exact=True)
 
 

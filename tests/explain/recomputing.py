@@ -10,6 +10,13 @@ from typing import Any
 from assay import Scorer
 from assay.service.explain.explanation import explain
 from assay.service.explain.schema import Explanation
+from tests.reference.iou import iou
+from tests.reference.quantities import all_terms
+from tests.reference.semantics import all_words
+from tests.reference.words import NUMBER, words
+
+MEASURED = ("ok", "low_coverage", "added_numbers")
+"""The reasons of responses whose coverage is measured."""
 
 
 def explained(response: str, reference: Any, settings: dict[str, Any], suggestions: int = 0) -> dict[str, Any]:
@@ -18,13 +25,30 @@ def explained(response: str, reference: Any, settings: dict[str, Any], suggestio
     text = explain(scorer, response, reference, suggestions).model_dump_json()
     document = json.loads(text)
     assert Explanation.model_validate_json(text).model_dump_json() == text
-    scores = scorer.score([response], [reference])
+    scores = scorer.score([response], [reference], steps=True)
     assert document["reward"] == scores.rewards[0]
     assert document["reason"] == scores.reasons[0]
     assert document["config_id"] == scorer.config_id
     assert document["signature"] == scorer.signature
     assert document["components"] == {name: column[0] for name, column in scores.components.items()}
+    assert document["alternative"] == scores.alternative[0]
+    assert_steps(document, scores.steps[0])
+    any_of = [] if isinstance(reference, str) else reference.get("any_of", [])
+    against = scorer.score([response] * len(any_of), any_of) if any_of else []
+    assert [one["reward"] for one in document["alternatives"]] == [*(against.rewards if any_of else [])]
     return document
+
+
+def assert_steps(document: dict[str, Any], steps: list[dict[str, Any]]) -> None:
+    """Compare the explanation's steps with those of the column of steps, which has none if an earlier check failed."""
+    for step, prose, entry in zip(document["prediction"], document["prose"], steps, strict=False):
+        assert step["place"]["characters"] == [entry["start"], entry["end"]]
+        assert prose["place"]["characters"][1] == entry["orc_end"] or not prose["text"]
+        assert step["coverage"]["value"] == entry["coverage"]
+        assert document["counted"] is False or (step["partner"] or 0) - 1 == entry["reference"]
+        assert step["value"] == (entry["value"] if document["counted"] else None)
+    assert bool(steps) == (document["reason"] in MEASURED)
+    assert len(steps) in (0, len(document["prediction"]))
 
 
 def similarity(found: dict[str, Any]) -> float:
@@ -44,6 +68,19 @@ def object_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
     return max(whole, words) if document["config"]["object_similarity"] == "max" or not whole else whole
 
 
+def parameter_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
+    """Return Par of the phrases of two steps, whose terms are those listed if terms are compared."""
+    steps = document["prediction"][pair["predicted"] - 1], document["reference"][pair["reference"] - 1]
+    sides = [[tuple(phrase["words"]) for phrase in step["parameters"]] for step in steps]
+    mode = document["config"]["parameter_similarity"]
+    if mode == "quantities" and pair["parameters"]["compared"] == "terms":
+        found = pair["parameters"]
+        for side, name in zip(sides, ("extra", "missing"), strict=True):
+            listed = [text for element in found["shared"] + found[name] for text in element.split(" = ")]
+            assert all_terms([tuple(text.split(" ")) for text in listed]) == all_terms(side)
+    return iou(*map(all_terms if mode == "quantities" else all_words, sides))
+
+
 def content_of(document: dict[str, Any]) -> float:
     config, n, m = document["config"], len(document["prediction"]), len(document["reference"])
     values = []
@@ -52,7 +89,8 @@ def content_of(document: dict[str, Any]) -> float:
         assert obj == pair["objects"]["value"] == object_similarity(document, pair)
         value = obj
         if obj >= 0.5:
-            assert similarity(pair["parameters"]) == pair["parameters"]["value"]
+            par = pair["parameters"]["value"]
+            assert similarity(pair["parameters"]) == par == parameter_similarity(document, pair)
             value += 0.5 * pair["parameters"]["value"]
         if config["use_position"]:
             distance = abs(pair["predicted"] - pair["reference"])
@@ -116,13 +154,37 @@ def assert_recomputes(document: dict[str, Any]) -> None:
         assert coverage["value"] == coverage["covered"] / coverage["total"]
         assert coverage["total"] == len(coverage["words"])
         assert coverage["uncovered"] == [use["word"] for use in coverage["words"] if not use["covered"]]
-    if document["reason"] in ("ok", "low_coverage"):
+    if document["reason"] in MEASURED:
         assert min(coverage["value"] for coverage in listed) == components["coverage"]
     if document["counted"]:
         assert scale_of(document) == components["scale"] == document["scale"]["value"]
         assert order_of(document) == components["order"] == document["order"]["value"]
         assert content_of(document) == components["content"] == document["content"]["value"]
+    assert_added_numbers(document)
+    rewards = [one["reward"] for one in document["alternatives"]] or [document["reward"]]
+    assert document["alternative"] == next(k for k, reward in enumerate(rewards) if max(rewards) - reward <= 1e-9)
+    assert rewards[document["alternative"]] == document["reward"]
     assert_chained(document)
+
+
+def assert_added_numbers(document: dict[str, Any]) -> None:
+    """Count the numbers that only the prose has, and compare them with those of the explanation."""
+    limit, found = document["config"]["max_added_numbers"], 0
+    for k, prose in enumerate(document["prose"]):
+        step = document["prediction"][k] if k < len(document["prediction"]) else None
+        if limit is None or step is None or step["action"] is None:
+            assert (prose["added_numbers"], prose["added_marks"]) == (None, [])
+            continue
+        own = {word for phrase in [step["action"], *step["objects"], *step["parameters"]] for word in phrase["words"]}
+        said = words(prose["text"])
+        numbers = {word for before, word in pairwise(["", *said]) if before not in ("step", "steps")} - own
+        assert set(prose["added_numbers"]) == {word for word in numbers if NUMBER.fullmatch(word)}
+        assert len(set(prose["added_numbers"])) == len(prose["added_numbers"])
+        assert {word for mark in prose["added_marks"] for word in mark["words"]} <= set(prose["added_numbers"])
+        found += len(prose["added_numbers"])
+    assert document["added_numbers"] == (None if limit is None else found)
+    if limit is not None and document["reason"] in ("ok", "added_numbers"):
+        assert (found > limit) == (document["reason"] == "added_numbers")
 
 
 def assert_chained(document: dict[str, Any]) -> None:

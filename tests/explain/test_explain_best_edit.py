@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 
 from assay import Scorer
 from assay.kernels.compiler import JIT
+from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from tests.cases import told
 from tests.cases.writing import Steps, step
@@ -22,11 +24,13 @@ CONFIGS = [
     {"content_denominator": "max_len", "total": "sum"},
     {"use_position": False, "order": "lcs"},
     {"object_similarity": "max"},
+    {"parameter_similarity": "quantities", "max_added_numbers": 0},
 ]
+QUANTITIES = ["", "300 s", "0.3 l|4 °c", "5.0 min|10 ml", "10⁶ cells"]
 
 
 def steps_of(text: str) -> Steps:
-    """Return steps written as `add[pbs], load[gel]`."""
+    """Return steps written as `add[pbs], load[gel]`; a further bracket has parameters."""
     return [step(*part.rstrip("]").split("[")) for part in text.split(", ")]
 
 
@@ -50,17 +54,17 @@ def single_edits(steps: Steps, reference: Steps) -> Iterator[Steps]:
         yield from ([*steps[:k], other, *steps[k:]] for other in reference)
 
 
-def damaged(rng: random.Random) -> tuple[Steps, Steps]:
-    """Return steps and a reference that they were made from by a few edits; actions repeat."""
+def damaged(rng: random.Random, references: int) -> list[Steps]:
+    """Return steps and some references, one of which they were made from by a few edits; actions repeat."""
     actions = ["add", "spin", "wash", "mix", "run"][: rng.choice([2, 3, 5])]
     objects = ["pbs", "rna", "gel", "cold buffer", "buffer|tube", "cold buffer|rna tube", "cold buffer|rna"]
-    parameters = ["", "5 min", "10 ml|4 °c", "10⁶ cells"]
+    parameters = ["", "5 min", "10 ml|4 °c", "10⁶ cells", *rng.choice([[], QUANTITIES])]
 
     def drawn() -> dict:
         return step(rng.choice(actions), rng.choice(objects), rng.choice(parameters))
 
-    reference = [drawn() for _ in range(rng.randint(1, 6))]
-    steps = [dict(one) for one in reference]
+    several = [[drawn() for _ in range(rng.randint(1, 6 if references == 1 else 4))] for _ in range(references)]
+    steps = [dict(one) for one in rng.choice(several)]
     for _ in range(rng.randint(1, 4)):
         edit, k = rng.randrange(4), rng.randrange(len(steps))
         if edit == 0 and len(steps) > 1:
@@ -71,22 +75,46 @@ def damaged(rng: random.Random) -> tuple[Steps, Steps]:
             steps.insert(k, steps.pop(rng.randrange(len(steps))))
         else:
             steps[k] = steps[k] | {name: value for name, value in drawn().items() if rng.random() < 0.5}
-    return steps, reference
+    return [steps, *several]
 
 
-def test_no_edit_of_one_step_is_better():
+@pytest.mark.parametrize("alternatives", [1, 3])
+def test_no_edit_of_one_step_is_better(alternatives):
+    """With alternatives, an edit takes from any of them and is scored against all."""
     for seed in range(CASES):
         rng = random.Random(seed)
-        steps, reference = damaged(rng)
+        steps, *references = damaged(rng, alternatives)
+        reference = {"any_of": [{"steps": one} for one in references]}
         scorer = Scorer(**CONFIGS[seed % len(CONFIGS)])
-        explanation = explain(scorer, told(steps), {"steps": reference}, 20)
-        edited = [told(changed) for changed in single_edits(steps, reference)]
-        best = float(scorer.score(edited, [{"steps": reference}]).rewards.max()) - explanation.reward
+        explanation = explain(scorer, told(steps), reference if alternatives > 1 else reference["any_of"][0], 20)
+        edited = [told(changed) for changed in single_edits(steps, list(chain(*references)))]
+        best = float(scorer.score(edited, [reference]).rewards.max()) - explanation.reward
         gains = [suggestion.gain for suggestion in explanation.suggestions]
         single = [suggestion.gain for suggestion in explanation.suggestions if suggestion.kind not in MANY]
         assert explanation.exhaustive is not False, seed
         assert max(best, 0.0) <= max(gains, default=0.0) + 1e-9, seed
         assert not single or best <= single[0] + 1e-9, seed
+
+
+def test_an_edit_may_lead_to_another_alternative(monkeypatch):
+    near, far = steps_of("add[rna], wash[tube]"), steps_of("add[pbs], wash[gel], run[rna]")
+    reference = {"any_of": [{"steps": near}, {"steps": far}]}
+    found = explained(told(far[:2]), reference, {}, 1)
+    assert (found["alternative"], [one["reward"] for one in found["alternatives"]]) == (0, [0.4, 0.0])
+    (first,) = found["suggestions"]
+    assert (first["alternative"], first["reference_steps"], first["reward"]) == (1, [3], 1.0)
+    assert first["text"].startswith("Add alternative 2's step 3 (run) after step 2: ")
+    assert found["exhaustive"] is True
+    monkeypatch.setattr(suggestions, "MAX_BYTES", 10)
+    found = explained(told(far[:2]), reference, {}, 20)
+    assert {one["alternative"] for one in found["suggestions"]} == {0}
+    assert found["exhaustive"] is False
+
+
+def test_rewritten_prose_has_no_number_of_its_own():
+    steps, reference = steps_of("add[pbs[5 ml]"), steps_of("add[pbs[3 ml]")
+    found = explained(told(steps), {"steps": reference}, {"max_added_numbers": 0}, 1)
+    assert [(one["kind"], one["reward"]) for one in found["suggestions"]] == [("use_parameters", 1.0)]
 
 
 @pytest.mark.parametrize("wanted", [0, 5])

@@ -9,12 +9,15 @@ from tests.cases.writing import step
 from tests.explain.recomputing import explained
 
 
-def hints(mine: str, theirs: str, where: str = "parameters") -> list[str]:
+def hints(mine: str, theirs: str, where: str = "parameters", **settings: str) -> list[str]:
     """Return the hints about one pair of steps."""
     steps = [step("add", **{where: text}) for text in (mine, theirs)]
-    document = explained(told(steps[:1]), {"steps": steps[1:]}, {})
+    document = explained(told(steps[:1]), {"steps": steps[1:]}, settings)
     assert all((hint["step"], hint["reference_step"]) == (1, 1) for hint in document["hints"])
     return [hint["text"] for hint in document["hints"]]
+
+
+COUNTED = "; parameter_similarity = quantities would count it"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,20 @@ def hints(mine: str, theirs: str, where: str = "parameters") -> list[str]:
         ("5 mg/ml", "5000 µg/ml", "5 mg is 5000 μg: units"),
         ("5 mg per ml", "5000 µg per ml", "5 mg is 5000 μg: units"),
         ("5.0 ml", "5 ml", "5.0 ml is 5 ml: numbers"),
+        ("-80.0 °C", "-80 °C", "-80.0 c is -80 c: numbers"),
+    ],
+)
+def test_quantities_in_other_units(mine, theirs, hint):
+    """They are equal terms, so the other form of Par counts them; objects are always compared by words."""
+    assert hints(mine, theirs) == [f"{hint} are compared as written{COUNTED}."]
+    assert hints(theirs, mine)[0].endswith(f"{hint.rpartition(' ')[2]} are compared as written{COUNTED}.")
+    assert hints(mine, theirs, "objects") == [f"{hint} are compared as written."]
+    assert [text for text in hints(mine, theirs, parameter_similarity="quantities") if " is not " not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "hint"),
+    [
         ("five minutes", "5 min", "five minutes is 5 min: numbers"),
         ("two hours", "120 min", "two hours is 120 min: units"),
         ("1,000,000 cells", "10⁶ cells", "1000000 is 10^6: numbers"),
@@ -42,6 +59,26 @@ def test_equal_quantities(mine, theirs, hint, where):
     assert hints(mine, theirs, where) == [f"{hint} are compared as written."]
     ((backwards,),) = [hints(theirs, mine, where)]
     assert backwards.endswith(f"{hint.rpartition(' ')[2]} are compared as written.")
+
+
+def test_quantities_with_other_numbers():
+    """By quantities as well, number words and powers are words."""
+    (text,) = hints("two hours", "120 min", parameter_similarity="quantities")
+    assert text == "two hours is 120 min: numbers are compared as written."
+
+
+def test_parameters_that_are_not_read_as_the_quantity_meant():
+    by_quantities = {"parameter_similarity": "quantities"}
+    assert hints(".5 ml|1 h 30 min", "5 ml|90 min", **by_quantities) == [
+        "“.5 ml” is read as 5 ml.",
+        "“1 h 30 min” is not read as one quantity.",
+    ]
+    assert hints("50 ng/µl", "50 µg/ml", **by_quantities) == [
+        "“50 ng/µl” is not equal to the same ratio in other units.",
+        "In the reference, “50 µg/ml” is not equal to the same ratio in other units.",
+    ]
+    assert hints("½ ml", "½ ml", **by_quantities) == []
+    assert hints(".5 ml", "5 ml") == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.kernels.compiler import JIT
 from assay.research.conformance import read_vectors
@@ -10,7 +11,8 @@ from assay.service.explain.reading import Text
 from tests.cases import answer
 from tests.explain.recomputing import assert_placed, assert_recomputes, explained, shown
 from tests.reference.scorer import UnreadableReferenceError, parse_reference
-from tests.strategies import examples, rollouts, settings
+from tests.strategies import examples, protocols, responses_to, rollouts, settings
+from tests.strategies.batches import alternatives_of
 
 
 def test_vectors():
@@ -29,6 +31,15 @@ def test_rollouts_under_any_settings(rollout, overrides):
         parse_reference(reference, overrides)
     except UnreadableReferenceError:
         return
+    document = explained(response, reference, overrides, suggestions=3)
+    assert_recomputes(document)
+    assert_placed(response, document)
+
+
+@given(protocols.flatmap(lambda steps: st.tuples(responses_to(steps), alternatives_of(steps))), settings)
+@examples(100)
+def test_alternatives_under_any_settings(rollout, overrides):
+    response, reference = rollout
     document = explained(response, reference, overrides, suggestions=3)
     assert_recomputes(document)
     assert_placed(response, document)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cases import told
-from tests.cases.writing import step
+from tests.cases import answer, told
+from tests.cases.writing import KEY, step
 from tests.explain.recomputing import explained
 
 R = [
@@ -139,3 +139,15 @@ def test_missing_fields_are_added_and_numbers_become_strings():
 @pytest.mark.parametrize("text", ["\n".join("wash it" for _ in range(65)), "…", "12 34"])
 def test_a_text_without_steps_gets_no_sections(text):
     assert explained(text, REFERENCE, {}, 5)["suggestions"] == []
+
+
+def test_added_numbers_are_deleted():
+    """With the word that they are part of; where others would take their place, new prose is written."""
+    response = answer(KEY, "Step 1: Add the PBS (4 °C) for 5 minutes, 37.5x, see step 9.")
+    document = explained(response, KEY, {"max_added_numbers": 0}, 1)
+    (edit,) = document["suggestions"]
+    assert edit["text"].startswith("Delete “4” in step 1 of <orc>; both gates then pass")
+    assert "Step 1: Add the PBS ( °C) for 5 minutes, 37.5x, see step 9.\n" in edit["response"]
+    response = answer(KEY, "Step 1: Add the PBS for 5 min, 4/step 9.")
+    (edit,) = explained(response, KEY, {"max_added_numbers": 0}, 1)["suggestions"]
+    assert (edit["reward"], edit["response"].count("Step 1: add: pbs; 5 min.\n")) == (1.0, 1)

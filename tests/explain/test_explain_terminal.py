@@ -55,7 +55,40 @@ def test_steps_are_shown_with_what_differs():
         "    · ─ 4   image: cells cells cells cells cells cells cells cells cells cells…",
         "            not in the response",
     ]
-    assert "\nHints\n  step 2    5000 μl is 5 ml: units are compared as written.\n" in text
+    hint = "5000 μl is 5 ml: units are compared as written; parameter_similarity = quantities would count it."
+    assert f" Hints step 2 {hint} " in " ".join(text.split())
+
+
+def test_terms_that_are_equal_are_shown():
+    mine = [step("add", "pbs", "500 µl|for 5 min"), step("spin", "tube", "60 s")]
+    theirs = [step("add", "pbs", "0.5 ml|for 3 min"), step("spin", "tube", "1 min")]
+    explanation = explain(Scorer(parameter_similarity="quantities"), told(mine), {"steps": theirs})
+    text = click.unstyle(as_text(explanation, 80))
+    part = text.partition("Steps of the response ─ steps of the reference\n")[2].partition("\n\n")[0]
+    assert part.split("\n") == [
+        "    1 ─ 1   add: pbs (500 µl, for 5 min)",
+        "            Obj 1.0000  Par 0.5000  m 1.0000  → 1.2500",
+        "            parameters 500 μl = 0.5 ml",
+        "                       −for 3 min",
+        "                       +for 5 min",
+        "    2 ─ 2   spin: tube (60 s)",
+        "            agrees",
+        "            parameters 60 s = 1 min",
+    ]
+
+
+def test_alternatives_and_numbers_of_the_prose_are_shown():
+    steps = [step("add", "pbs", "5 ml"), step("spin", "tube", "60 s")]
+    response = told(steps, " at 4 °C")
+    reference = {"any_of": [{"steps": steps[::-1]}, {"steps": steps}]}
+    text = click.unstyle(as_text(explain(Scorer(max_added_numbers=1), response, reference), 80))
+    assert text.startswith("Reward 0.0000 of at most 1.0000 (alternative 1 of 2): <orc> has 2 numbers of its")
+    assert "  ✗ added numbers  2 numbers only in the prose, at most 1\n" in text
+    assert "\nNumbers that only the prose has\n  step 1    4\n  step 2    4\n" in text
+    text = click.unstyle(as_text(explain(Scorer(max_added_numbers=2), response, reference), 80))
+    assert text.startswith("Reward 1.0000 of at most 1.0000 (alternative 2 of 2): no deductions.")
+    assert "\nReference: alternative 2 of 2 counts\n     1    0.3879  2 steps\n  ✓  2    1.0000  2 steps\n" in text
+    assert "; added numbers: 2 numbers only in the prose, at most 2" in " ".join(text.split())
 
 
 def test_the_sample_in_the_documentation_is_what_is_printed(monkeypatch, tmp_path):

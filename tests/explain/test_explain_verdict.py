@@ -23,6 +23,7 @@ CASES = {
     "orc_numbering": (answer(BOTH, f"{ORC}\n{ORC}"), {}, "orc_numbering", "orc", 8),
     "step_count": (answer(BOTH), {}, "step_count", "key", 4),
     "low_coverage": (answer(KEY, "Step 1: Add it for 5 min."), {}, "coverage", "orc", 6),
+    "added_numbers": (answer(KEY, f"{ORC} 4 °C"), {"max_added_numbers": 0}, "added_numbers", "orc", 6),
 }
 
 
@@ -62,6 +63,29 @@ def test_what_can_be_read_is_shown_if_a_gate_fails():
     assert [step["coverage"] and step["coverage"]["value"] for step in document["prediction"]] == [1.0, None, 1.0]
     assert document["content"]["value"] == 1.5
     assert document["reward"] == 0.0
+
+
+PROSE = "Step 1: Add the PBS (500 mM) for 5 minutes at -20 °C.\nStep 2: As in step 1, add 2-3 ml of DMEM for 5 min, 7x."
+
+
+def test_numbers_that_only_the_prose_has():
+    """The number of a step is not one of them, and one that is said twice counts once."""
+    response = answer(BOTH, PROSE.replace("500 mM", "500 mM, 😀 500"))
+    document = explained(response, BOTH, {"max_added_numbers": 2})
+    assert document["failure"]["message"] == (
+        "<orc> has 3 numbers of its own: 500, -20 in step 1, 2-3 in step 2; at most 2 are allowed."
+    )
+    assert document["added_numbers"] == 3
+    assert document["checks"][-1]["detail"] == "3 numbers only in the prose, at most 2"
+    marked = [
+        [(step["text"][slice(*mark["characters"])], mark["words"]) for mark in step["added_marks"]]
+        for step in document["prose"]
+    ]
+    assert marked == [[("500", ["500"]), ("500", ["500"]), ("-20", ["-20"])], [("2-3", ["2-3"])]]
+    allowed = explained(response, BOTH, {"max_added_numbers": 3})
+    assert (allowed["reason"], allowed["added_numbers"], allowed["checks"][-1]["passed"]) == ("ok", 3, True)
+    without = explained(response, BOTH, {})
+    assert (without["added_numbers"], without["checks"][-1]["name"]) == (None, "coverage")
 
 
 def test_alignment():

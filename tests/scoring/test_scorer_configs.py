@@ -19,7 +19,7 @@ from tests.scoring.test_scorer_settings import OTHER
 from tests.strategies import batches, examples, settings
 
 STEP = {"action": "add", "objects": ["pbs"], "parameters": []}
-LONG, SHORT = {"steps": [STEP] * 3}, {"steps": [STEP]}
+LONG, SHORT = {"steps": [STEP] * 1_025}, {"steps": [STEP]}
 
 
 def assert_same(scores: Scores, expected: Scores) -> None:
@@ -27,6 +27,10 @@ def assert_same(scores: Scores, expected: Scores) -> None:
     assert bits(scores) == bits(expected)
     assert scores.reasons.tolist() == expected.reasons.tolist()
     assert scores.group_index.tolist() == expected.group_index.tolist()
+    assert (scores.steps is None) == (expected.steps is None)
+    if expected.steps is not None:
+        assert list(scores.steps) == list(expected.steps)
+        assert scores.alternative.tolist() == expected.alternative.tolist()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -61,8 +65,8 @@ NEIGHBOURS.pop("advantage_ddof")
 def test_neighbours_that_differ_in_one_setting_share_nothing_that_depends_on_it(name):
     """What one configuration leaves for the next is computed again where a setting of it differs."""
     reference = [step("add", "pbs|cold water|salt"), step("mix", "cells", "5 ml"), step("spin", "tube", "5 min")]
-    near = [step("add", "pbs|warm water"), step("spin", "tube", "5 min"), step("mix", "cells", "9 ml")]
-    responses = [told(near), told([*near, near[0]]), told(reference).replace(" and salt", "")]
+    near = [step("add", "pbs|warm water"), step("spin", "tube", "300 s"), step("mix", "cells", "9 ml")]
+    responses = [told(near), told([*near, near[0]], " 37 °C"), told(reference).replace(" and salt", "")]
     responses.append(told(reference).removeprefix("<think>"))
     request = {"responses": responses, "references": [{"steps": reference}], "reference_index": [0] * 4}
     base = {"max_mean_words": 4.0, "length_penalty": "absolute"}
@@ -73,14 +77,14 @@ def test_neighbours_that_differ_in_one_setting_share_nothing_that_depends_on_it(
     assert bits(found[0]) != bits(found[1]), "the setting makes no difference here"
 
 
-@given(batches(), st.lists(settings, min_size=1, max_size=6))
+@given(batches(alternatives=True), st.lists(settings, min_size=1, max_size=6))
 @examples(100)
 def test_any_configurations(columns, configs):
     separate: list[Scores] = []
     refused: set[tuple[str, str]] = set()
     for config in configs:
         try:
-            separate.append(Scorer(**config).score(*columns))
+            separate.append(Scorer(**config).score(*columns, steps=True))
         except InvalidReference as error:
             refused |= {(issue.path, issue.reason) for issue in error.issues}
     if refused:
@@ -88,19 +92,19 @@ def test_any_configurations(columns, configs):
             Scorer().score_configs(configs, *columns)
         assert {(issue.path, issue.reason) for issue in caught.value.issues} == refused
         return
-    for scores, expected in zip(Scorer().score_configs(configs, *columns), separate, strict=True):
+    for scores, expected in zip(Scorer().score_configs(configs, *columns, steps=True), separate, strict=True):
         assert_same(scores, expected)
 
 
 def issues(error: type[ScoringError], *arguments: Any) -> list[tuple[str, str, str]]:
     """Return (path, reason, configurations named in the detail) of every issue."""
     with pytest.raises(error) as caught:
-        Scorer(max_steps=100).score_configs(*arguments)
+        Scorer(max_steps=2_000).score_configs(*arguments)
     return [(issue.path, issue.reason, issue.detail.partition(" (configs")[2]) for issue in caught.value.issues]
 
 
 def test_every_invalid_setting_is_named():
-    configs = [{"order": "lsc"}, {}, {"ordr": "lcs", "min_coverage": 2}, ["order"], None, {"max_steps": 101}]
+    configs = [{"order": "lsc"}, {}, {"ordr": "lcs", "min_coverage": 2}, ["order"], None, {"max_steps": 2_001}]
     assert issues(InvalidSetting, configs, ["x"], [SHORT]) == [
         ("configs[0].order", "invalid_setting", ""),
         ("configs[2].min_coverage", "invalid_setting", ""),
@@ -114,9 +118,9 @@ def test_every_invalid_setting_is_named():
 
 
 def test_what_is_wrong_with_texts_is_named_once():
-    """With the configurations that refuse a reference, if others do not."""
+    """With the configurations that refuse a reference, if others do not; none has a limit below 1,024 steps."""
     references = [LONG, "Step 1: add", SHORT, {"steps": []}]
-    configs = [{}, {"max_steps": 2}, {"order": "lcs", "max_steps": 2}, {"max_steps": 3}]
+    configs = [{}, {"max_steps": 1_024}, {"order": "lcs", "max_steps": 2}, {"max_steps": 1_025}]
     assert issues(InvalidReference, configs, ["x"] * 4, references, [0, 1, 2, 3]) == [
         ("references[0]", "too_long", "[1], configs[2])"),
         ("references[1]", "bad_step_line", ""),

@@ -22,7 +22,9 @@ export class Complaints {
     const left = [];
     for (const { path, detail } of errors) {
       const target = this.fields[path] ?? (path.startsWith("reference") ? reference : null);
-      if (target) details.get(target).push(target === reference && !reference.text.trim() ? EMPTY : detail);
+      const [, alternative] = path.match(/\.any_of\[(\d+)\]/) ?? [];
+      const about = alternative ? `Alternative ${Number(alternative) + 1}: ${detail}` : detail;
+      if (target) details.get(target).push(target === reference && !reference.text.trim() ? EMPTY : about);
       else if (!path.startsWith("config.") || !settings?.blame(path.slice(7), detail)) left.push(`${path}: ${detail}`);
       else byId("settings").open = true;
     }

@@ -1,5 +1,7 @@
 /** What the editors highlight, from an explanation: sections, steps, words that match, lack or are not covered. */
 
+import { elementsOf } from "./terms.js";
+
 export const NO_HIGHLIGHTS = { marks: [], notes: new Map() };
 
 const SECTIONS = ["think", "key", "orc", "note"];
@@ -17,6 +19,7 @@ export function responseHighlights(explanation, text) {
     const [start, end] = prose.place.utf16;
     found.note(start, end, { kind: "prose", step: prose.step });
     if (!explanation.prediction[prose.step - 1]?.action) continue;
+    for (const { utf16 } of prose.added_marks) found.mark(start + utf16[0], start + utf16[1], "added");
     for (const { utf16 } of prose.marks) found.mark(start + utf16[0], start + utf16[1], "covered");
   }
   return found.sorted();
@@ -109,9 +112,11 @@ class Highlights {
       const shared = new Set(similarity?.shared);
       step[role].forEach((phrase, index) => {
         const whole = similarity?.compared === "objects" && (shared.has(phrase.words.join(" ")) ? "shared" : odd);
-        const kindOf = (word) => {
+        const elements = compared && !whole ? elementsOf(phrase.words, similarity) : [];
+        const parts = elements.flatMap(({ size, shared: isShared }) => Array(size).fill(isShared ? "shared" : odd));
+        const kindOf = (word, place) => {
           if (uncovered.has(word)) return "uncovered";
-          return compared ? whole || (shared.has(word) ? "shared" : odd) : null;
+          return compared ? whole || parts[place] : null;
         };
         const literal = literals[role]?.[index];
         if (literal) this.words(start, literal, phrase, kindOf);

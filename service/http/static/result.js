@@ -1,5 +1,6 @@
 /** The result of one response: the whole explanation, from the reward to single words. */
 
+import { alternatives, withoutPlaces } from "./alternatives.js";
 import { make } from "./dom.js";
 import { Links } from "./links.js";
 import { Matrix } from "./matrix.js";
@@ -27,6 +28,7 @@ export class Result {
     const list = (kind) => make("ol", { class: kind });
     const card = (title, ...parts) => make("section", { class: "card" }, make("h3", {}, title), ...parts);
     this.verdict = make("div", { class: "card verdict" });
+    this.alternatives = make("section", { class: "card", hidden: true });
     this.failure = make("div");
     this.gates = new Gates();
     this.factors = make("div");
@@ -54,19 +56,20 @@ export class Result {
       this.factors,
       make("details", { class: "inner" }, make("summary", {}, "The arithmetic"), this.equations),
     );
-    const parts = [this.verdict, this.failure, this.gates.box, this.pairs, this.change, fall];
+    const parts = [this.verdict, this.alternatives, this.failure, this.gates.box, this.pairs, this.change, fall];
     box.replaceChildren(...parts, this.matrix.box, this.reproduce.box);
   }
 
   /** Shows the reply { body, text } to `request`. */
   update({ body, text }, request, withKey) {
     this.verdict.replaceChildren(...verdict(body, this.reward).filter(Boolean));
+    this.showAlternatives(body, request.reference);
     this.failure.replaceChildren(...failure(body.failure, this.actions.show));
     this.gates.update(body.checks);
     this.factors.replaceChildren(...waterfall(body));
     this.equations.replaceChildren(...equations(body.equations));
     this.suggestions.replaceChildren(...suggestions(body.suggestions, this.actions.take));
-    this.showSteps(body);
+    this.showSteps(withoutPlaces(body));
     const before = body.failure ? this.failure : this.pairs; // a repair is wanted before anything else
     if (before.nextElementSibling !== this.change) before.after(this.change);
     this.notCounted.hidden = body.counted || !body.pairs.length;
@@ -79,6 +82,14 @@ export class Result {
       "curl, score": () => curl("v1/score", { ...scoring, include: ["components"] }, withKey),
       "JSON reply": () => JSON.stringify(JSON.parse(text), null, 2),
     });
+  }
+
+  /** Shows which alternative of the reference counts; its text stays open or closed. */
+  showAlternatives(body, reference) {
+    const open = this.alternatives.querySelector("details")?.open;
+    this.alternatives.replaceChildren(...alternatives(body, reference));
+    this.alternatives.hidden = !body.alternatives.length;
+    if (open && !this.alternatives.hidden) this.alternatives.querySelector("details").open = true;
   }
 
   /** Shows the steps; the keyboard's focus stays on the button that had it, or goes to that of the moved step. */

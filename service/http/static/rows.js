@@ -13,7 +13,7 @@ export function rowsOf(text) {
       const fields = row && typeof row === "object" ? `; its fields: ${Object.keys(row).join(", ") || "none"}` : "";
       throw new Error(`Entry ${index + 1} is neither a text nor has a text "response"${fields}.`);
     }
-    return { response: row.response, reference: textOf(row.reference), prompt: textOf(row.prompt), id: textOf(row.id) };
+    return { response: row.response, reference: textOf(row.reference, true), prompt: textOf(row.prompt), id: textOf(row.id) };
   });
 }
 
@@ -22,10 +22,11 @@ function linesOf(text) {
   return numbered.filter(([line]) => line.trim()).map(([line, number]) => json(line, `Line ${number}`));
 }
 
-/** Returns a field as text; references and prompts may be JSON. */
-function textOf(value) {
+/** Returns a field as text; references and prompts may be JSON, and an array of references has alternatives. */
+function textOf(value, alternatives = false) {
   if (value === undefined || value === null) return "";
   if (Array.isArray(value) && value.every((step) => step?.action)) return JSON.stringify({ steps: value });
+  if (alternatives && Array.isArray(value)) return JSON.stringify({ any_of: value });
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

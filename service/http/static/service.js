@@ -85,12 +85,12 @@ function parsed(text) {
   }
 }
 
-/** Returns a reference as the service expects it: steps if the text is a JSON object with steps. */
+/** Returns a reference as the service expects it: an object if the text is JSON with steps or any_of. */
 export function referenceOf(text) {
   if (!text.trimStart().startsWith("{")) return text;
   try {
     const value = JSON.parse(text);
-    return Array.isArray(value?.steps) ? value : text;
+    return Array.isArray(value?.steps ?? value?.any_of) ? value : text;
   } catch {
     return text;
   }

@@ -1,6 +1,7 @@
 /** Predicted steps next to the reference's: how they are matched, and which words they share. */
 
 import { fixed, make, sentence, unseen } from "./dom.js";
+import { elementsOf, equalTerms } from "./terms.js";
 
 const AT_FIRST = 60;
 
@@ -81,6 +82,7 @@ function joint(pair) {
         ["Objects", fixed(objects.value, 3)],
         ["Parameters", counted ? fixed(parameters.value, 3) : "not counted"],
         ["Position", fixed(position, 3)],
+        ...equalTerms(parameters).map((text) => ["Equal", text]),
       ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
     ),
   );
@@ -104,7 +106,7 @@ function stepCard(step, { kind, pair, odd, lost, prose, show, count }) {
       ]
     : [make("p", { class: "raw" }, make("code", {}, shortened(step.text)))];
   const attributes = { class: "step", "data-kind": kind, "data-step": step.step };
-  return make("div", attributes, head, ...body, ...coverage(step), ...proseOf(prose, step));
+  return make("div", attributes, head, ...body, ...coverage(step), ...numbers(prose), ...proseOf(prose, step));
 }
 
 /** Returns the name of a step, which shows its line in the text if it has one. */
@@ -151,7 +153,8 @@ function phrases(title, given, similarity, odd) {
   const chips = given.map(({ text, words }) => {
     if (!words.length) return make("li", { class: "chip dropped" }, text || "(empty)", unseen(" (no words)"));
     if (similarity?.compared === "objects") return whole(words, similarity, odd);
-    return make("li", { class: "chip" }, ...words.flatMap((word) => [mark(word, similarity, odd), " "]));
+    const elements = similarity ? elementsOf(words, similarity) : words.map((word) => ({ text: word }));
+    return make("li", { class: "chip" }, ...elements.flatMap((element) => [mark(element, similarity, odd), " "]));
   });
   return [make("p", { class: "of" }, title), make("ul", { class: "chips" }, ...chips)];
 }
@@ -162,10 +165,10 @@ function whole(words, similarity, odd) {
   return make("li", { class: `chip ${shared ? "shared" : odd}` }, text, !shared && unseen(` (${odd})`));
 }
 
-function mark(word, similarity, odd) {
-  if (!similarity || similarity.compared === "nothing") return make("span", {}, word);
-  const shared = similarity.shared.includes(word);
-  return make("span", { class: `word ${shared ? "shared" : odd}` }, word, !shared && unseen(` (${odd})`));
+function mark({ text, shared, equal }, similarity, odd) {
+  if (!similarity || similarity.compared === "nothing") return make("span", {}, text);
+  const attributes = { class: `word ${shared ? "shared" : odd}`, title: equal };
+  return make("span", attributes, text, !shared && unseen(` (${odd})`));
 }
 
 function coverage({ coverage: found }) {
@@ -177,16 +180,27 @@ function coverage({ coverage: found }) {
   return [all, make("p", { class: "of" }, "Not in the prose"), make("ul", { class: "chips" }, ...lacking)];
 }
 
-/** Returns the prose of a step, with the words of the step marked. */
+/** Returns the numbers that only the prose of a step has, where they are limited. */
+function numbers(prose) {
+  const added = prose?.added_numbers ?? [];
+  if (!added.length) return [];
+  const chips = added.map((number) => make("li", { class: "chip added" }, number));
+  return [make("p", { class: "of" }, "Numbers only in the prose"), make("ul", { class: "chips" }, ...chips)];
+}
+
+/** Returns the prose of a step, with the words of the step and the numbers of its own marked. */
 function proseOf(prose, step) {
   if (!prose) return [];
   const text = make("p", { class: "prose" });
   let end = 0;
+  const added = prose.added_marks.map(({ utf16 }) => ({ utf16, kind: "added" }));
+  const marks = [...added, ...prose.marks].sort((one, other) => one.utf16[0] - other.utf16[0]);
   for (const {
     utf16: [first, after],
-  } of step.action ? prose.marks : []) {
+    kind,
+  } of step.action ? marks : []) {
     if (first < end) continue;
-    text.append(prose.text.slice(end, first), make("mark", {}, prose.text.slice(first, after)));
+    text.append(prose.text.slice(end, first), make("mark", { class: kind }, prose.text.slice(first, after)));
     end = after;
   }
   text.append(prose.text.slice(end));

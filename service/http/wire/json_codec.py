@@ -522,10 +522,10 @@ class FastPath:
         """Read a request; return False if the general path has to handle it."""
         if len(body) > self._max_bytes:
             return False
-        request, how = self._request, (self._max_steps, self._quantities)
-        data = np.frombuffer(body, np.uint8)
-        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, *how)
-        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, *how, self._tables)):
+        request, data = self._request, np.frombuffer(body, np.uint8)
+        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, self._quantities)
+        how = self._max_steps, self._quantities, self._tables
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, *how)):
             return False
         fields = request.envelope.fields
         self.components = bool(fields[INCLUDE, 0] == VALUE)

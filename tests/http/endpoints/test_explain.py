@@ -34,6 +34,19 @@ def test_the_numbers_are_those_of_score(client, reference, config):
     assert (found.reference[0].place is None) == isinstance(reference, dict)
 
 
+def test_alternatives(client):
+    """The explanation is of the alternative that counts, which is that of /v1/score."""
+    reference = {"any_of": [KEY_LINE, STEPS, REFERENCE]}
+    config = {"max_added_numbers": 3, "parameter_similarity": "quantities"}
+    reply = client.post("/v1/explain", json={"response": PERFECT, "reference": reference, "config": config})
+    found = Explanation.model_validate_json(reply.content)
+    request = {"references": [reference], "responses": [PERFECT], "config": config, "include": ["steps"]}
+    scored = client.post("/v1/score", json=request).json()
+    assert [found.alternative] == scored["alternative"]
+    assert found.alternatives[found.alternative].reward == found.reward == scored["rewards"][0]
+    assert [step.value for step in found.prediction] == [entry["value"] for entry in scored["steps"][0]]
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -46,6 +59,9 @@ def test_the_numbers_are_those_of_score(client, reference, config):
         ),
         (REQUEST | {"reference": {"steps": [{"action": "swordfish"}]}}, [("reference", "bad_step_schema")]),
         (REQUEST | {"reference": " " * 300_000}, [("reference", "too_long")]),
+        (REQUEST | {"reference": {"any_of": [REFERENCE, "swordfish"]}}, [("reference.any_of[1]", "bad_step_line")]),
+        (REQUEST | {"reference": {"any_of": []}}, [("reference", "no_alternatives")]),
+        (REQUEST | {"reference": {"any_of": [REFERENCE] * 17}}, [("reference", "too_many")]),
         ([], [("body", "wrong_type")]),
         (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
         (REQUEST | {"suggestions": 21}, [("suggestions", "out_of_range")]),
@@ -70,6 +86,7 @@ def test_invalid_requests(client, body, found):
 
 
 KEY = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k in range(1, 4100))
+KEY_LINE = KEY.partition("\n")[0]
 STEPS_OF_RESPONSE = f"<think></think><key>{KEY}</key><orc>Step 1: a</orc><note></note>"
 
 

@@ -77,6 +77,8 @@ def test_what_is_left_to_the_general_path(fast_path):
         body_of(*good, config={}),
         body_of(*good, other=1),
         body_of(*good, include=["advantages"]),
+        body_of(*good, include=["steps"]),
+        body_of([answer()], [{"any_of": [KEY]}]),
         body_of([], [KEY]),
         body_of([answer()] * 3, [KEY] * 2),
         body_of([answer(), None], [KEY]),
@@ -137,15 +139,17 @@ def test_references_around_the_maximum_cached_length(fast_path):
             assert check(fast_path, body_of([answer(key)], [other]), Scorer())
 
 
-def test_a_cached_reference_under_another_limit_of_steps(fast_path):
+def test_a_cached_reference_with_and_without_quantities(fast_path):
     """The fast paths of several configurations share the cache."""
     key = key_of(1, steps=3)
-    body = body_of([answer(key)], [key])
-    strict = Scorer(max_steps=2)
-    strict_path = fast_path.with_config(strict)
+    prose = "\n".join(f"Step {k}: add1 pbs {k} 300 s" for k in range(1, 4))
+    body = body_of([answer(key.replace("5 min", "300 s"), prose)], [key])
+    quantities = Scorer(parameter_similarity="quantities")
+    path = fast_path.with_config(quantities)
     for _ in range(2):
         assert check(fast_path, body, Scorer())
-        assert not check(strict_path, body, strict)
+        assert check(path, body, quantities)
+        assert path.score().components["content"].tolist() == [1.5]
 
 
 @given(batches(), st.booleans(), st.sampled_from([{}, {"include": ["components"]}]))
