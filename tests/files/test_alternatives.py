@@ -156,7 +156,7 @@ def test_rows_of_several_tasks(score, source: str) -> None:
 
 def test_every_command_reads_lists(call, tmp_path: Path) -> None:
     """Of texts, and of structs with nulls."""
-    lists = [[OTHER, REFERENCE], [{"steps": STEPS["steps"]}, {"steps": STEPS["steps"][:1]}]]
+    lists: list[list[Any]] = [[OTHER, REFERENCE], [{"steps": STEPS["steps"]}, {"steps": STEPS["steps"][:1]}]]
     structs = pa.array([[{"steps": one["steps"], "any_of": None} for one in lists[1]]] * 2)
     for references in lists:
         rows = [{"response": text, "reference": references, "prompt": "How?"} for text in (PERFECT, SWAPPED)]

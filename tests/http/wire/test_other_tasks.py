@@ -78,7 +78,9 @@ def scored_elsewhere(parts: list[Batch]) -> list[bytes]:
 def bits(outcomes: Sequence[Outcome]) -> list[Any]:
     """Return what can be compared of outcomes."""
     return [
-        outcome.issues if isinstance(outcome, ScoringError) else outcome and [column.tobytes() for column in outcome]
+        outcome.issues
+        if isinstance(outcome, ScoringError)
+        else outcome and [column.tobytes() for column in outcome[:3]]
         for outcome in outcomes
     ]
 
