@@ -154,7 +154,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:3|order:strict|…|v:0.3.0.dev0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:3|order:strict|…|v:0.3.0`, to be quoted beside a result."""
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:

@@ -56,4 +56,4 @@ __all__ = [
     "token_offsets",
 ]
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"

@@ -221,13 +221,15 @@ def test_bytes_of_a_reference():
     assert Scorer().score([answer()], [answer(KEY, think="µ" * 130_000)]).rewards.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 1024])
-def test_steps_of_a_reference(limit):
+@pytest.mark.parametrize("max_steps", [1, 1024, 1025])
+def test_steps_of_a_reference(max_steps):
+    """A lower limit than 1,024 is only about responses."""
+    limit = max(max_steps, 1024)
     for form in (
         lambda count: "\n".join([KEY] * count),
         lambda count: answer("\n\n".join([KEY] * count), orc=""),
         lambda count: {"steps": ONE_STEP * count},
     ):
-        assert Scorer(max_steps=limit).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
+        assert Scorer(max_steps=max_steps).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
         references = [form(1), form(limit + 1)]
-        assert issues(InvalidReference, X, references, [0], max_steps=limit) == [("references[1]", "too_long")]
+        assert issues(InvalidReference, X, references, [0], max_steps=max_steps) == [("references[1]", "too_long")]
