@@ -80,7 +80,7 @@ def test_every_command_has_help_with_an_example_that_it_accepts(call, name: str)
     ("arguments", "said"),
     [
         (["scor"], "No such command 'scor'; did you mean score?"),
-        (["score", "-", "--include", "component"], "unknown: component; must be one of: components, advantages, steps; did"),
+        (["score", "-", "--include", "component"], "must be one of: components, advantages, steps; did you mean"),
         (["score", "-", "--min-coverage", "1.5"], "Error: --min-coverage: must be at most 1, got 1.5\n"),
     ],
 )
