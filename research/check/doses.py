@@ -8,15 +8,13 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 
+from ...kernels.text.quantities import MAX_DIGITS
 from ...kernels.text.words import UNITS
 from ...service.explain.quantities import KINDS
 from ...service.explain.reading import Step, canons
 
 VALUE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 RANGE = re.compile(rf"{VALUE.pattern}(?:-[0-9]+(?:\.[0-9]+)?)?")
-MAX_DIGITS = 14
-"""Significant digits of a value (docs/rules.md, Quantities)."""
-
 Dose = tuple[str, str]
 """A value or a range, and its unit, as canonical words."""
 
