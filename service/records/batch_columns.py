@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..http.wire.arrow_codec import steps_array, text_column_of
+from ..http.wire.arrow_codec import is_list, steps_array, text_column_of
 from ..rewards.registry import NUMBERS, SCORE
 from ..rewards.scores import Scores, Steps
 from .columns import json_text_of, json_values
@@ -65,13 +65,6 @@ def is_reference(kind: Any) -> bool:
     if is_list(kind):
         kind = kind.value_type
     return is_text(kind) or bool(pa.types.is_struct(kind))
-
-
-def is_list(kind: Any) -> bool:
-    """Return whether an Arrow type is lists, in any layout."""
-    types = pa.types
-    layouts = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
-    return any(is_layout(kind) for is_layout in layouts)
 
 
 def _is_column_text(kind: Any) -> bool:

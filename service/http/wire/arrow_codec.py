@@ -177,8 +177,9 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
         table, issues = _read_columns(body)
         table = pa.table([_merge_chunks(column) for column in table.columns], names=table.column_names)
         _validate(table)
-    if table.num_rows > limits.max_responses:
-        raise over_limit(limits, "response", "too_many", f"more than {limits.max_responses} rows")
+    max_rows = limits.max_responses
+    if table.num_rows > max_rows:
+        raise over_limit(limits, "response", "too_many", f"more than {max_rows} rows")
     batch = Batch(issues=issues, validate=validate)
     arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -188,6 +189,8 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
             issues.append(Issue(name, "too_large", detail))
             continue
+        if is_list(arrays[name].type) and (pc.sum(pc.list_value_length(arrays[name])).as_py() or 0) > max_rows:
+            raise over_limit(limits, "reference", "too_many", f"more than {max_rows} texts in its lists")
         if nulls := _null_issues(name, arrays[name]):
             issues += nulls
             column = arrays.pop(name)
@@ -225,7 +228,10 @@ def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
 
 
 def is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    """Return whether an Arrow type is a list, in any layout."""
+    types = pa.types
+    layouts = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
+    return any(is_layout(kind) for is_layout in layouts)
 
 
 def _read_alternatives(batch: Batch, column: Any) -> None:

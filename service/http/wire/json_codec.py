@@ -389,9 +389,15 @@ def check_results(responses: int, configs: int, max_responses: int) -> None:
 
 
 def check_alternatives(batch: Batch, max_responses: int) -> None:
-    """Raise Problem `too-large` for a batch with too many alternatives for its responses."""
+    """Raise Problem `too-large` for a batch with too many alternatives, in all or for its responses."""
     if batch.alternatives is None:
         return
+    number = int(batch.alternatives.offsets[-1])
+    if number > max_responses:
+        issue = Issue("references", "too_many", f"{number} references and alternatives")
+        raise Problem(
+            "too-large", f"A request may have {max_responses} references, and alternatives of these.", [issue]
+        )
     counts, index = batch.alternatives.counts, batch.reference_index
     if index is not None:
         counts = counts[index[(index >= 0) & (index < len(counts))]]

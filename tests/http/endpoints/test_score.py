@@ -142,6 +142,20 @@ def test_a_response_counts_once_for_each_configuration(small):
     assert [float(count) for count in counted] == [2.0]
 
 
+def test_a_response_counts_once_for_each_alternative(small):
+    """The limit is 12; alternatives of references that no response has count as references."""
+    three, six = {"any_of": [REFERENCE] * 3}, {"any_of": [REFERENCE] * 6}
+    assert scored(small, {"references": [three], "responses": [SWAPPED] * 4})["reasons"] == ["ok"] * 4
+    for request in (
+        {"references": [three], "responses": [SWAPPED] * 5},
+        {"references": [three], "responses": [SWAPPED] * 3, "configs": [{}, {}]},
+        {"references": [three, six], "responses": [SWAPPED] * 3, "reference_index": [0, 1, 1]},
+        {"references": [six, six, REFERENCE], "responses": [SWAPPED], "reference_index": [2]},
+    ):
+        document = problem_of(small.post("/v1/score", json=request), 413)
+        assert errors_of(document) == [("references", "too_many")]
+
+
 def test_texts_count_once_for_each_reading(small):
     prefilled, shorter = {"think_prefilled": True}, {"max_response_bytes": 10_000}
     request = {"references": [REFERENCE], "responses": [SWAPPED + " " * 7_000]}

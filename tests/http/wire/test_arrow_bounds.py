@@ -160,6 +160,22 @@ def test_more_rows_than_a_request_may_have():
     assert [issue.path for issue in caught.value.issues] == ["reference"]
 
 
+@pytest.mark.parametrize("layout", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view])
+def test_more_alternatives_than_a_request_may_have(layout):
+    """Before any is copied: lists of a view may share their texts."""
+    lists = pa.array([[REFERENCE, "b"], ["c"]], layout(pa.string()))
+    columns = {"response": [PERFECT] * 2, "reference": lists}
+    assert read_stream(stream_of(columns), limits(3, MIB)).alternatives.counts.tolist() == [2, 1]
+    with pytest.raises(Problem) as caught:
+        read_stream(stream_of(columns), limits(2, MIB))
+    assert [issue.path for issue in caught.value.issues] == ["reference"]
+    if layout is pa.list_view:
+        starts, sizes = pa.array([0] * 1000, pa.int32()), pa.array([1000] * 1000, pa.int32())
+        shared = pa.ListViewArray.from_arrays(starts, sizes, pa.array(["a"] * 1000))
+        with pytest.raises(Problem):
+            read_stream(stream_of({"response": [PERFECT] * 1000, "reference": shared}), limits(65_536, MIB))
+
+
 def test_metadata_is_limited(client):
     for size, status in ((MAX_METADATA // 2, 200), (MAX_METADATA, 413)):
         table = pa.table(GOOD).replace_schema_metadata({"note": "x" * size})
