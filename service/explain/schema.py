@@ -53,9 +53,6 @@ MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
 EQUAL = " = "
 """Between the texts of equal terms."""
 
-EQUAL = " = "
-"""Between the texts of equal terms."""
-
 EXAMPLE_EXPLAIN_REQUEST: dict[str, JsonValue] = {
     "response": EXAMPLE_RESPONSE,
     "reference": EXAMPLE_REFERENCE,

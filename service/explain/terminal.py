@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..settings import MAX_CONTENT
 from ..terminal import printable
 from ..wording import first_n, format_reward, format_reward_change, plural
-from .quantities import terms_in
+from .quantities import terms_in, texts_of
 from .schema import EQUAL, Explanation, Factor, KeyStep, Pair, Phrase
 
 BAR = 16  # characters of the longest bar of the waterfall
@@ -211,7 +211,7 @@ def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], elements: Sequ
     canons = {phrase.canon for phrase in theirs}
     different = [phrase for phrase in phrases if phrase.words and phrase.canon not in canons]
     if terms:
-        texts = {text for element in elements for text in element.split(EQUAL)}
+        texts = texts_of(elements)
         different = [phrase for phrase in different if any(term.text in texts for term in terms_in(phrase.words))]
     return [phrase.text for phrase in different] or list(elements)
 
