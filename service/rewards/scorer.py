@@ -185,13 +185,12 @@ class Scorer:
         reference_index: NDArray[np.int64],
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate: Validate | None = None,
-        alternatives: Alternatives | None = None,
         steps: bool = False,
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        alternatives: which texts of `references` are alternatives of one reference. validate: called with a column and
-        the first and last of its rows right before they are read, on the thread that reads them.
+        validate: called with a column and the first and last of its rows right before they are read, on the thread that
+        reads them.
         """
         batch = Batch(
             responses=responses,
@@ -199,20 +198,14 @@ class Scorer:
             configurations={"config": self.columns},
             max_reference_bytes=max_reference_bytes,
             validate=validate,
-            alternatives=alternatives,
             steps=steps,
         )
         batch.set_index(reference_index)
         return score(batch)
 
-    def parse(
-        self,
-        references: TextColumn,
-        max_bytes: int = MAX_REFERENCE_BYTES,
-        alternatives: Alternatives | None = None,
-    ) -> References:
+    def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return self.columns.parse(references, max_bytes, alternatives)
+        return self.columns.parse(references, max_bytes)
 
     def score_parsed(
         self,
