@@ -1,5 +1,5 @@
 # make help lists the targets. Everything is installed into .venv; nothing else on the machine is changed, except that
-# test-browser and word-lists, run as root, install Debian's Chromium and WordNet if there is none.
+# test-browser, run as root, installs Debian's Chromium if there is none.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -17,7 +17,7 @@ PARALLEL := -n 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
+.PHONY: help demo serve check test test-slow test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
 	audit attacks faults differential nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
@@ -40,8 +40,10 @@ check: lint ## Check style and types, run the quick tests (two minutes)
 test: $(VENV)/.installed-dev ## Run all tests but the slow ones
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow'
 
-test-all: $(VENV)/.installed-dev ## Run the whole suite
-	$(RUN) -m pytest $(PARALLEL)
+test-slow: $(VENV)/.installed-dev ## Run what make test leaves out: slow tests, and those that need word lists
+	$(RUN) -m pytest $(PARALLEL) -m 'slow or word_lists'
+
+test-all: test test-slow ## Run the whole suite
 
 lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	$(RUN) -m ruff check .
@@ -62,7 +64,7 @@ test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyp
 	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_twin.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
-word-lists: $(VENV)/.installed-dev ## Install WordNet and NLTK's word lists for tests of BLEU and METEOR
+word-lists: $(VENV)/.installed-dev ## Download NLTK's model of sentences for tests of BLEU and METEOR
 	@$(RUN) -m tests.evaluate.word_lists
 
 test-browser: $(VENV)/.installed-browser ## Test the playground, reports and /docs in a browser

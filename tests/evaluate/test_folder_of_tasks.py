@@ -64,7 +64,7 @@ def test_options_and_metrics_are_for_the_tasks_that_have_them(folder: str, call:
         assert (done.exit_code, said in done.stderr) == (2, True), done.output
 
 
-def test_models_are_compared_task_by_task(folder: str, call: Call, tmp_path: Path) -> None:
+def test_models_are_compared_task_by_task(folder: str, call: Call, small_wordnet: Path) -> None:
     flags = ("--json", "all.json", "--csv", "all.csv", "--html", "all.html", "--markdown", "all.md", "-q")
     done = call("evaluate", folder, "full.jsonl", "half.jsonl", *flags)
     assert done.exit_code == 0, done.output

@@ -25,7 +25,6 @@ from assay.service.tasks.text.tokens import (
     treebank_words,
     word_tokenizer,
 )
-from tests.evaluate.word_lists import forget_wordnet, needs_sentences, write_wordnet
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
@@ -56,18 +55,6 @@ def test_rouge(pairs):
     for reference, hypothesis in pairs:
         for n in (1, 2):
             assert rouge_n(reference, hypothesis, n) == pytest.approx(twin.rouge_n(reference, hypothesis, n), abs=1e-12)
-
-
-@pytest.fixture
-def small_wordnet(tmp_path, monkeypatch):
-    """Let NLTK find a WordNet of three meanings, and no other."""
-    data = pytest.importorskip("nltk.data")
-    folder = write_wordnet(tmp_path / "corpora" / "wordnet")
-    monkeypatch.setattr(data, "path", [str(tmp_path)])
-    monkeypatch.setattr(meteor, "FOLDERS", ())
-    forget_wordnet()
-    yield folder
-    forget_wordnet()
 
 
 def of_the_system(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
@@ -149,7 +136,7 @@ def test_words_of_a_sentence_are_those_of_the_installed_nltk(sentence):
     assert treebank_words(sentence, "3.10") == nltk.NLTKWordTokenizer().tokenize(sentence)
 
 
-@needs_sentences
+@pytest.mark.word_lists
 @given(st.lists(st.one_of(TEXT, st.sampled_from(CONTRACTED)), max_size=6).map(" ".join))
 @examples(60)
 def test_words_of_a_text_are_those_of_the_installed_nltk(text):

@@ -1,30 +1,26 @@
-"""NLTK's model of sentences and WordNet, which no test downloads: `make word-lists` runs this. And a small WordNet."""
+"""NLTK's model of sentences, which no test downloads: `make word-lists` runs this. And a small WordNet."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-import pytest
-
 from assay.service.errors import NotInstalled
 from assay.service.tasks.text.meteor import meteor_scorer, synonyms_by_wordnet
 from assay.service.tasks.text.tokens import word_tokenizer
-from tests.debian import install
+
+NLTK_FOLDER = Path(sys.prefix) / "nltk_data"
 
 
-def here(load) -> bool:
+def has_sentences() -> bool:
     try:
-        load()
+        word_tokenizer("3.9")
     except NotInstalled:
         return False
     return True
 
 
-SENTENCES = here(lambda: word_tokenizer("3.9"))
-WORDNET = here(synonyms_by_wordnet)
-
-needs_sentences = pytest.mark.skipif(not SENTENCES, reason="NLTK's punkt_tab is not on this machine: make word-lists")
+SENTENCES = has_sentences()
 
 NOUNS = ["00000000 05 n 02 cell 0 prison_cell 0 000 | a room\n", "{} 05 n 02 Mouse 0 Rodent 0 000 | an animal\n"]
 SECOND = len(NOUNS[0])
@@ -60,15 +56,12 @@ def write_wordnet(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Install what is missing: WordNet from Debian as root, the rest by NLTK, online; say what could not be had."""
+    """Download NLTK's model of sentences if it is missing; say so if it cannot be had."""
     import nltk
 
-    lists = {"wordnet": WORDNET or install("wordnet-base"), "punkt_tab": SENTENCES}
-    for name in [name for name, is_there in lists.items() if not is_there]:
-        lists[name] = nltk.download(name, download_dir=str(Path(sys.prefix) / "nltk_data"))
-    if missing := [name for name, is_there in lists.items() if not is_there]:
+    if not SENTENCES and not nltk.download("punkt_tab", download_dir=str(NLTK_FOLDER)):
         line = "=" * 88
-        print(f"\n{line}\nNO {' AND NO '.join(missing).upper()}: TESTS THAT NEED THEM ARE SKIPPED.\n{line}")
+        print(f"\n{line}\nNO PUNKT_TAB: TESTS THAT NEED IT ARE SKIPPED.\n{line}")
 
 
 if __name__ == "__main__":

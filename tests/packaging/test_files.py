@@ -44,3 +44,16 @@ def test_requirements_have_lower_bounds_and_a_reason_for_every_upper_bound() -> 
     assert {name for name, used in operators.items() if ">=" not in used} <= {"assay"}
     table = re.findall(r"^\| `([\w-]+)` ", text_of("docs/decisions/upper-bounds.md"), re.MULTILINE)
     assert sorted(table) == sorted(name for name, used in operators.items() if used - {">="})
+
+
+def test_continuous_integration_begins_with_the_test_command_of_the_readme() -> None:
+    """Nothing is installed, and no settings are there, before it runs."""
+    demo, test = re.search(r"```sh\n(make \w+)\n(make \w+)\n```", text_of("README.md")).groups()
+    assert (demo, test) == ("make demo", "make test")
+    commands = [line for line in text_of(".ci/run").splitlines() if re.search(r"\bmake ", line)]
+    assert commands[0].endswith(f' -u NLTK_DATA -u PYTHONPATH HOME="$home" {test}')
+    steps = re.findall(r"- run: (.*make .*)", text_of(".github/workflows/ci.yml"))
+    assert steps[0] == test
+    assert [name for line in commands for name in re.findall(r"\bmake ([\w-]+)", line)] == [
+        step.removeprefix("make ") for step in steps
+    ]
