@@ -25,7 +25,7 @@ def is_wrong(rounds=1):
 def forked(rounds):
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(180)
         code = 1
         try:
             code = 2 if is_wrong(rounds) else 0
