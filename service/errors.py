@@ -39,11 +39,18 @@ def with_remedy(text: str, remedy: str) -> str:
 
 def did_you_mean(name: object, valid: Iterable[str]) -> str:
     """Return `; did you mean order?` if a valid name is spelled like this one, else nothing."""
+    near = close_match(name, valid)
+    return "" if near is None else f"; did you mean {near}?"
+
+
+def close_match(name: object, valid: Iterable[str]) -> str | None:
+    """Return the valid name that is spelled most like this one, None if none is."""
     from difflib import get_close_matches  # only after a mistake
 
     spellings = {word.lower().replace("-", "_"): word for word in valid}
     misspelled = name.lower().replace("-", "_") if isinstance(name, str) and len(name) <= MAX_MISSPELLED else ""
-    return "".join(f"; did you mean {spellings[match]}?" for match in get_close_matches(misspelled, spellings, 1))
+    matches = get_close_matches(misspelled, spellings, 1)
+    return spellings[matches[0]] if matches else None
 
 
 def one_of(name: object, valid: Iterable[str]) -> str:

@@ -78,7 +78,7 @@ POLICIES = (
         "key_as_prose",
         "JSON pasted as prose",
         "The reference's steps; the prose of each is its JSON.",
-        "No setting tells pasted JSON from prose. assay score --report counts such rollouts (sign key_as_prose): "
+        "No setting tells pasted JSON from prose. assay score --html counts such rollouts (sign key_as_prose): "
         f"leave them out of training, or {UNSEEN}.",
         lambda source: [Written(step.text, step.text) for step in source.steps],
     ),

@@ -99,7 +99,7 @@ def put_load(
         config = config_of(address, key)
         swarm = Swarm(address, key, Path(stack.enter_context(TemporaryDirectory())), sizes["seconds"])
         say("Computing the answers …", err=True)
-        payloads = Payloads(sizes["prompts"], sizes["samples"], sizes["seed"], config)
+        payloads = Payloads(sizes["references"], sizes["samples"], sizes["seed"], config)
         write_exchanges(swarm.exchanges, payloads.by_scenario())
         loads: dict[str, Figures] = {}
         for scenario in scenarios:

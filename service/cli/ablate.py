@@ -45,6 +45,7 @@ from .options import (
     json_or_text,
     load_config,
     pair_option,
+    quiet_option,
     settings_options,
 )
 
@@ -72,22 +73,18 @@ if TYPE_CHECKING:
     help="Configurations: table21, table3 or table22 of the paper, rules3, or a TOML or JSON file.",
 )
 @pair_option("--option", "task_options", "An option of the row Vanilla of table3: bertscore_model=roberta-large.")
-@click.option("-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Write the rewards of every rollout.")
-@append_option
-@document_options(
-    json="Write everything as JSON (-: standard output).",
-    html="Write a report with distributions.",
-    markdown="Write the table as Markdown.",
-    latex="Write the table as LaTeX (booktabs).",
-    csv="Write the table as CSV.",
+@click.option(
+    "-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Where to write the rewards of every rollout."
 )
+@append_option
+@document_options("json", "html", "markdown", "latex", "csv")
 @field_options(
     *("reference", "response", "group"),
     task="Name or dotted path of the task in a row; rows of other tasks are left out.",
 )
 @output_format_option
 @input_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
+@quiet_option
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(

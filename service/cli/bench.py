@@ -9,7 +9,8 @@ import click
 import orjson
 
 from ..bench import SCENARIOS, TITLES
-from .options import Command, CommandError, Function, echo_json, names_in
+from .file_options import document_options, json_target, write_json
+from .options import Command, CommandError, Function, names_in, quiet_option
 
 WRONG, INVALID = 1, 3
 
@@ -35,23 +36,24 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
     cls=Command,
     examples=(
         "assay bench",
-        "assay bench --lanes in_process,plain_python --json",
+        "assay bench --lanes in_process,plain_python --json -",
         "assay bench --url http://10.0.0.5:8000 --scenarios singles,steady",
     ),
 )
-@count("--prompts", 1024, "References in the batch.")
-@count("--samples", 5, "Responses per reference.")
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the rollouts and of the order of the benchmarks."
-)
+@count("--references", 1024, "References in the batch.")
+@count("--samples", 5, "Number of answers to each prompt.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice.")
 @count("--connections", 64, "Connections that send single requests.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@names("--lanes", tuple(TITLES), "Comma-separated names of the benchmarks to run.", default="all")
+@document_options("json")
+@names("--lanes", tuple(TITLES), "Names of the benchmarks to run, separated by commas.", default="all")
 @count("--repeats", 7, "Measured runs of each benchmark.")
 @count("--plain-responses", 320, "Responses per run of plain Python.")
 @count("--singles", 4000, "Requests with one response per run.")
 @click.option(
-    "--url", callback=address, help="Put load on the service at this address instead; ASSAY_API_KEY is its key."
+    "--url",
+    metavar="URL",
+    callback=address,
+    help="Put load on the service at this address instead; ASSAY_API_KEY is its key.",
 )
 @names("--scenarios", SCENARIOS, f"Put these loads on it, or on a service of their own: {','.join(SCENARIOS)}, or all.")
 @count("--seconds", 10, "Seconds that each load is measured.")
@@ -65,14 +67,15 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
     show_default=True,
     help="Requests/s of steady, whatever the replies.",
 )
+@quiet_option
 def command(
     lanes: tuple[str, ...],
     scenarios: tuple[str, ...] | None,
     url: str | None,
-    as_json: bool,
     pace: float,
     rate: float,
-    **sizes: int,
+    quiet: bool,
+    **flags: Any,
 ) -> None:
     """Measure responses per second in process and over HTTP, and check every result.
 
@@ -84,23 +87,24 @@ def command(
     """
     from ..bench.measure import BenchmarkError
 
+    target, sizes = json_target(flags), flags
     try:
         if url or scenarios:
-            put_load(as_json, url, scenarios or SCENARIOS, sizes, pace, rate)
+            put_load(target, url, scenarios or SCENARIOS, sizes, pace, rate)
         else:
-            run_benchmarks(as_json, lanes, sizes)
+            run_benchmarks(target, lanes, sizes)
     except BenchmarkError as error:
         raise CommandError(str(error)) from None
 
 
-def run_benchmarks(as_json: bool, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
+def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
     from ..bench.benchmarks import batch_of, build
     from ..bench.measure import measure
     from ..bench.results import Results, as_parts, load_average, results_json
     from ..terminal import show
 
     load = load_average()
-    request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
+    request = batch_of(sizes["references"], sizes["samples"], sizes["seed"])
     benchmarks, skipped = build(lanes, request, sizes)
     timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     responses = request["responses"]
@@ -112,20 +116,20 @@ def run_benchmarks(as_json: bool, lanes: tuple[str, ...], sizes: dict[str, int])
         **sizes,
     }
     results = Results(timings, batch, skipped, load)
-    if as_json:
-        echo_json(results_json(results))
-    else:
+    if target is not None:
+        write_json(target, results_json(results))
+    if target != "-":
         show(*as_parts(results))
 
 
-def put_load(as_json: bool, *arguments: Any) -> None:
+def put_load(target: str | None, *arguments: Any) -> None:
     from ..bench import load
     from ..terminal import show
 
     results = load.put_load(*arguments)
-    if as_json:
-        echo_json(results)
-    else:
+    if target is not None:
+        write_json(target, results)
+    if target != "-":
         show(*load.load_parts(results["loads"], results["latency"]))
     loads = results["loads"].values()
     if any(figures["failed"] or figures["wrong"] for figures in loads):

@@ -25,9 +25,19 @@ from .file_options import (
     input_options,
     named_fields,
     reference_files,
+    task_option,
     write_documents,
 )
-from .options import SOME_FAILED, Command, CommandError, command_line, config_option, load_config, settings_options
+from .options import (
+    SOME_FAILED,
+    Command,
+    CommandError,
+    command_line,
+    config_option,
+    load_config,
+    quiet_option,
+    settings_options,
+)
 
 if TYPE_CHECKING:
     from ...research.check.data_set import Finding
@@ -47,9 +57,9 @@ if TYPE_CHECKING:
     "prompt",
     "split",
     "task",
-    response="Also check that the answers in this field use only actions of the row's library.",
+    response="Name of the response in a row: also check that it uses only actions of the row's library.",
 )
-@click.option("--task", "task_name", default="score", show_default=True, help="The task of every row.")
+@task_option("task_name")
 @input_options
 @click.option(
     "--scirecipe/--no-scirecipe",
@@ -57,21 +67,21 @@ if TYPE_CHECKING:
     help="Check rows against the rules of SciRecipe  [default: rows with key and orc, as published]",
 )
 @click.option(
-    "--min-similarity",
+    "--similarity",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.8,
     show_default=True,
-    help="Jaccard similarity of three-word shingles from which texts of two splits count as near-duplicates.",
+    help="Jaccard similarity of three-word shingles from which texts are near-duplicates; 1: only equal texts.",
 )
-@document_options(json="Write everything as JSON (-: standard output).", html="Write a report.")
-@click.option("-q", "--quiet", is_flag=True, help="List only the findings: no progress, no tables.")
+@document_options("json", "html")
+@quiet_option
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(
     sources: tuple[str, ...],
     task_name: str,
     scirecipe: bool | None,
-    min_similarity: float,
+    similarity: float,
     quiet: bool,
     config_file: Path | None,
     **flags: Any,
@@ -108,10 +118,9 @@ def command(
         tasks = RowTasks(load_config(flags, config_file).score, task_name, task_field)
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
-    similarity = min_similarity if fields.split is not None or len(sources) > 1 else None
-    data = DataSet(
-        tasks.scorer, Rules(scirecipe, fields.reference, fields.response), [file.path for file in files], similarity
-    )
+    rules = Rules(scirecipe, fields.reference, fields.response)
+    across = similarity if fields.split is not None or len(sources) > 1 else None
+    data = DataSet(tasks.scorer, rules, [file.path for file in files], across)
     listing = FindingListing(silent="-" in targets.values(), keep=targets["json"] is not None)
     for file in files:
         before = data.counts["checked"]

@@ -11,23 +11,27 @@ import orjson
 from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import NONE, NULLABLE, ScoreSettings
 from ..terminal import say
-from .options import Command, config_option, echo_json, load_config, settings_options
+from .file_options import document_options, json_target, write_json
+from .options import Command, config_option, load_config, settings_options
 
 
 @click.command(cls=Command, examples=("assay config --order lcs --min-coverage 0.9", "assay config > assay.toml"))
-@click.option("--schema", is_flag=True, help="Print the JSON schema of the settings instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--schema", is_flag=True, help="The JSON schema of the settings instead.")
+@document_options("json")
 @config_option
 @settings_options(ServerSettings, ScoreSettings)
-def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
+def command(schema: bool, config_file: Path | None, **flags: Any) -> None:
     """Print every setting with its value and origin."""
+    target = json_target(flags)
     if schema:
         tables = {table: model.model_json_schema() for table, model in TABLES.items()}
-        echo_json({"type": "object", "properties": tables, "additionalProperties": False})
+        write_json(target or "-", {"type": "object", "properties": tables, "additionalProperties": False})
         return
     config = load_config(flags, config_file)
-    if as_json:
-        echo_json({"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)})
+    if target is not None:
+        write_json(
+            target, {"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)}
+        )
     else:
         say(as_text(config))
 

@@ -14,7 +14,8 @@ from ..settings import RULES_VERSION
 from ..tables.table import Table
 from ..terminal import say, show
 from ..version import VERSION
-from .options import Command, CommandError, echo_json, names_in
+from .file_options import document_options, json_target, write_json
+from .options import Command, CommandError, names_in, quiet_option
 
 if TYPE_CHECKING:
     from ...research.conformance import Comparison, Mismatch
@@ -39,13 +40,15 @@ MAX_VALUE = 60
 @click.option("--exact", is_flag=True, help="Compare numbers bit by bit instead of within 1e-9.")
 @click.option(
     "--timeout",
+    metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
     default=300.0,
     show_default=True,
-    help="Time limit for the engine, in seconds.",
+    help="Time limit for the engine.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with all differences.")
-def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: float, as_json: bool) -> None:
+@document_options("json")
+@quiet_option
+def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: float, quiet: bool, **flags: Any) -> None:
     """Run the published test vectors against Assay, or against another implementation.
 
     An engine is a program that reads one JSON object per line from standard input and writes one per line to standard
@@ -69,14 +72,16 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     """  # noqa: D301
     from ...research.conformance import TOLERANCE, compare
 
+    target = json_target(flags)
     try:
         cases = read_vectors(kinds)
     except VectorsNotFound as error:
         raise CommandError(str(error)) from None
     answers, problems = _answers(engine, cases, timeout)
     comparison = compare(cases, answers, exact)
-    if as_json:
-        echo_json(
+    if target is not None:
+        write_json(
+            target,
             {
                 "engine": engine or f"assay {VERSION}",
                 "rules_version": RULES_VERSION,
@@ -90,9 +95,9 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
                 "left_out": comparison.left_out,
                 "problems": problems,
                 "differences": [_encodable(difference) for difference in comparison.differences],
-            }
+            },
         )
-    else:
+    if target != "-" and (problems or comparison.differences or not quiet):
         _print(comparison, problems, f"{engine or f'Assay {VERSION}'}, rules {RULES_VERSION}", exact)
     if problems or comparison.differences:
         raise click.exceptions.Exit(DIFFERENT)

@@ -30,9 +30,10 @@ from .file_options import (
     file_errors,
     input_options,
     named_fields,
+    task_option,
     write_documents,
 )
-from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option
+from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option, quiet_option
 
 if TYPE_CHECKING:
     from ...research.reports.comparison import ComparedFiles
@@ -56,9 +57,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     ),
 )
 @answers_argument("ANSWERS", several=True)
-@click.option(
-    "--task", "name", help="What to evaluate; see --list  [default: score; with FOLDER: the task of each row]"
-)
+@task_option("name", "score; with FOLDER: that of each row")
 @click.option(
     "--profile",
     metavar="NAME",
@@ -72,7 +71,11 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
-    "--name", "names", multiple=True, metavar="NAME", help="Name of a model, for each file in order  [default: files']"
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAMES",
+    help="Names of the models, one for each file in order  [default: files']",
 )
 @click.option("--baseline", metavar="NAME", help="Model to compare the others with  [default: the first]")
 @click.option(
@@ -90,7 +93,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     show_default=True,
     help="Resamples of the intervals, and permutations of the p-values of labels.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--label",
     "labels",
@@ -112,15 +115,11 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
 )
 @click.option("--beside", type=click.Choice(["published"]), help="With --table: also show the rows that are printed.")
 @document_options(
-    json="Write everything as JSON (-: standard output).",
-    html="Write a report with distributions, or the comparison of several files.",
-    markdown="Write the tables as Markdown.",
-    latex="Write the tables as LaTeX (booktabs).",
-    csv="Write one line per record, or with --table its tables.",
+    "json", "html", "markdown", "latex", csv="Write one line per record as CSV, or with --table its tables."
 )
 @input_options
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
+@quiet_option
 def command(
     sources: tuple[str, ...],
     name: str | None,
@@ -164,10 +163,12 @@ def command(
     from ...research.reports.published import Model, layouts, needs, tables_of
 
     manifest, files = answer_files(flags, sources, most=None)
+    if click.get_current_context().info_name == "compare" and len(files) < 2:
+        raise click.UsageError("name the answers of at least two models; assay evaluate takes one file")
     targets = document_targets(flags)
     outputs = [(f"--{kind}", target) for kind, target in targets.items()]
     claim_outputs([*(("ANSWERS", file.path) for file in files), ("--labels", label_path)], outputs)
-    models = model_names([file.path for file in files], names)
+    models = model_names([file.path for file in files], names_in(names))
     if baseline is not None and baseline not in models:
         raise click.UsageError(f"--baseline {one_of(baseline, models)}")
     options: dict[str, Any] = {key: json_or_text(text) for key, text in task_options}

@@ -3,37 +3,62 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ScoringError
 from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
-from ..records.files import FORMATS
-from ..records.rows import Fault
+from ..records.row_tasks import RowTasks
+from ..records.rows import Fault, Place, Rollout
 from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
+from ..tables.table import as_json
 from ..terminal import Listing, say
-from .file_options import answer_files, answers_argument, field_options, named_fields, rollout_fields
-from .options import SOME_FAILED, Command, CommandError, config_option, load_config, settings_options
+from .file_options import (
+    answer_files,
+    answers_argument,
+    claim_outputs,
+    document_options,
+    document_targets,
+    field_options,
+    input_options,
+    named_fields,
+    rollout_fields,
+    write_documents,
+)
+from .options import SOME_FAILED, Command, CommandError, config_option, load_config, quiet_option, settings_options
+
+if TYPE_CHECKING:
+    from ..explain.schema import Explanation
+    from ..records.answers import ChosenRow
 
 
-@click.command(cls=Command, examples=("assay explain rollouts.jsonl --number 12", "assay explain request.json --json"))
+MAX_WORST = 1_000  # rows that are explained one after the other
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "assay explain rollouts.jsonl --number 12",
+        "assay explain rollouts.jsonl --worst 5",
+        "assay explain request.json --json -",
+    ),
+)
 @answers_argument("INPUT")
-@click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
+@click.option("-n", "--number", type=click.IntRange(1), help="Number of the row, from 1  [default: the first]")
+@click.option("--id", "identifier", metavar="ID", help="The row with this id.")
+@click.option("--worst", type=click.IntRange(1, MAX_WORST), help="As many rows with the lowest rewards, lowest first.")
+@document_options("json")
 @field_options(
     "response",
     "reference",
-    task="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]",
+    task="Name or dotted path of the task in a row; only SCORE is explained  [default: task, if it names a task]",
 )
-@click.option(
-    "--input-format",
-    type=click.Choice(FORMATS),
-    help="Format of the file  [default: by the extension; - is JSON or JSONL]",
-)
+@partial(input_options, standard_input="json or jsonl")
 @click.option(
     "--suggestions",
     type=click.IntRange(0, MAX_SUGGESTIONS),
@@ -48,57 +73,104 @@ from .options import SOME_FAILED, Command, CommandError, config_option, load_con
     show_default=True,
     help="auto: on a terminal, unless NO_COLOR is set.",
 )
+@quiet_option
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(
     sources: tuple[str, ...],
     number: int | None,
-    as_json: bool,
+    identifier: str | None,
+    worst: int | None,
     suggestions: int,
     color: str,
+    quiet: bool,
     config_file: Path | None,
     **flags: Any,
 ) -> None:
-    """Explain the reward of one row of INPUT: JSON, JSONL, Parquet or Arrow ("-": standard input).
+    """Explain the reward of one row of INPUT, JSON, JSONL, Parquet or Arrow ("-": standard input), or of its worst.
 
     A row is an object with a response and a reference. JSON contains one row, an array of rows, or a request of
-    POST /v1/score or POST /v1/explain, whose settings apply. Rows are numbered as in `assay score`: JSONL lines from
-    1, everything else from 0.
-    """
-    from ..explain.explanation import explain
-    from ..explain.terminal import as_text
-    from ..records.answers import single_rollout
-    from ..rewards.scorer import Scorer
+    POST /v1/score or POST /v1/explain, whose settings apply. The number of a row is the one in messages and reports:
+    JSONL counts lines, everything else rows, from 1.
 
+    JSON is the reply of POST /v1/explain; with --worst an array of them, each with the place and the id of its row.
+    """
+    from ..records.answers import Choice, chosen_rows
+
+    if sum(value is not None for value in (number, identifier, worst)) > 1:
+        raise click.UsageError("--number, --id and --worst exclude each other")
     names, explicit = named_fields(flags), flags["input_format"]
     manifest, (file,) = answer_files(flags, sources)
+    targets = document_targets(flags)
+    claim_outputs([("INPUT", file.path)], [("--json", targets["json"])])
     either = file.path == "-" and explicit is None and manifest is None
     file = file._replace(format="") if either else file
-    settings, name = load_config(flags, config_file).score, file.name
+    settings = load_config(flags, config_file).score
     try:
-        rollout, config = single_rollout(file, rollout_fields(names), number, names.get("task"))
+        choice = Choice(number, identifier, worst)
+        rows = chosen_rows(file, rollout_fields(names), choice, names.get("task"), partial(rewards_under, settings))
     except DocumentError as error:
-        raise CommandError(f"{name}: {error}") from None
-    where = rollout.location.within(name)
-    if rollout.fault is not None:
-        raise _failed(where, [rollout.fault])
-    try:
-        scorer = Scorer(settings).with_overrides(config if isinstance(config, dict) else {})
-        explanation = explain(scorer, rollout.response, rollout.reference, suggestions)
-    except ScoringError as error:
-        raise _failed(where, [Fault(issue.reason, f"{issue.path}: {issue.detail}") for issue in error.issues]) from None
-    if as_json:
-        click.echo(explanation.model_dump_json(indent=2).encode())
-        return
+        raise CommandError(f"{file.name}: {error}") from None
+    explained, failed = explain_all(rows, settings, file.name, suggestions)
+    if explained:
+        write_documents(targets, {"json": lambda: document_of(explained, file.name, worst is not None)})
+        if targets["json"] != "-":
+            print_all(explained, file.name, color)
+    if failed:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+Explained = list[tuple["ChosenRow", "Explanation"]]
+
+
+def rewards_under(settings: ScoreSettings, rollouts: Sequence[Rollout], config: Any) -> list[float]:
+    """Return the rewards of the rollouts without a fault; those with an invalid reference get one first."""
+    from ..rewards.scorer import Scorer
+
+    scorer = Scorer(settings).with_overrides(config if isinstance(config, dict) else {})
+    rewards: list[float] = RowTasks(scorer.settings).score(rollouts).rewards.tolist()
+    return rewards
+
+
+def explain_all(
+    rows: Sequence[ChosenRow], settings: ScoreSettings, name: str, suggestions: int
+) -> tuple[Explained, bool]:
+    """Return the rows with their explanations, and whether some cannot be explained, which are listed."""
+    from ..explain.explanation import explain
+    from ..rewards.scorer import Scorer
+
+    explained: Explained = []
+    listing = Listing(partial(say, err=True))
+    for row in rows:
+        rollout, faults = row.rollout, [row.rollout.fault] if row.rollout.fault is not None else []
+        try:
+            if not faults:
+                scorer = Scorer(settings).with_overrides(row.config if isinstance(row.config, dict) else {})
+                explained.append((row, explain(scorer, rollout.response, rollout.reference, suggestions)))
+        except ScoringError as error:
+            faults = [Fault(issue.reason, f"{issue.path}: {issue.detail}") for issue in error.issues]
+        for fault in faults:
+            listing.add(f"{rollout.location.within(name)}: {fault.detail} ({fault.reason})", fault.reason, "problem")
+    listing.close()
+    return explained, bool(listing.counts)
+
+
+def document_of(explained: Explained, name: str, several: bool) -> bytes:
+    if not several:
+        return explained[0][1].model_dump_json(indent=2).encode()
+    places = [Place(name, row.rollout.location).document() | {"id": row.id} for row, _ in explained]
+    replies = [explanation.model_dump(mode="json") for _, explanation in explained]
+    return as_json([{**place, **reply} for place, reply in zip(places, replies, strict=True)])
+
+
+def print_all(explained: Explained, name: str, color: str) -> None:
+    from ..explain.terminal import as_text
+
     colored = {"always": True, "never": False}.get(color)  # None: click decides, by standard output
     if color == "auto" and os.environ.get("NO_COLOR"):
         colored = False
-    click.echo(as_text(explanation), color=colored)
-
-
-def _failed(where: str, faults: list[Fault]) -> click.exceptions.Exit:
-    listing = Listing(partial(say, err=True))
-    for fault in faults:
-        listing.add(f"{where}: {fault.detail} ({fault.reason})", fault.reason, "problem")
-    listing.close()
-    return click.exceptions.Exit(SOME_FAILED)
+    for k, (row, explanation) in enumerate(explained):
+        if len(explained) > 1:
+            start = "\n\n" if k else ""
+            say(f"{start}{row.rollout.location.within(name)}{row.id and f' ({row.id})'}\n")
+        click.echo(as_text(explanation), color=colored)

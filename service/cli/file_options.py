@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from ..errors import ScoringError
 from ..records.fields import FieldError, find_fields
@@ -18,6 +19,7 @@ from ..records.manifest import Manifest, WrongAnswers, is_prepared, read_manifes
 from ..records.output_file import claim, write_document
 from ..records.rows import Fields
 from ..records.wrong_files import DocumentError, WrongFile
+from ..rewards.registry import SCORE
 from ..terminal import say
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ output_option = click.option(
     "target",
     default="-",
     type=OUTPUT,
+    metavar="FILE",
     help="Where to write the rows  [default: -, standard output]",
 )
 
@@ -79,12 +82,19 @@ output_format_option = click.option(
 )
 
 
-def input_options(function: Function) -> Function:
-    """Add the flags that `input_files` reads."""
+def task_option(name: str, default: str = "") -> Callable[[Function], Function]:
+    """Add `--task` under the name of its parameter; default: what the help says of it, if it is none by itself."""
+    text = f"Task of every row, a name of evaluate --list{default and f'  [default: {default}]'}"
+    fallback = {} if default else {"default": SCORE, "show_default": True}
+    return click.option("--task", name, metavar="NAME", help=text, **fallback)
+
+
+def input_options(function: Function, standard_input: str = "jsonl") -> Function:
+    """Add the flags that `input_files` reads; standard_input: what is read from it by default."""
     line_bytes = click.IntRange(1, 2**62)  # streams count bytes in 63 bits
     text = "Longer lines of JSONL are errors."
     option = click.option("--max-line-bytes", type=line_bytes, default=MAX_LINE_BYTES, show_default=True, help=text)
-    text = "Format of the file  [default: by the extension; - is jsonl]"
+    text = f"Format of the file  [default: by the extension; - is {standard_input}]"
     return click.option("--input-format", type=click.Choice(FORMATS), help=text)(option(function))
 
 
@@ -148,7 +158,7 @@ def field_options(*roles: str, **texts: str) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
         for role in reversed((*roles, *texts)):
             text = texts.get(role, FIELD_FLAGS[role])
-            function = click.option(f"--{role}-field", help=text)(function)
+            function = click.option(f"--{role}-field", metavar="FIELD", help=text)(function)
         layouts = click.Choice(list(LAYOUTS))
         text = "Use the field names in the dumps of this trainer."
         return click.option("--layout", type=layouts, help=text)(function)
@@ -165,7 +175,7 @@ def named_fields(flags: dict[str, Any]) -> dict[str, str]:
 
 
 def check_task_flags(
-    name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
+    name: str, field: str | None, options: Sequence[tuple[str, str]], page: str | None, settings: Mapping[str, Any]
 ) -> None:
     """Raise UsageError for flags that exclude each other; settings: the flags of SCORE."""
     if name == "score":
@@ -174,8 +184,8 @@ def check_task_flags(
         return
     if field is not None:
         raise click.UsageError("--task and --task-field exclude each other")
-    if report is not None:
-        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
+    if page is not None:
+        raise click.UsageError("--html is for SCORE only; for other tasks use the report of assay evaluate")
     unused = [setting for setting, value in settings.items() if value is not None and setting != "advantage_ddof"]
     if unused:
         listed = ", ".join("--" + setting.replace("_", "-") for setting in unused)
@@ -207,12 +217,28 @@ def fields_of_rows(
     return names
 
 
-def document_options(**texts: str) -> Callable[[Function], Function]:
-    """Add a flag for each kind of document that a command writes (`json`, `html`), with its help."""
+DOCUMENTS = {
+    "json": "Write everything as JSON (-: standard output).",
+    "html": "Write a report as one HTML file.",
+    "markdown": "Write the tables as Markdown.",
+    "latex": "Write the tables as LaTeX (booktabs).",
+    "csv": "Write the tables as CSV.",
+}
+"""The kinds of documents that commands write, with the help of their flags."""
+
+
+def document_options(*kinds: str, **texts: str) -> Callable[[Function], Function]:
+    """Add a flag for each kind of document that a command writes; texts: help that is a command's own.
+
+    `--json` without a file is `--json -`.
+    """
 
     def add(function: Function) -> Function:
-        for kind, text in reversed(texts.items()):
-            function = click.option(f"--{kind}", f"{kind}_target", type=OUTPUT, metavar="FILE", help=text)(function)
+        for kind in reversed((*kinds, *texts)):
+            optional: dict[str, Any] = {"is_flag": False, "flag_value": "-"} if kind == "json" else {}
+            text = texts.get(kind, DOCUMENTS[kind])
+            name = f"{kind}_target"
+            function = click.option(f"--{kind}", name, type=OUTPUT, metavar="FILE", help=text, **optional)(function)
         return function
 
     return add
@@ -222,6 +248,18 @@ def document_targets(flags: dict[str, Any]) -> dict[str, str | None]:
     """Remove the values of `document_options` from the flags; return them by kind."""
     names = [name for name in flags if name.endswith("_target")]
     return {name.removesuffix("_target"): flags.pop(name) for name in names}
+
+
+def json_target(flags: dict[str, Any]) -> str | None:
+    """Remove the value of `--json` from the flags and return it; claim the file, which is the only output."""
+    target = document_targets(flags)["json"]
+    claim_outputs([], [("--json", target)])
+    return target
+
+
+def write_json(target: str, value: Any) -> None:
+    """Write one JSON document, completely or not at all; raises CommandError."""
+    write_documents({"json": target}, {"json": lambda: orjson.dumps(value, option=orjson.OPT_INDENT_2)})
 
 
 def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Callable[[], bytes]]) -> None:

@@ -14,7 +14,7 @@ from ..records.output_file import claim
 from ..tasks.endpoint import ADDRESS, ChatEndpoint
 from ..terminal import say
 from .file_options import claim_outputs, file_errors
-from .options import SOME_FAILED, Command, CommandError
+from .options import SOME_FAILED, Command, CommandError, quiet_option
 
 KEY = "ASSAY_GENERATE_KEY"
 
@@ -56,27 +56,32 @@ def finite(_ctx: click.Context, _parameter: click.Parameter, value: float | None
     metavar="FILE",
     required=True,
     type=click.Path(dir_okay=False),
-    help="A JSONL file, to which answers are added; prompts with an answer in it are not asked again.",
+    help="Where to write the answers: a JSONL file to which they are added; what it answers is not asked again.",
 )
 @click.option(
     "--split",
     type=click.Choice(["train", "test", "all"]),
     help="The rows whose prompts are asked  [default: test; all, if test has no rows]",
 )
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Ask only the first N prompts.")
+@click.option("--limit", type=click.IntRange(1), help="Ask only the first N prompts.")
 @click.option(
     "--samples",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Answers to each prompt, a request for each.",
+    help="Number of answers to each prompt.",
 )
-@click.option("--temperature", type=click.FloatRange(0.0), callback=finite, help="Passed on  [default: the server's]")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0.0),
+    callback=finite,
+    help="Temperature of the sampling, passed on  [default: the server's]",
+)
 @click.option(
     "--top-p",
     type=click.FloatRange(0.0, 1.0, min_open=True),
     callback=finite,
-    help="Passed on  [default: the server's]",
+    help="Nucleus of the sampling, passed on  [default: the server's]",
 )
 @click.option(
     "--max-tokens", type=click.IntRange(1), help="Maximum number of tokens of an answer  [default: the server's]"
@@ -89,16 +94,17 @@ def finite(_ctx: click.Context, _parameter: click.Parameter, value: float | None
 )
 @click.option(
     "--timeout",
+    metavar="SECONDS",
     type=click.FloatRange(0.0, 86_400.0, min_open=True),
     default=600.0,
     show_default=True,
     callback=finite,
-    help="Time limit for a request, in seconds.",
+    help="Time limit for a request.",
 )
 @click.option(
     "--retries", type=click.IntRange(0, 10), default=3, show_default=True, help="Number of retries after a fault."
 )
-@click.option("-q", "--quiet", is_flag=True, help="List only faults: no progress, no figures, no warnings.")
+@quiet_option
 def command(
     folder: str,
     base_url: str,
@@ -141,8 +147,8 @@ def command(
     if not quiet:
         for line in summary.lines():
             say(line)
-        for warning in summary.warnings():
-            say(f"warning: {warning}", err=True)
+    for warning in summary.warnings():
+        say(f"warning: {warning}", err=True)
     if summary.faults:
         again = "the same command asks for them again"
         say(f"{summary.faults:,} of {summary.asked:,} have no answer; {again}", err=True)

@@ -15,14 +15,15 @@ from typing import Any
 
 import click
 
-from ..errors import did_you_mean
 from ..interruption import INTERRUPTED, Ended, end_by_signal
 from ..terminal import say, visible, watched_start
+from .vocabulary import command_meant, option_meant
 
 COMMANDS = {
     "ablate": "Compare rewards under many configurations.",
     "bench": "Measure throughput on this machine.",
     "check": "Validate the references of a data set before training.",
+    "compare": "Compare the answers of several models: `evaluate` of several files.",
     "conformance": "Run the published test vectors.",
     "config": "Print every setting with its value and origin.",
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
@@ -34,7 +35,9 @@ COMMANDS = {
     "serve": "Run the HTTP service.",
     "warmup": "Compile every kernel into the cache.",
 }
-"""Name and help of each subcommand; its code is `command` in `service/cli/NAME.py`."""
+"""Name and help of each subcommand; its code is `command` in `service/cli/NAME.py`, unless `SHARED` names another."""
+
+SHARED = {"compare": "evaluate"}
 
 QUIET = {"-q", "--quiet"}
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -48,7 +51,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f".{name}", __package__).command
+        command: click.Command = import_module(f".{SHARED.get(name, name)}", __package__).command
         return command
 
     def resolve_command(
@@ -58,7 +61,7 @@ class Commands(click.Group):
         if args[:1] != ["serve"] and QUIET.isdisjoint(args):  # a server logs its progress itself
             ctx.with_resource(watched_start())
         if args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+            ctx.fail(f"No such command {args[0]!r}{command_meant(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -77,6 +80,8 @@ class Commands(click.Group):
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise printable(self.with_advice(error, ctx)) from None
         except click.ClickException as error:
             raise printable(error) from None
         except KeyboardInterrupt as error:
@@ -97,6 +102,18 @@ class Commands(click.Group):
                 raise click.exceptions.Exit(BROKEN_PIPE) from None
             say(f"Error: standard output: {error.strerror}", err=True)
             raise click.exceptions.Exit(click.UsageError.exit_code) from None
+
+    def with_advice(self, error: click.NoSuchOption, ctx: click.Context) -> click.ClickException:
+        """Return the error about an unknown option of a command with the option that may be meant."""
+        command = error.ctx.info_name if error.ctx is not None else None
+        if command not in COMMANDS:
+            return error
+        options = {
+            name: [flag for parameter in self.get_command(ctx, name).params for flag in parameter.opts]  # type: ignore[union-attr]
+            for name in COMMANDS
+        }
+        meant = option_meant(error.option_name, options, command)
+        return click.UsageError(f"No such option {error.option_name}{meant}", error.ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -20,6 +20,7 @@ from ..records.output_file import release_claims, what_was_written
 from ..settings import NONE, NULLABLE
 from ..terminal import MAX_LISTED, say
 from ..wording import in_this_shell
+from .vocabulary import current_names
 
 if TYPE_CHECKING:
     pass
@@ -41,6 +42,10 @@ config_option = click.option(
     help="TOML file with settings, tables [server] and [score] (default: ASSAY_CONFIG).",
 )
 
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Only results and problems: no progress, no summary, no notes."
+)
+
 
 class Command(click.Command):
     """A command with sections of settings and examples in its help; one that `serves` handles signals itself."""
@@ -49,6 +54,9 @@ class Command(click.Command):
         super().__init__(*args, **options)
         self.examples = examples
         self.serves = serves
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, current_names(str(ctx.info_name), args))
 
     def invoke(self, ctx: click.Context) -> Any:
         if self.serves:
@@ -186,10 +194,6 @@ def json_or_text(text: str) -> Any:
 def command_line() -> str:
     """Return the command that runs, as a shell reads it; reports show it."""
     return str(click.get_current_context().obj or "")
-
-
-def echo_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 class CommandError(click.ClickException):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any, get_args
 
 import click
@@ -11,11 +13,21 @@ from ..errors import one_of
 from ..records.files import FORMATS, format_of
 from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
-from .file_options import document_failure, file_errors
-from .options import SOME_FAILED, Command, CommandError
+from .file_options import document_failure, file_errors, task_option
+from .options import SOME_FAILED, Command, CommandError, quiet_option
 
 DEFAULTS = Options()
 RECORDS = click.Path(exists=True)
+
+
+def paths_in(kind: click.Path) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
+    """Return a callback that checks paths, separated by commas unless the whole text is one, and returns them."""
+
+    def checked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        paths = (path for text in values for path in ([text] if os.path.exists(text) else text.split(",")))
+        return tuple(kind.convert(path.strip(), parameter, ctx) for path in paths)
+
+    return checked
 
 
 @click.command(
@@ -24,7 +36,7 @@ RECORDS = click.Path(exists=True)
         "assay prepare SciRecipe/ -o rows",
         "assay prepare SciRecipe/ PQA_train.json ORD_train.json --trainer verl --test 0.05 -o rows",
         "assay prepare train.jsonl --hold-out SciRecipe-Eval.parquet -o rows",
-        "assay prepare --hold-out PQA_test.json --hold-out ORD_test.json -o rows",
+        "assay prepare --hold-out PQA_test.json,ORD_test.json -o rows",
         "assay prepare SciRecipe/ --stage supervised --trainer ms-swift -o sft",
     ),
 )
@@ -62,29 +74,28 @@ RECORDS = click.Path(exists=True)
 @click.option(
     "--hold-out",
     "held_out",
-    metavar="SOURCE",
+    metavar="SOURCES",
     multiple=True,
-    type=RECORDS,
-    help="A file or folder whose records are the split test; other records of their groups are left out.",
+    callback=paths_in(RECORDS),
+    help="Files or folders whose records are the split test; other records of their groups are left out.",
 )
-@click.option("--group-field", help="Name or dotted path of a field: records with equal values share a group, too.")
+@click.option("--group-field", metavar="FIELD", help="Field by which rows are grouped, besides near-duplicates.")
 @click.option(
     "--similarity",
     type=click.FloatRange(0.0, 1.0, min_open=True),
     default=DEFAULTS.similarity,
     show_default=True,
-    help="Jaccard similarity of three-word shingles from which records share a group; 1: only equal texts do.",
+    help="Jaccard similarity of three-word shingles from which texts are near-duplicates; 1: only equal texts.",
 )
 @click.option(
     "--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Seed of every random choice."
 )
 @click.option(
     "--distractors",
-    metavar="N",
     type=click.IntRange(0),
     help="Add 1 to N other actions to the library of every row; 0: none  [default: 1 to 4 in test rows of level 2]",
 )
-@click.option("--task", help="The task of every record, a name of evaluate --list  [default: by the record's form]")
+@task_option("task", "by the form of each record")
 @click.option(
     "--levels",
     type=click.Choice(get_args(Levels)),
@@ -100,17 +111,17 @@ RECORDS = click.Path(exists=True)
 @click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")
 @click.option(
     "--prompts",
-    metavar="FILE",
+    metavar="FILES",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="A file of prompts to fill instead of prompts made here: JSON, or Python as authors publish it.",
+    callback=paths_in(click.Path(exists=True, dir_okay=False)),
+    help="Files of prompts to fill instead of prompts made here: JSON, or Python as authors publish it.",
 )
 @click.option(
     "--output-format",
     type=click.Choice(FORMATS),
-    help=f"Format of the rows  [default: jsonl; parquet for {' and '.join(COLUMNAR_TRAINERS)}]",
+    help=f"Format of -o  [default: jsonl; parquet for {' and '.join(COLUMNAR_TRAINERS)}]",
 )
-@click.option("-q", "--quiet", is_flag=True, help="List only the records that are left out: no progress, no figures.")
+@quiet_option
 def command(
     sources: tuple[str, ...],
     folder: str,

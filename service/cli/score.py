@@ -24,6 +24,8 @@ from .file_options import (
     append_option,
     check_task_flags,
     claim_outputs,
+    document_options,
+    document_targets,
     field_options,
     fields_of_rows,
     file_errors,
@@ -32,6 +34,7 @@ from .file_options import (
     output_format_option,
     output_option,
     rollout_fields,
+    task_option,
 )
 from .options import (
     SOME_FAILED,
@@ -42,6 +45,7 @@ from .options import (
     load_config,
     names_in,
     pair_option,
+    quiet_option,
     settings_options,
 )
 
@@ -58,7 +62,7 @@ INCLUDABLE = ("components", "advantages", "steps")
 @click.command(
     cls=Command,
     examples=(
-        "assay score rollouts.jsonl -o scored.jsonl --report report.html",
+        "assay score rollouts.jsonl -o scored.jsonl --html report.html",
         "assay score rollouts.parquet -o scored.parquet --include components,advantages",
         "zcat rollouts.jsonl.gz | assay score - --order lcs > scored.jsonl",
     ),
@@ -76,23 +80,17 @@ INCLUDABLE = ("components", "advantages", "steps")
 @field_options(
     "response",
     "reference",
+    "group",
     "task",
-    group="For advantages: field by which rows are grouped  [default: equal references]",
 )
-@click.option(
-    "--task",
-    "task_name",
-    default="score",
-    show_default=True,
-    help="Use the reward of another task for every row; see evaluate --list.",
-)
+@task_option("task_name")
 @pair_option(
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
-@click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
+@document_options("html")
 @output_format_option
 @input_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+@quiet_option
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(
@@ -102,7 +100,6 @@ def command(
     include: tuple[str, ...],
     task_name: str,
     task_options: tuple[tuple[str, str], ...],
-    report: str | None,
     output_format: str | None,
     quiet: bool,
     config_file: Path | None,
@@ -118,8 +115,8 @@ def command(
     With --task or --task-field, a row of another task may also be a published record of its benchmark with the
     model's response added.
 
-    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
-    count from 0. Each component is a column, as is `error` (reason, detail, row) if any row has one.
+    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Each component
+    is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
     from ..records.output_file import is_special
@@ -135,6 +132,7 @@ def command(
             raise click.UsageError("the manifest names the tasks of its rows: leave out --task and --task-field")
         fields = {"group": "id"} | fields
         task_name, task_field = (manifest.tasks[0], None) if len(manifest.tasks) == 1 else (task_name, "task")
+    report = document_targets(flags)["html"]
     check_task_flags(task_name, task_field, task_options, report, flags)
     special = file.format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
@@ -146,9 +144,7 @@ def command(
         steps="steps" in include,
     )
     inputs = [("INPUT", file.path), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
-    if report == "-":
-        raise click.UsageError("--report cannot be written to standard output")
-    claim_outputs(inputs, [("OUTPUT", target), ("--report", report)], append, job.target_format)
+    claim_outputs(inputs, [("--output", target), ("--html", report)], append, job.target_format)
     settings = load_config(flags, config_file).score
     with file_errors(target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options), steps=job.steps)

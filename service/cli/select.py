@@ -32,7 +32,7 @@ from .file_options import (
     output_option,
     write_documents,
 )
-from .options import SOME_FAILED, Command
+from .options import SOME_FAILED, Command, quiet_option
 
 COUNT = re.compile(r"[1-9]\d*|all")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -99,19 +99,22 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 @output_option
 @append_option
 @click.option(
-    "--dropped", type=click.Path(dir_okay=False), help="Write the groups that are dropped, and why, as JSONL."
+    "--dropped",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write the groups that are dropped, and why, as JSONL.",
 )
-@document_options(json="Write the summary as JSON.")
+@document_options("json")
 @field_options(
     "reward",
     "response",
     "prompt",
     "reference",
-    group="Name or dotted path of the field by which rows are grouped  [default: equal prompts and references]",
+    group="Field by which rows are grouped, a name or dotted path  [default: equal prompts and references]",
 )
 @output_format_option
 @input_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+@quiet_option
 def command(
     sources: tuple[str, ...],
     best: int | None,
@@ -150,7 +153,7 @@ def command(
         target_format=format_of(target, output_format or special, "--output-format"),
         dropped=dropped,
     )
-    outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
+    outputs = [("--output", target), ("--dropped", dropped), ("--json", targets["json"])]
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         rows = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")

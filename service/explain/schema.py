@@ -1,4 +1,4 @@
-"""The contract of `POST /v1/explain`, and of the output of `assay explain --json`.
+"""The contract of `POST /v1/explain`, and of the output of `assay explain --json -`.
 
 Steps count from 1, as in docs/rules.md. Every field is always present; null if it does not apply.
 """

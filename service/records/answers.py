@@ -1,11 +1,14 @@
-"""Answers that `evaluate` reads, and the row that `explain` reads.
+"""Answers that `evaluate` reads, and the rows that `explain` reads.
 
 An invalid row does not affect other rows: it is kept with its location and the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -16,7 +19,18 @@ from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records
 from .forms import TRAINER_FIELDS, is_request, task_at, unfolded
-from .rows import SAMPLE_ROWS, Fault, Fields, Location, Record, Rollout, fill_rollout, reference_of, rollout_of
+from .rows import (
+    PIECE_ROWS,
+    SAMPLE_ROWS,
+    Fault,
+    Fields,
+    Location,
+    Record,
+    Rollout,
+    fill_rollout,
+    reference_of,
+    rollout_of,
+)
 from .wrong_files import DocumentError
 
 Missing = tuple[str, str]
@@ -128,18 +142,39 @@ TASK = "task"
 EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions", TASK})
 
 
-def single_rollout(
-    source: Source, fields: Fields, number: int | None, task_field: str | None = None
-) -> tuple[Rollout, Any]:
-    """Read the row with this number: JSONL lines count from 1, everything else from 0; None for the first.
+class Choice(NamedTuple):
+    """The rows that are explained: the one with a number or an id, or the `worst` by reward; by default the first."""
 
-    Returns the row and, if its document is a request, the settings in it, else None. A row of another task than SCORE
-    has a fault.
+    number: int | None = None
+    id: str | None = None
+    worst: int | None = None
+
+
+class ChosenRow(NamedTuple):
+    """A row to explain, its id (empty if it has none), and the settings that its document names, else None."""
+
+    rollout: Rollout
+    id: str
+    config: Any = None
+
+
+def chosen_rows(
+    source: Source,
+    fields: Fields,
+    choice: Choice,
+    task_field: str | None,
+    rewards_of: Callable[[Sequence[Rollout], Any], Sequence[float]],
+) -> list[ChosenRow]:
+    """Read the chosen rows, the worst first; a row that cannot be explained has a fault.
+
+    All rows with a fault come before the worst ones. A row of another task than SCORE has a fault.
     task_field: the field of a row's task; by default `task`, if its value is a task that gives rewards.
+    rewards_of: returns the rewards of rows without a fault under settings of a request, and gives a fault to the
+    others.
     Raises DocumentError if there is no such row.
     """
     holder = (task_field or TASK, (task_field or TASK).partition(".")[0])
-    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *PROMPT_NAMES, *TRAINER_FIELDS, *holder]
+    columns = [*fields[:2], *RESPONSE_NAMES, *REFERENCE_NAMES, *PROMPT_NAMES, *TRAINER_FIELDS, *holder, "id"]
     with open_records(source, columns) as records:
         request = _request_of(records.document)
         if request is not None:
@@ -147,14 +182,41 @@ def single_rollout(
         names = records.columns
         if names is not None and task_field is not None and not any(name in names for name in holder):
             raise DocumentError(f"exactly one column {holder[1]!r} is required")
-        record = _numbered(records, source, number)
-        if names is not None:
-            return _read_columns(record, list(names), fields, task_field), None
-    rollout = _read(record, fields, task_field)
-    if request is not None and request.get("config") is not None:
-        return rollout, _score_config(request)
-    own_config = rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS
-    return rollout, record.value["config"] if own_config else None
+        config = None if request is None else _score_config(request)
+
+        def read(record: Record) -> ChosenRow:
+            identifier = record_id(unfolded(record.value)) if isinstance(record.value, dict) else ""
+            if names is not None:
+                return ChosenRow(_read_columns(record, list(names), fields, task_field), identifier)
+            rollout = _read(record, fields, task_field)
+            is_request_of_explain = rollout.fault is None and {"config"} <= rollout.names <= EXPLAIN_FIELDS
+            own = record.value["config"] if config is None and is_request_of_explain else config
+            return ChosenRow(rollout, identifier, own)
+
+        if choice.worst is not None:
+            return _worst(map(read, records.rows), choice.worst, lambda rollouts: rewards_of(rollouts, config))
+        if choice.id is None:
+            return [read(_numbered(records, source, choice.number))]
+        row = next((row for row in map(read, records.rows) if row.id == choice.id), None)
+        if row is None:
+            raise DocumentError(f"no row has the id {choice.id}")
+        return [row]
+
+
+def _worst(
+    rows: Iterator[ChosenRow], most: int, rewards_of: Callable[[Sequence[Rollout]], Sequence[float]]
+) -> list[ChosenRow]:
+    """Return the rows with a fault, and the `most` rows with the lowest rewards; of equal ones, the first."""
+    faulty: list[ChosenRow] = []
+    lowest: list[tuple[float, ChosenRow]] = []
+    while piece := list(islice(rows, PIECE_ROWS)):
+        rewards = iter(rewards_of([row.rollout for row in piece]))
+        faulty += [row for row in piece if row.rollout.fault is not None]
+        scored = [(next(rewards), row) for row in piece if row.rollout.fault is None]
+        lowest = heapq.nsmallest(most, [*lowest, *scored], key=itemgetter(0))  # stable: the first of equal rewards
+    if not lowest and not faulty:
+        raise DocumentError("the file has no rows")
+    return [*faulty, *(row for _, row in lowest)]
 
 
 def _request_of(document: str) -> dict[str, Any] | None:
@@ -177,11 +239,9 @@ def _numbered(records: Records, source: Source, number: int | None) -> Record:
             return record
         if number is not None and record.location.number > number:
             break
-    if counted != "line":
-        raise DocumentError(f"there is no {counted} {number or 0}")
-    if number == 0:
-        raise DocumentError("line 0 does not exist; lines count from 1")
-    raise DocumentError("the file has no rows" if number is None else f"line {number} does not exist or is blank")
+    if number is None:
+        raise DocumentError("the file has no rows")
+    raise DocumentError(f"{counted} {number} does not exist{' or is blank' if counted == 'line' else ''}")
 
 
 def _read(record: Record, fields: Fields, task_field: str | None) -> Rollout:

@@ -300,7 +300,7 @@ class SpooledResults:
 
     def add(self, scored: ScoredBatch) -> None:
         """Add the results of one batch."""
-        columns = result_columns(scored, self._components, self._rows)
+        columns = result_columns(scored, self._components, self._rows + 1)
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._rows += len(scored.valid)
         self._faults += len(scored.faults)

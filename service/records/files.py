@@ -152,7 +152,7 @@ def open_records(source: Source, columns: Iterable[str] | None = None, as_json: 
         from .columns import nested_names, open_columns  # needs the extra
 
         with open_columns(source.path) as file:
-            values = enumerate(file.records(columns))
+            values = enumerate(file.records(columns), 1)
             read = json_record if as_json else Record
             rows = (read(Location("row", number), value) for number, value in values)
             yield Records(rows, file.rows, columns=nested_names(file.schema), file=file)
@@ -242,7 +242,7 @@ def array_rows(document: str) -> Iterator[Record]:
     start = _skip_whitespace(document, document.index("[") + 1)
     end = start
     if document[start : start + 1] != "]":
-        for number in itertools.count():
+        for number in itertools.count(1):
             end = _end_of_value(document, start, number)
             text = document[start:end].replace("\n", " ").replace("\r", " ").encode()
             yield decoded(Location("record", number), text, len(text))
@@ -286,7 +286,7 @@ def object_rows(document: str) -> Iterator[Record]:
     listed = value.get("samples" if is_inspect_log(value) else "records")
     if not isinstance(listed, list):
         listed = request_rows(value) if is_request(value) else [value]
-    for number, record in enumerate(listed):
+    for number, record in enumerate(listed, 1):
         size = len(document) // len(listed)
         yield Record(Location("record", number), record, None, size, orjson.dumps(record))
 

@@ -184,7 +184,7 @@ class Manifest:
         return Source(os.path.join(self.folder, MANIFEST), "json", rows=self._gold)
 
     def _gold(self) -> Iterator[Record]:
-        for number, entry in enumerate(self.entries.values()):
+        for number, entry in enumerate(self.entries.values(), 1):
             row = entry.fields()
             if entry.task == SCORE and entry.answer is not None:
                 row["reference"] = entry.answer

@@ -39,14 +39,14 @@ STEP_RESULTS = ("steps", "alternative")
 
 
 class Location(NamedTuple):
-    """The location of a row: `line` counts from 1 (JSONL), `record` (JSON) and `row` (columns) from 0."""
+    """The location of a row: a `line` (JSONL), a `record` (JSON) or a `row` (columns); all count from 1."""
 
     kind: str
     number: int
 
     def within(self, name: str) -> str:
-        """Format the location in the file `name`: `name:17` or `name[16]`."""
-        return f"{name}:{self.number}" if self.kind == "line" else f"{name}[{self.number}]"
+        """Format the location in the file `name`: `name:17`, or `name#17`."""
+        return f"{name}:{self.number}" if self.kind == "line" else f"{name}#{self.number}"
 
 
 class Place(NamedTuple):

@@ -47,7 +47,7 @@ def score_columns(
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
         named_groups = job.fields.group is not None
         results = SpooledResults(spool, job.components, job.advantages, named_groups, job.steps)
-        first = 0
+        first = 1
         for batch in source.batches(names, as_dictionary):
             scored = batches.score(batch)
             results.add(scored)

@@ -240,7 +240,7 @@ def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -
         columns["group"] = [group if isinstance(group, str) else orjson.Fragment(b"%d" % group) for group in groups]
     return [
         Rollout(
-            Location("record", k),
+            Location("record", k + 1),
             orjson.dumps({name: column[k] for name, column in columns.items()}),
             response=request["responses"][k],
             reference=references[k],

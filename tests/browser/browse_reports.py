@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 MAX_PICTURE_BYTES = 300_000
 
 ARGUMENTS = {
-    "rewards": ["score", "rollouts.jsonl", "-o", "scored.jsonl", "--group-field", "prompt", "--report"],
+    "rewards": ["score", "rollouts.jsonl", "-o", "scored.jsonl", "--group-field", "prompt", "--html"],
     "evaluation": ["evaluate", "rollouts.jsonl", "--by", "family", "--html"],
     "ablation": ["ablate", "rollouts.jsonl", "--html"],
 }

@@ -28,7 +28,7 @@ def test_lines_count_from_one(call, rows):
         (3, 1, "rows.jsonl:3: reference: line 1 is not of the form 'Step N: {...}' (bad_step_line)"),
         (4, 1, "rows.jsonl:4: "),
         (5, 2, "line 5 does not exist or is blank"),
-        (0, 2, "line 0 does not exist; lines count from 1"),
+        (0, 2, "0 is not in the range x>=1"),
     ):
         done = call("explain", rows, "-n", number)
         assert (done.exit_code, done.stdout, message in done.stderr) == (code, "", True)
@@ -44,13 +44,13 @@ def test_json_documents(call, tmp_path):
         return json.loads(done.stdout)["reward"]
 
     assert reward(ROW) == 1.0
-    assert reward([ROW, POOR], "-n", 1) == 0.0
+    assert reward([ROW, POOR], "-n", 2) == 0.0
     assert reward(ROW | {"config": {"reward_scale": "raw"}}) == 2.5
     assert reward(ROW | {"config": "any", "id": 7}) == 1.0
     request = {"references": [REFERENCE, KEY_LINE], "responses": [RESPONSE, "x"], "config": {"reward_scale": "shift"}}
     assert reward(request) == 1.25
-    assert reward(request, "-n", 1) == -1.25
-    assert reward(request | {"reference_index": [1, 0]}, "-n", 1) == -1.25
+    assert reward(request, "-n", 2) == -1.25
+    assert reward(request | {"reference_index": [1, 0]}, "-n", 2) == -1.25
 
 
 ORDERING = {"response": "[1, 0]", "reference": {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}}
@@ -76,9 +76,9 @@ def test_rows_of_other_tasks_are_named(call, tmp_path):
 def test_columns(call, tmp_path, form):
     rows = [{"response": row["response"], "reference": KEY_LINE} for row in ROWS[:2]]
     columns = write(tmp_path / f"rows.{form}", rows, 1)
-    done = call("explain", columns, "-n", 1, "--json")
+    done = call("explain", columns, "-n", 2, "--json")
     assert json.loads(done.stdout)["reason"] == "low_coverage"
-    assert call("explain", columns, "-n", 2).exit_code == 2
+    assert call("explain", columns, "-n", 3).exit_code == 2
     assert call("explain", columns, "--response-field", "nope").exit_code == 2
 
 

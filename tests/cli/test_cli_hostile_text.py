@@ -34,7 +34,7 @@ FILES: dict[str, list[Any]] = {
 }
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "score": ("score", "FILE", "-o", "OUT.jsonl", "--report", "OUT.html"),
+    "score": ("score", "FILE", "-o", "OUT.jsonl", "--html", "OUT.html"),
     "score by task": ("score", "FILE", "-o", "OUT.jsonl", "--task-field", "task"),
     "evaluate": ("evaluate", "FILE", "--by", "type,level"),
     "evaluate Markdown": ("evaluate", "FILE", "--markdown", "-", "--by", "type"),

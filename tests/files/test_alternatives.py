@@ -44,7 +44,7 @@ def test_faults_name_the_row_and_the_alternative(score, tmp_path: Path, source: 
     )
     assert details[1] == f"reference.any_of[1]: {line}; reference.any_of[3]: {nothing}"
     assert details[3].startswith("reference.any_of[1]: ")
-    place = f"{tmp_path / 'in.jsonl'}:3" if source == "jsonl" else f"{tmp_path / ('in.' + source)}[2]"
+    place = f"{tmp_path / 'in.jsonl'}:3" if source == "jsonl" else f"{tmp_path / ('in.' + source)}#3"
     assert f"{place}: {details[1]} (bad_step_line)" in said
 
 
@@ -171,7 +171,7 @@ def test_every_command_reads_lists(call, tmp_path: Path) -> None:
             assert json.loads(done.stdout)["groups"] == {"number": 1, "of_two_or_more": 1}
             assert call("check", source, "-q").exit_code == 0
             scored, chosen = tmp_path / "scored.parquet", tmp_path / "chosen.jsonl"
-            done = call("score", source, "-o", scored, "--include", "steps", "--report", tmp_path / "report.html")
+            done = call("score", source, "-o", scored, "--include", "steps", "--html", tmp_path / "report.html")
             assert done.exit_code == 0, done.output
             assert call("select", scored, "--best", "-o", chosen, "-q").exit_code == 0
             (best,) = read(chosen)

@@ -105,9 +105,9 @@ def test_every_fault_is_listed_and_written_without_affecting_others(call, tmp_pa
     assert found.schema.names == ["response", "reference", "id", "reward", "reason", *COMPONENTS, "advantage", "error"]
     errors = found["error"].to_pylist()
     assert [error and error["reason"] for error in errors] == [row[2] for row in rows]
-    listed = [line for line in result.stderr.splitlines() if line.startswith(f"{source}[")]
-    assert listed == [f"{source}[{e['row']}]: {e['detail']} ({e['reason']})" for e in errors if e]
-    assert [error["row"] for error in errors if error] == [1, 2, 3, 4, 5, 6]
+    listed = [line for line in result.stderr.splitlines() if line.startswith(f"{source}#")]
+    assert listed == [f"{source}#{e['row']}: {e['detail']} ({e['reason']})" for e in errors if e]
+    assert [error["row"] for error in errors if error] == [2, 3, 4, 5, 6, 7]
     for name in ("reward", "reason", *COMPONENTS, "advantage"):
         assert found[name].is_null().to_pylist() == [row[2] is not None for row in rows], name
     assert found["reward"].to_pylist()[0] == 1.0

@@ -26,7 +26,7 @@ ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -sig
 
 WRITERS: dict[str, tuple[str, ...]] = {
     "score jsonl": ("score", "-", "-o", "out.jsonl"),
-    "score json": ("score", "-", "-o", "out.json", "--report", "out.html"),
+    "score json": ("score", "-", "-o", "out.json", "--html", "out.html"),
     "score advantages": ("score", "-", "-o", "out.jsonl", "--include", "advantages"),
     "select": ("select", "-", "--best", "1", "-o", "out.jsonl", "--dropped", "dropped.jsonl", "--json", "out.json"),
     "ablate": ("ablate", "-", "-o", "out.jsonl", "--csv", "out.csv", "--html", "out.html"),
@@ -251,7 +251,7 @@ def test_open_descriptors_go_on_where_they_are(run, folder: Path) -> None:
 def test_named_pipes_and_devices_are_written_directly(start: Start, folder: Path) -> None:
     source = write_rows(Path("in.jsonl"), [GOOD] * 2)
     os.mkfifo("pipe")
-    process = start("score", source, "-o", "pipe", "--output-format", "jsonl", "-q", "--report", "/dev/null")
+    process = start("score", source, "-o", "pipe", "--output-format", "jsonl", "-q", "--html", "/dev/null")
     with open("pipe", "rb") as reader:
         assert len(reader.read().splitlines()) == 2
     assert process.wait(timeout=60) == 0

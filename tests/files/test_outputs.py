@@ -43,7 +43,7 @@ def source(tmp_path, monkeypatch) -> Path:
 )
 def test_score_refuses_outputs_that_are_one_file(call, source, output, report) -> None:
     before = {path.name: path.read_bytes() for path in source.parent.iterdir() if path.is_file()}
-    result = call("score", source, "-o", output, "--report", report, "--output-format", "jsonl", "-q")
+    result = call("score", source, "-o", output, "--html", report, "--output-format", "jsonl", "-q")
     assert result.exit_code == 2
     assert "are the same file" in result.stderr
     assert {path.name: path.read_bytes() for path in source.parent.iterdir() if path.is_file()} == before
@@ -64,7 +64,7 @@ def test_redirected_streams_are_files(run, source) -> None:
         from_itself = subprocess.run(command, env=environment(), stdin=given, stderr=subprocess.PIPE, check=False)
     for done in (into_itself, from_itself):
         assert done.returncode == 2
-        assert b"INPUT and OUTPUT are the same file" in done.stderr
+        assert b"INPUT and --output are the same file" in done.stderr
     assert read_rows(source) == [GOOD] * 3
 
 

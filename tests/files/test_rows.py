@@ -26,7 +26,7 @@ def test_elements_of_an_array_are_those_that_json_finds(values: list, indent, as
     document = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
     rows = list(array_rows(f" \r\n{document}\t "))
     assert [json.loads(row.text) for row in rows] == values
-    assert [row.location for row in rows] == [Location("record", k) for k in range(len(values))]
+    assert [row.location for row in rows] == [Location("record", k) for k in range(1, len(values) + 1)]
     assert not any(b"\n" in row.text or b"\r" in row.text for row in rows)
 
 

@@ -81,7 +81,7 @@ def test_pipes(run) -> None:
 def test_the_summary(score, tmp_path: Path) -> None:
     rows = [{**GOOD, "response": text} for text in [RESPONSE, RESPONSE, RESPONSE, "nothing"]]
     page = tmp_path / "page.html"
-    _, shown = score([*rows, b"{"], "--report", page, code=1)
+    _, shown = score([*rows, b"{"], "--html", page, code=1)
     table = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.strip()}
     assert (table["output"], table["report"]) == ([str(tmp_path / "out.jsonl")], [str(page)])
     assert table["scored"][0] == "4"

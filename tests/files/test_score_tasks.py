@@ -103,7 +103,7 @@ def test_faults_name_the_row_and_its_task(score, tmp_path: Path, source: str) ->
     ]
     assert errors[1]["detail"].endswith("did you mean bioprobench.ord?")
     for k, error in enumerate(errors):
-        place = f"{path}:{k + 1}" if source == "jsonl" else f"{path}[{k}]"
+        place = f"{path}:{k + 1}" if source == "jsonl" else f"{path}#{k + 1}"
         assert not error or f"{place}: {error['detail']} ({error['reason']})" in said
 
 
@@ -133,7 +133,7 @@ PQA = ("--task", "bioprobench.pqa")
             "--option lexical.rewrd: ",
         ),
         (("--option", "a=1"), "--option is for other tasks"),
-        ((*PQA, "--report", "r.html"), "--report is for SCORE only"),
+        ((*PQA, "--html", "r.html"), "--html is for SCORE only"),
         ((*PQA, "--order", "lcs", "--no-use-length"), "--order, --use-length: for SCORE only"),
         ((*PQA, "--task-field", "task"), "exclude each other"),
     ],

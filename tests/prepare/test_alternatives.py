@@ -119,7 +119,7 @@ def test_commands_on_the_folder(prepare, call: Call, tmp_path: Path) -> None:
     assert [row["rewards"]["strict · sum · product"] for row in read_rows(ablated)[:2]] == rewards.tolist()
     scored, report = tmp_path / "scored.jsonl", tmp_path / "report.html"
     include = "--include", "components,steps"
-    assert call("score", folder, answers, "-o", scored, *include, "--report", report).exit_code == 0
+    assert call("score", folder, answers, "-o", scored, *include, "--html", report).exit_code == 0
     assert report.exists()
     assert call("explain", scored).exit_code == 0
     for trainer, path in (("trl", ("reference",)), ("verl", ("reward_model", "ground_truth"))):

@@ -68,10 +68,10 @@ def numbered(*numbers: int) -> list[dict[str, Any]]:
     ("name", "content", "locations"),
     [
         ("a.jsonl", numbered(1, 2), ["line 1", "line 2"]),
-        ("a.json", numbered(1, 2), ["record 0", "record 1"]),
-        ("a.json", {"records": numbered(1, 2)}, ["record 0", "record 1"]),
-        ("a.json", numbered(1)[0], ["record 0"]),
-        ("a.JSON", "\ufeff \n" + json.dumps(numbered(1)[0]), ["record 0"]),
+        ("a.json", numbered(1, 2), ["record 1", "record 2"]),
+        ("a.json", {"records": numbered(1, 2)}, ["record 1", "record 2"]),
+        ("a.json", numbered(1)[0], ["record 1"]),
+        ("a.JSON", "\ufeff \n" + json.dumps(numbered(1)[0]), ["record 1"]),
     ],
 )
 def test_json(tmp_path: Path, name: str, content: Any, locations: list[str]) -> None:
@@ -88,7 +88,7 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
         of_json, of_columns = read(write(tmp_path / "a.json", [record]), write(tmp_path / "a.parquet", [record]))
         assert isinstance(of_json, Example)
         assert isinstance(of_columns, Example)
-        assert of_columns.place.location == ("row", 0)
+        assert of_columns.place.location == ("row", 1)
         assert of_columns.replaced(place=of_json.place, id=of_json.id) == of_json
 
     row = {**OWN, "made": pa.scalar(0, pa.timestamp("s")).as_py(), "image": b"\x00"}  # values that JSON lacks
@@ -112,7 +112,7 @@ def test_a_folder_of_json_files(tmp_path: Path) -> None:
 def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     """A file that is a source itself has the split that is chosen for it."""
     folder = saved(tmp_path / "unsplit", numbered(3, 1), [OWN])
-    assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow[0]"]
+    assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow#1"]
     assert [file.split for file in expand([str(folder)])] == [None, None]
     path = write(tmp_path / "test" / "test.jsonl", [OWN])
     assert expand([str(path)]) == [Source(str(path), "jsonl")]
@@ -121,7 +121,7 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     write(tmp_path / "gels" / "dataset_dict.json", {"splits": ["train", "test", "validation"]})
     files = expand([str(tmp_path / "gels")])
     assert [file.split for file in files] == ["test", "train", "validation"]
-    assert ids_of(read(tmp_path / "gels")) == ["2", "data-00000-of-00001.arrow[0]", "3"]
+    assert ids_of(read(tmp_path / "gels")) == ["2", "data-00000-of-00001.arrow#1", "3"]
 
 
 def test_a_downloaded_snapshot(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_downloaded_snapshot(tmp_path: Path) -> None:
         ("latest.jsonl", "jsonl", None),
         ("all.parquet", "parquet", "test"),
     ]
-    assert ids_of(read(tmp_path / "hub")) == ["train-00000-of-00001.parquet[0]", "7", "6", "8", "5"]
+    assert ids_of(read(tmp_path / "hub")) == ["train-00000-of-00001.parquet#1", "7", "6", "8", "5"]
 
 
 def refusal(*sources: Path) -> str:

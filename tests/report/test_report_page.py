@@ -1,4 +1,4 @@
-"""`assay score --report`: a self-contained file in which responses stay text, also on a file larger than memory."""
+"""`assay score --html`: a self-contained file in which responses stay text, also on a file larger than memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def page(call, tmp_path):
 
     def page(rows: list[dict], *flags: object) -> Page:
         source = write_rows(tmp_path / "rows.jsonl", rows)
-        done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html", *flags)
+        done = call("score", source, "-o", tmp_path / "out.jsonl", "--html", tmp_path / "report.html", *flags)
         assert done.exit_code in (0, 1), done.output
         return Page(tmp_path / "report.html")
 
@@ -103,16 +103,16 @@ def test_columns_and_a_request(call, tmp_path, form):
         lines = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
         write_rows(source, [{**row, "reference": lines} for row in ROWS[:2]])
         assert call("score", source, "-o", given, "-q").exit_code == 0
-    done = call("score", given, "-o", tmp_path / f"out.{form}", "--report", report)
+    done = call("score", given, "-o", tmp_path / f"out.{form}", "--html", report)
     assert done.exit_code == 0, done.output
     assert "2</b><span>responses" in report.read_text(encoding="utf-8")
-    assert call("score", source, "-o", tmp_path / "out.jsonl", "--report", source).exit_code == 2
+    assert call("score", source, "-o", tmp_path / "out.jsonl", "--html", source).exit_code == 2
 
 
 def test_the_terminal_and_the_report_print_the_same_quantiles(call, tmp_path, example_rollouts):
     """Of a file with failed gates, also of SCORE, which is the reward in other units."""
     source, report = write_rows(tmp_path / "rows.jsonl", example_rollouts), tmp_path / "report.html"
-    done = call("score", source, "-o", tmp_path / "out.jsonl", "--include", "components", "--report", report)
+    done = call("score", source, "-o", tmp_path / "out.jsonl", "--include", "components", "--html", report)
     lines = done.stderr.splitlines()
     heads = next(k for k, line in enumerate(lines) if "mean reward" in line)
     shown = lines[heads + 2].split()

@@ -166,7 +166,7 @@ def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
     pair = [row("p", "x", float("nan")), row("p", "y", 1.0)]
     done = call("select", write(tmp_path / "scored.parquet", pair), "--best", "-o", output)
     assert (done.exit_code, len(read_rows(output))) == (1, 1)
-    assert "scored.parquet[0]: the field 'reward' is nan (not_finite)" in done.stderr
+    assert "scored.parquet#1: the field 'reward' is nan (not_finite)" in done.stderr
     done = call("select", write_rows(source, [row(5, "x", 1.0), row(CHAT, "y", 1.0)]), "--best", "--trainer", "trl")
     assert (done.exit_code, "(wrong_type)" in done.stderr) == (1, True)
 
