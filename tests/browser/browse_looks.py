@@ -52,6 +52,44 @@ def test_nothing_sticks_out_of_a_small_screen(open_page):
             assert playground.page.evaluate("document.documentElement.scrollWidth") <= width, (view, width)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 720), (1440, 900), (1000, 700), (768, 1024), (375, 812)])
+def test_the_summary_covers_no_link_and_settings_are_in_view(open_page, scheme, size):
+    width, height = size
+    playground = open_page(color_scheme=scheme, viewport={"width": width, "height": height})
+    expect(playground.settings_open).to_be_in_viewport(ratio=1)
+    for view in ("One response", "Compare a group"):
+        playground.see(view)
+        playground.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        if view == "One response":  # the page of a group may be short enough to show its result to the end
+            expect(playground.glance).to_be_visible()
+        links = playground.links.locator("a")
+        expect(links.last).to_be_in_viewport(ratio=1)
+        if playground.glance.is_visible():
+            button = playground.glance.bounding_box()
+            assert [link.inner_text() for link in links.all() if overlap(link.bounding_box(), button)] == []
+
+
+def overlap(first, second):
+    """Return whether two boxes of the page have an area in common."""
+    return all(
+        first[start] < second[start] + second[length] and second[start] < first[start] + first[length]
+        for start, length in (("x", "width"), ("y", "height"))
+    )
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (375, 812)])
+def test_the_button_of_the_header_opens_the_settings(open_page, size):
+    width, height = size
+    playground = open_page(viewport={"width": width, "height": height})
+    playground.settings_open.press("Enter")
+    expect(playground.page.locator("#settings > summary")).to_be_focused()
+    expect(playground.page.locator("#settings > summary")).to_be_in_viewport(ratio=1)
+    expect(playground.page.get_by_label("order", exact=True)).to_be_in_viewport(ratio=1)
+    playground.page.get_by_label("order", exact=True).select_option("lcs")
+    expect(playground.settings_open).to_have_text("Settings (1)")
+
+
 def test_the_keyboard_reaches_the_result_and_the_group(playground):
     playground.page.keyboard.press("Tab")
     expect(playground.skip).to_be_focused()

@@ -129,6 +129,7 @@ function typed() {
 function changed(pause) {
   status.waiting();
   byId("settings-count").textContent = settings?.count ? `${settings.count} changed` : "";
+  byId("settings-open").textContent = settings?.count ? `Settings (${settings.count})` : "Settings";
   loops[view].touch(pause);
 }
 
@@ -265,6 +266,11 @@ function wire() {
     } catch (error) {
       bulk.blame(error.message);
     }
+  });
+  byId("settings-open").addEventListener("click", () => {
+    byId("settings").open = true;
+    byId("settings").scrollIntoView();
+    document.querySelector("#settings > summary").focus({ preventScroll: true });
   });
   byId("settings-reset").addEventListener("click", () => {
     settings?.set(settings.defaults);
