@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         InvalidSetting,
         Issue,
         NotInstalled,
-        Offence,
         ScoringError,
     )
     from .service.explain.explanation import explain
@@ -37,7 +36,6 @@ _HOMES = {
     "InvalidSetting": ".service.errors",
     "Issue": ".service.errors",
     "NotInstalled": ".service.errors",
-    "Offence": ".service.errors",
     "ScoreSettings": ".service.settings",
     "Scorer": ".service.rewards.scorer",
     "Scores": ".service.rewards.scores",
@@ -53,7 +51,6 @@ __all__ = [
     "InvalidSetting",
     "Issue",
     "NotInstalled",
-    "Offence",
     "ScoreSettings",
     "Scorer",
     "Scores",

@@ -29,10 +29,6 @@ class Issue(NamedTuple):
     detail: str
 
 
-Offence = Issue
-"""The name of `Issue` before version 0.2; to be removed in 0.3."""
-
-
 def with_remedy(text: str, remedy: str) -> str:
     return f"{text}: {remedy}" if remedy else text
 
@@ -77,10 +73,6 @@ class ScoringError(AssayError, ValueError):
     @property
     def advice(self) -> tuple[Issue, ...]:
         """The issues with remedies, for the person who runs the program."""
-        return self.issues
-
-    @property
-    def offences(self) -> tuple[Issue, ...]:
         return self.issues
 
     def __str__(self) -> str:

@@ -49,10 +49,6 @@ class Issue(NamedTuple):
         return f"{'' if self.record is None else f'record {self.record}: '}{self.path}: {self.reason} ({self.detail})"
 
 
-Offence = Issue
-"""The name of `Issue` before version 0.2; to be removed in 0.3."""
-
-
 class AssayError(Exception):
     """Base of every error of this package; `request_id` identifies the request in the service's log."""
 
@@ -71,11 +67,6 @@ class InvalidRequest(AssayError, ValueError):
     ) -> None:
         super().__init__(message, status=status, request_id=request_id)
         self.issues = tuple(issues)
-
-    @property
-    def offences(self) -> tuple[Issue, ...]:
-        """The name of `issues` before version 0.2; to be removed in 0.3."""
-        return self.issues
 
 
 class InvalidReference(InvalidRequest):
