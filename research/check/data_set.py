@@ -103,8 +103,9 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
         ]
     advice = [*on_gates(gold, settings), *on_options(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
-    gold_mean = policies[0].rewards.mean or 0.0
-    advice += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
+    advice += [Advice(on_policy(earned), False) for earned in beating]
+    if beating:
+        advice += on_gold_rewards(gold, policies[0].rewards.mean or 0.0, beating)
     equal = [earned.policy.title for earned in policies if earned.equals_gold]
     if equal:
         advice.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
@@ -158,18 +159,26 @@ def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
     )
 
 
-def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
-    difference, suggested = earned.gold_difference or 0.0, gold.suggested()
+def on_policy(earned: Earned) -> str:
     title = earned.policy.title
-    text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."
+    difference = earned.gold_difference or 0.0
+    return f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers. {earned.policy.remedy}"
+
+
+def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earned]) -> Iterator[Advice]:
+    """Say once, for all policies that beat the gold answers, why these earn less than they could."""
+    suggested = gold.suggested()
     if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
-        lead = gold_mean + difference - suggested.mean_reward
-        so = "no less than this policy" if lead <= NO_SPREAD else f"still {lead:.4f} less than this policy"
-        coverage = format_number(suggested.min_coverage)
-        text += f" With min_coverage={coverage} they earn {suggested.mean_reward:.4f}, {so}."
+        leads = {one.policy.title: gold_mean + (one.gold_difference or 0.0) - suggested.mean_reward for one in beating}
+        ahead = [f"{title} ({lead:.4f} more)" for title, lead in leads.items() if lead > NO_SPREAD]
+        yield Advice(
+            f"With min_coverage={format_number(suggested.min_coverage)}, the gold answers earn "
+            f"{suggested.mean_reward:.4f} instead of {gold_mean:.4f}: "
+            + (f"still less than {', '.join(ahead)}." if ahead else "no less than any of these policies."),
+            False,
+        )
     if gold.penalized:
-        text += " Part of that is the length penalty on gold answers."
-    return f"{text} {earned.policy.remedy}"
+        yield Advice("Part of these differences is the length penalty on gold answers.", False)
 
 
 class DataSet:

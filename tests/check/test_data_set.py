@@ -167,6 +167,16 @@ def test_rewards_with_the_options_of_rules_3(tmp_path: Path) -> None:
     assert earned["numbers_added"] == [1.0, 1.0, 0.0, 0.0]  # two in each of two steps
 
 
+def test_what_helps_against_several_policies_is_said_once(tmp_path: Path) -> None:
+    """A gold answer whose prose leaves out one of ten words loses to every policy that copies its steps."""
+    data, _ = checked(tmp_path, [ten_words(1)])
+    advice = [one.text for one in data.advice()]
+    assert sum("more than the gold answers" in text for text in advice) > 2
+    (text,) = [text for text in advice if "the gold answers earn 1.0000 instead of 0.0000" in text]
+    assert text.startswith("With min_coverage=0.9, ")
+    assert text.endswith(": no less than any of these policies.")
+
+
 TALKATIVE = answer(STEPS, ["Add 5 ml of buffer, then 5 ml at 37 °C.", "Mix the tube gently."])
 
 
