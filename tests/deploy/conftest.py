@@ -25,11 +25,11 @@ def read(path: str) -> Any:
     return yaml.safe_load((DEPLOY / path).read_text(encoding="utf-8"))
 
 
-def built(kubectl: str, folder: str) -> list[dict[str, Any]]:
+def built(kubectl: str, folder: Path) -> list[dict[str, Any]]:
     """Return the manifests that `kubectl apply --kustomize` would send."""
     import yaml
 
-    command = [kubectl, "kustomize", str(DEPLOY / "kubernetes" / folder)]
+    command = [kubectl, "kustomize", str(folder)]
     shown = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (shown.returncode, shown.stderr) == (0, "")
     return list(yaml.safe_load_all(shown.stdout))

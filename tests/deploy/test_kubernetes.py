@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from assay.service.config import ServerSettings, load
-from tests.deploy.conftest import built, bytes_needed
+from tests.deploy.conftest import DEPLOY, built, bytes_needed
 
-FOLDERS = ("base", "overlays/development", "overlays/production")
+KUBERNETES = DEPLOY / "kubernetes"
+TRACED = "with traces"
+"""The overlay `production` with the component `traces`, as in a folder of a user's own."""
+
+FOLDERS = ("base", "overlays/development", "overlays/production", TRACED)
 OPERATOR = "monitoring.coreos.com/v1"
 """Kinds of the Prometheus operator, of which Kubernetes itself has no schema."""
 
@@ -47,8 +53,18 @@ class Manifests:
 
 
 @pytest.fixture(scope="module")
-def everything(kubectl: str) -> dict[str, Manifests]:
-    return {folder: Manifests(built(kubectl, folder)) for folder in FOLDERS}
+def everything(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Manifests]:
+    folders = {folder: KUBERNETES / folder for folder in FOLDERS}
+    folders[TRACED] = own = tmp_path_factory.mktemp("own")
+    overlay, component = (
+        os.path.relpath(KUBERNETES / path, own.resolve()) for path in ("overlays/production", "components/traces")
+    )
+    (own / "kustomization.yaml").write_text(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: assay\n"
+        f"resources: [{overlay}]\ncomponents: [{component}]\n",
+        encoding="utf-8",
+    )
+    return {name: Manifests(built(kubectl, folder)) for name, folder in folders.items()}
 
 
 @pytest.fixture(params=FOLDERS)
@@ -101,3 +117,36 @@ def test_variables_of_kubernetes_do_not_stop_the_service(manifests):
     """A Service called `assay` sets ASSAY_PORT=tcp://…, with which it refuses to start."""
     assert manifests.only("Service")["metadata"]["name"] == "assay"
     assert manifests.pod["enableServiceLinks"] is False
+
+
+def test_connections_to_the_outside_are_allowed_only_to_the_collector_of_traces(manifests, tmp_path):
+    """Policies add up; with traces on and no such rule, every span would be dropped."""
+    policies = manifests.of("NetworkPolicy")
+    assert all("Egress" in policy["spec"]["policyTypes"] for policy in policies)
+    rules = [rule for policy in policies for rule in policy["spec"].get("egress") or []]
+    traces = manifests.settings(tmp_path).traces
+    if not traces:
+        assert rules == []
+        return
+    assert {policy["metadata"]["namespace"] for policy in policies} == {"assay"}
+    collector = urlsplit(manifests.environment["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"])
+    assert collector.hostname is not None
+    pod, namespace = collector.hostname.split(".")
+    targets = {
+        (
+            target["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+            label,
+            port["protocol"],
+            port["port"],
+        )
+        for rule in rules
+        for target in rule["to"]
+        for label in target["podSelector"]["matchLabels"].values()
+        for port in rule["ports"]
+    }
+    names = {("kube-system", "kube-dns", protocol, 53) for protocol in ("UDP", "TCP")}
+    assert targets == {(namespace, pod, "TCP", collector.port), *names}
+
+
+def test_traces_are_on_in_the_folder_with_traces_alone(everything, tmp_path):
+    assert [name for name in FOLDERS if everything[name].settings(tmp_path).traces] == [TRACED]
