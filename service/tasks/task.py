@@ -115,7 +115,7 @@ class Record(BaseModel):
 
 
 class Options(BaseModel):
-    """Base of the schemas of options; each task adds its own, with defaults that docs/metrics.md explains.
+    """Base of the schemas of options; each task adds its own, whose defaults the documentation explains.
 
     A field marked `Field(…, json_schema_extra={"local": True})` may access the network or the file system (the address
     of a judge, a folder of weights): requests over HTTP must not set it, the command line and Python may.
