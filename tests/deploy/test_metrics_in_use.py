@@ -34,6 +34,7 @@ BATCH = {"references": REQUEST["references"], "responses": ["x" * 200_000] * 4}
 
 DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*", "$run": ".*", "$task": ".*"}
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+ALERTS = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((DEPLOY / "grafana" / "assay.json").read_text(encoding="utf-8"))
 RULES = [rule for group in read("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
@@ -139,10 +140,8 @@ def test_all_that_is_asked_for_exists(used, exposed):
 
 def test_every_alert_has_a_section_and_cases():
     alerts = [rule["alert"] for rule in RULES]
-    assert re.findall(r"^### (Assay\w+)$", OPERATIONS, re.MULTILINE) == alerts
-    assert [rule["annotations"]["runbook"] for rule in RULES] == [
-        f"docs/operations.md#{name.lower()}" for name in alerts
-    ]
+    assert re.findall(r"^## (Assay\w+)$", ALERTS, re.MULTILINE) == alerts
+    assert [rule["annotations"]["runbook"] for rule in RULES] == [f"docs/alerts.md#{name.lower()}" for name in alerts]
     cases = [case for test in read("prometheus/alerts_test.yml")["tests"] for case in test["alert_rule_test"]]
     for fires in (True, False):
         assert {case["alertname"] for case in cases if bool(case.get("exp_alerts")) == fires} == set(alerts)
