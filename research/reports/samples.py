@@ -206,6 +206,6 @@ def notes_on(models: Sequence[tuple[str, Samples]]) -> Iterator[str]:
     yield "k: samples drawn from each prompt's. pass@k: the share of draws with a 1; best of k: the mean of their best."
     estimates = [estimate for _, samples in models for estimate in samples.estimates]
     if any(estimate.has_failed for estimate in estimates):
-        yield "A failed answer without a value has not passed, and is never the best; the mean is without it."
+        yield "A failed answer without a value does not pass, and every other is better; the mean leaves it out."
     if any(mean.n < samples.prompts for _, samples in models for one in samples.estimates for mean in one.means):
         yield "(n) after a value: based on only n prompts."
