@@ -67,7 +67,7 @@ test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyp
 word-lists: $(VENV)/.installed-dev ## Download NLTK's model of sentences for tests of BLEU and METEOR
 	@$(RUN) -m tests.evaluate.word_lists
 
-test-browser: $(VENV)/.installed-browser ## Test the playground, reports and /docs in a browser
+test-browser: $(VENV)/.installed-browser ## Test the playground, reports, /docs and the site in a browser
 	@$(RUN) -m tests.browser.run
 
 test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment

@@ -127,3 +127,21 @@ def test_the_tables_of_commands_and_of_reasons_are_complete() -> None:
     assert sorted(commands) == sorted(main.list_commands(click.Context(main)))
     reasons = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", (DOCS / "faq.md").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", "".join(reasons))) == {*REASONS} - {"no_steps"}
+
+
+def test_contributing_names_every_file_that_a_trainer_touches() -> None:
+    """A file that names two trainers as different as AReaL and SkyRL probably lists all of them."""
+    root = DOCS.parent
+    page = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^\*\*A trainer\*\*.*?(?=^\*\*A framework)", page, re.MULTILINE | re.DOTALL)
+    named = tuple(re.findall(r"`([\w./-]+/|[\w./-]+\.\w+)`", section))
+    assert "mkdocs.yml" in named
+    folders = ("clients", "docs", "examples", "research", "service", "tests")
+    files = [*root.glob("*.*"), *(path for folder in folders for path in (root / folder).rglob("*.*"))]
+    own = "CHANGELOG.md", "CONTRIBUTING.md", "tests/packaging/test_docs.py"
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        if path.suffix in {".md", ".py", ".toml", ".txt", ".yml"} and name not in own and "/build/" not in name:
+            text = path.read_text(encoding="utf-8").lower()
+            assert not ("areal" in text and "skyrl" in text) or name.startswith(named), name
+    assert [name for name in named if "/" in name and not (root / name).exists()] == []
