@@ -17,7 +17,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
-from .errors import InvalidRequest, Unavailable
+from .errors import InvalidRequest, Unavailable, invalid_setting
 from .local import LocalService, shared_local_service
 from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
 from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
@@ -151,8 +151,10 @@ class BaseClient:
         head = request_head(call.method, address, call.route, headers, len(call.body))
         try:
             reply = await self._transport.exchange(HttpExchange(address, head, call.body, seconds, call.deadline))
-            return checked_reply(reply, call.request_id, call.route, address)
-        except TransportFault:
+            return checked_reply(reply._replace(origin=address.described), call.request_id, call.route)
+        except TransportFault as fault:
+            if fault.final:
+                raise invalid_setting("base_url", f"{address.described}: {fault.detail}") from None
             if self._local is not None:
                 await self._acquire_local(call.deadline - time.monotonic())
             raise
@@ -202,12 +204,12 @@ def new_request_id() -> str:
     return f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
 
 
-def checked_reply(reply: HttpReply, request_id: str, route: str, address: Address) -> HttpReply:
+def checked_reply(reply: HttpReply, request_id: str, route: str) -> HttpReply:
     """Return the reply; raise TransportFault if it answers another request, InvalidRequest if the route is missing."""
     if reply.headers.get("x-request-id", request_id) != request_id:
         raise TransportFault("the reply belongs to another request")
     if reply.status == 404:
-        detail = f"no {route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
+        detail = f"no {route} of an Assay service there: is this its base URL (ASSAY_URL)?"
         message = f"{str(error_of(reply)).rstrip('.')}; {detail}"
         raise InvalidRequest(message, status=404, request_id=reply.request_id)
     return reply

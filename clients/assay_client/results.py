@@ -151,6 +151,8 @@ class HttpReply(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+    origin: str = ""
+    """Where it comes from, for messages."""
 
     @property
     def request_id(self) -> str:
@@ -254,7 +256,7 @@ def read_document(reply: HttpReply, request: EncodedRequest | None = None) -> di
     try:
         document = loads(reply.body)
     except ValueError:
-        raise bad_reply("it is not JSON", reply) from None
+        raise bad_reply(f"it is {'an HTML page' if is_html(reply) else 'not JSON'}", reply) from None
     if not isinstance(document, dict):
         raise bad_reply("it is not an object", reply)
     return document
@@ -280,7 +282,12 @@ def read_numbers(document: dict[str, Any], name: str, n: int) -> list[float]:
 
 
 def bad_reply(what: str, reply: HttpReply) -> BadReply:
-    return BadReply(f"invalid reply: {what}", status=reply.status, request_id=reply.request_id)
+    message = f"invalid reply{source_of(reply)}: {what}"
+    return BadReply(message, status=reply.status, request_id=reply.request_id)
+
+
+def source_of(reply: HttpReply) -> str:
+    return f" from {reply.origin}" if reply.origin else ""
 
 
 def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayError:
@@ -289,7 +296,7 @@ def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayEr
     if request is not None:
         issues = request.in_caller_terms(issues)
     detail = str(document.get("detail") or document.get("title") or foreign_detail(reply))[:MAX_DETAIL]
-    message = f"HTTP {reply.status}: {detail}"
+    message = f"HTTP {reply.status}{source_of(reply)}: {detail}"
     origin: dict[str, Any] = {"status": reply.status, "request_id": reply.request_id}
     if reply.status in (401, 403):
         return Unauthorized(message, **origin)
@@ -299,13 +306,18 @@ def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayEr
         return invalid(issues, **origin) if issues else InvalidRequest(message, **origin)
     if reply.status >= 500:
         return ServiceError(message, **origin)
-    return BadReply(f"HTTP {reply.status} is not a reply of an Assay service", **origin)
+    return BadReply(f"HTTP {reply.status}{source_of(reply)} is not a reply of an Assay service", **origin)
 
 
 def foreign_detail(reply: HttpReply) -> str:
     if reply.status == 400 and b"HTTPS" in reply.body:  # as nginx, Apache and Go say
         return "the port speaks TLS: use https:// instead of http://"
-    return "no details"
+    form = "an HTML page" if is_html(reply) else "no details"
+    return f"{form}; the reply is not of an Assay service but perhaps of a proxy in front of it"
+
+
+def is_html(reply: HttpReply) -> bool:
+    return "html" in reply.headers.get("content-type", "").lower() or reply.body.lstrip()[:1] == b"<"
 
 
 def problem_document(reply: HttpReply) -> dict[str, Any]:

@@ -21,6 +21,9 @@ MAX_STALE = 3
 """Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
+LAST_SECONDS = 0.05
+"""Time before the deadline in which no further attempt begins."""
+
 WARNING_SECONDS = 10.0
 """Time between two warnings of this process about calls that are retried."""
 
@@ -63,7 +66,8 @@ async def reply_with_retries(
     `attempt` sends the request to a service and returns its reply within some seconds, or raises TransportFault.
 
     Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with
-    exponential backoff and full jitter, and not before `Retry-After`.
+    exponential backoff and full jitter, and not before `Retry-After`. A service gets an equal share of the time that is
+    left for it and for those that have failed no more often; a delay takes at most half of that time.
     """
     order = endpoints.in_order(clock())
     ready_at = dict.fromkeys(order, float("-inf"))
@@ -73,15 +77,18 @@ async def reply_with_retries(
     while True:
         address = min(order, key=lambda candidate: ready_at[candidate])
         now = clock()
-        if now >= deadline or ready_at[address] >= deadline:
-            raise unavailable(faults, attempts, delay=ready_at[address] - now if now < deadline else 0.0)
+        last = deadline - LAST_SECONDS if attempts else deadline
+        if now >= last or ready_at[address] >= last:
+            delay = ready_at[address] - now if now < deadline <= ready_at[address] else 0.0
+            raise unavailable(faults, attempts, delay)
         if ready_at[address] > now:
             await sleep(ready_at[address] - now)
             continue
         attempts += 1
         outcome: HttpReply | TransportFault
+        sharing = sum(failures[candidate] <= failures[address] for candidate in order)
         try:
-            outcome = await attempt(address, min(deadline - now, settings.attempt_timeout))
+            outcome = await attempt(address, min((deadline - now) / sharing, settings.attempt_timeout))
         except TransportFault as fault:
             outcome = fault
         if isinstance(outcome, HttpReply) and outcome.status not in RETRIED_STATUSES:
@@ -94,10 +101,10 @@ async def reply_with_retries(
         minimum = retry_after(outcome) if isinstance(outcome, HttpReply) else 0.0
         bound = min(settings.max_backoff, settings.backoff * 2.0 ** min(failures[address], 32))
         failures[address] += 1
-        cause = f"{address}: {describe(outcome)}"
+        cause = f"{address.described}: {describe(outcome)}"
         faults[cause] += 1
         warn(f"{cause}; retrying for up to {max(deadline - now, 0.0):.0f} s")
-        ready_at[address] = now + minimum + uniform(0.0, bound)
+        ready_at[address] = now + minimum + min(uniform(0.0, bound), max(0.0, deadline - now - minimum) / 2)
         endpoints.put_last(address, now + max(minimum, settings.max_backoff))
 
 

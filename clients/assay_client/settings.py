@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import isfinite
 from numbers import Real
@@ -141,6 +141,8 @@ class ClientSettings:
                 issues.append(Issue(variables.get(name, name), "invalid_setting", detail))
         if issues:
             raise InvalidSetting(invalid(issues).args[0], issues=issues)
+        if "addresses" not in read and read.get("mode", "remote") == "remote":
+            read["addresses"] = (replace(address_of(DEFAULT_URL), is_default=True),)
         return cls(**read)
 
     def merged(self, overrides: Mapping[str, Any] | None, task: str | tuple[str, ...] = SCORE) -> str:
@@ -202,8 +204,6 @@ def resolve_mode(values: dict[str, Any], arguments: Mapping[str, Any]) -> None:
         values["mode"] = "local"
     if values.get("mode") == "local":
         values.pop("base_url", None)
-    else:
-        values.setdefault("base_url", DEFAULT_URL)
 
 
 def canonical_json(config: Any) -> str:

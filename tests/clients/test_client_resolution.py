@@ -17,7 +17,7 @@ import pytest
 from assay_client import AsyncClient, Client, Unavailable
 from assay_client.transport import connecting as resolving
 from assay_client.transport.connecting import ATTEMPT_DELAY, targets_of
-from tests.clients.fault_server import FaultServer
+from tests.clients.fault_server import FaultServer, late
 from tests.own_process import printed
 
 NAME = "service.test"
@@ -64,6 +64,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
     monkeypatch.setattr(socket, "getaddrinfo", server.getaddrinfo)
     monkeypatch.setattr(resolving, "_last_targets", {})
     monkeypatch.setattr(resolving, "_lookups", {})
+    monkeypatch.setattr(resolving, "_failed_at", {})
     yield server
     server.answering.set()
     for thread in [thread for thread in threading.enumerate() if thread.name == "assay-client-resolver"]:
@@ -220,6 +221,21 @@ def test_an_address_that_drops_packets_costs_only_the_delay(
     assert 2 * ATTEMPT_DELAY <= time.monotonic() - started < CONNECT_TIMEOUT / 2
     assert len(faults.requests) == 1
     gc.collect()  # an open socket of another attempt would be a ResourceWarning, which is an error here
+
+
+def test_an_address_that_accepts_and_hangs_leaves_time_for_the_others(
+    face: Any, dns: NameServer, faults: FaultServer
+) -> None:
+    """Two replicas behind one name, of which the first never replies: it is also tried last from then on."""
+    faults.otherwise = late(30)
+    with FaultServer() as other:
+        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=1, backoff=0.01)
+        for _ in range(3):
+            assert client.score(["abc"], ["r"]).rewards == [0.003]
+            assert client.together([("abc", "r")] * 4)[3].reward == 0.003
+        client.client._transport.close()
+        assert client.score(["abc"], ["r"]).rewards == [0.003]
+    assert len(faults.requests) == 1
 
 
 def test_no_address_answers(face: Any, dns: NameServer, silent: tuple[str, int], refusing: tuple[str, int]) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from assay_client import Client, InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable, retries
+from assay_client import (
+    BadReply,
+    Client,
+    InvalidRequest,
+    ServiceError,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    retries,
+)
+from assay_client import settings as settings_module
 from assay_client.results import HttpReply
 from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
@@ -73,7 +83,7 @@ def test_transient_errors_are_retried(face: Any, faults: FaultServer, fault: Any
 )
 def test_other_errors_are_not_retried(face: Any, faults: FaultServer, code: int, error: type[Exception]) -> None:
     faults.script = [status(code)]
-    with pytest.raises(error, match=f"HTTP {code}: detail of {code}"):
+    with pytest.raises(error, match=rf"HTTP {code} from http://127\.0\.0\.1:\d+: detail of {code}"):
         face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
     assert len(faults.requests) == 1
 
@@ -189,10 +199,85 @@ def test_retry_after_is_the_least_delay() -> None:
 
 def test_attempts_end_by_the_deadline() -> None:
     call = Driven([TransportFault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
-    assert call.attempts == [2, 2, 1.5, 0.5]
+    assert call.attempts[:6] == [2, 2, 1.5, 0.75, 0.375, 0.1875], "a delay takes at most half of the time that is left"
     assert isinstance(call.result, Unavailable)
-    assert call.result.attempts == 4
-    assert "x (4 times)" in str(call.result)
+    assert call.result.attempts == len(call.attempts) == 7
+    assert "x (7 times)" in str(call.result)
+    assert 3.5 - 2 * retries.LAST_SECONDS < sum(call.pauses) < 3.5
+
+
+@pytest.mark.parametrize("timeout", [0.6, 6.0, 120.0])
+def test_no_call_gives_up_early(timeout: float) -> None:
+    """A service that refuses at once is tried until the deadline, however long the delays are by then."""
+    call = Driven([TransportFault("x")] * 200, timeout=timeout)
+    assert timeout - 2 * retries.LAST_SECONDS < sum(call.pauses) < timeout
+    assert len(call.attempts) < 40
+    busy = Driven([HttpReply(503, {"retry-after": "5"}, b""), HttpReply(200, {}, b"")], timeout=6.0, backoff=4)
+    assert busy.pauses == [5.5], "not before Retry-After, and not past the deadline"
+
+
+def test_each_service_gets_a_share_of_the_time(face: Any, faults: FaultServer) -> None:
+    """The first hangs, whatever the timeout is, or its address drops packets."""
+    faults.otherwise = late(30)
+    with FaultServer() as other:
+        for _ in range(4):
+            client = face(base_url=[faults.url, other.url], timeout=0.8)
+            assert client.score(["abc"], ["r"]).rewards == [0.003]
+            assert client.score_one("abc", "r").reward == 0.003
+    shares = [float(request.headers["x-request-timeout"]) for request in faults.requests]
+    assert max(shares, default=0) <= 0.4
+
+
+def test_a_share_is_of_what_is_left_for_the_services_that_failed_least() -> None:
+    addresses = [address_of(f"http://host{k}") for k in range(3)]
+    attempts: list[tuple[str, float]] = []
+    clock = [0.0]
+
+    async def attempt(address: Any, seconds: float) -> HttpReply:
+        attempts.append((address.host, round(seconds, 6)))
+        clock[0] += seconds
+        raise TransportFault("no reply in time")
+
+    async def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    settings = ClientSettings(addresses=tuple(addresses), backoff=0.001, timeout=12)
+    call = reply_with_retries(Endpoints(addresses), settings, 12, attempt, sleep, lambda: clock[0], lambda low, high: 0)
+    with pytest.raises(Unavailable):
+        completed(call)
+    assert {host for host, _ in attempts} == {"host0", "host1", "host2"}
+    assert [seconds for _, seconds in attempts] == [4, 4, 4]
+
+
+PAGE = http(200, b"<html><title>Sign in</title></html>", {"Content-Type": "text/html"})
+FOREIGN = {
+    "page": (PAGE, BadReply, "invalid reply from {url}: it is an HTML page"),
+    "proxy": (http(403, b"<html>Denied</html>"), Unauthorized, "HTTP 403 from {url}: an HTML page; .* proxy"),
+    "gateway": (http(403, b'{"message": "Forbidden"}'), Unauthorized, "HTTP 403 from {url}: no details; .* proxy"),
+    "redirect": (http(302, b"", {"Location": "/login"}), BadReply, "HTTP 302 from {url} is not a reply of an Assay"),
+}
+
+
+@pytest.mark.parametrize(("reply", "error", "message"), FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_reply_names_its_address(
+    face: Any, faults: FaultServer, reply: Any, error: Any, message: str
+) -> None:
+    faults.otherwise = raw(reply)
+    client = face(base_url=faults.url)
+    for call in (lambda: client.score(["x"], ["r"]), lambda: client.score_one("x", "r"), client.config):
+        with pytest.raises(error, match=message.format(url=faults.url)):
+            call()
+
+
+def test_the_default_address_is_named_as_the_default(face: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_module, "DEFAULT_URL", unused_url())
+    with pytest.raises(
+        Unavailable, match=r"http://127\.0\.0\.1:\d+ \(the default: ASSAY_URL is not set\): connection refused"
+    ):
+        face(timeout=0.2).score(["x"], ["r"])
+    with pytest.raises(Unavailable) as caught:
+        face(base_url=settings_module.DEFAULT_URL, timeout=0.2).score(["x"], ["r"])
+    assert "default" not in str(caught.value)
 
 
 def test_only_a_few_stale_connections_are_retried_without_delay() -> None:

@@ -7,13 +7,14 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay_client import InvalidRequest, Unavailable
+from assay_client import InvalidRequest, InvalidSetting, Unavailable
 from assay_client.transport.transports import tls_context
 from tests.clients.fault_server import FaultServer, http, raw
 from tests.servers import LiveServer
@@ -82,17 +83,22 @@ class ClosingServer(FaultServer):
 
 
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
-    """The service replies in plain HTTP; others only close the connection."""
-    with ClosingServer() as closing:
-        for url, said in ((server.url, "does not speak TLS: use http://"), (closing.url, "may not speak TLS")):
-            with pytest.raises(Unavailable, match=said):
-                face(base_url=url.replace("http:", "https:"), timeout=0.5).score(["x"], ["r"])
+    """The service replies in plain HTTP, which no retry would change; others only close the connection."""
+    started = time.monotonic()
+    secure = server.url.replace("http:", "https:")
+    client = face(base_url=secure)
+    for call in (lambda: client.score(["x"], ["r"]), lambda: client.score_one("x", "r"), client.wait_until_ready):
+        with pytest.raises(InvalidSetting, match=rf"base_url: {secure}: the port does not speak TLS: use http://"):
+            call()
+    assert time.monotonic() - started < 30, "of 120"
+    with ClosingServer() as closing, pytest.raises(Unavailable, match="may not speak TLS"):
+        face(base_url=closing.url.replace("http:", "https:"), timeout=0.5).score(["x"], ["r"])
 
 
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (b"\x15\x03\x03\x00\x02\x02\x46", Unavailable),
+        (b"\x15\x03\x03\x00\x02\x02\x46", InvalidSetting),
         (http(400, b"<center>The plain HTTP request was sent to HTTPS port</center>"), InvalidRequest),
     ],
     ids=["alert", "nginx"],

@@ -33,6 +33,13 @@ class Address:
     """Path before every route, without a trailing slash."""
     authorization: str | None = field(repr=False, default=None)
     """Value of the Authorization header, if the URL contains credentials."""
+    is_default: bool = field(compare=False, default=False)
+    """Whether nobody has named an address."""
+
+    @property
+    def described(self) -> str:
+        """The address for messages: whoever has named none learns so."""
+        return f"{self} (the default: ASSAY_URL is not set)" if self.is_default else str(self)
 
     @property
     def host_header(self) -> str:

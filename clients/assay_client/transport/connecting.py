@@ -5,7 +5,8 @@ connection resolves its name again, so that a service that moves is followed. Wh
 connections use the addresses of the last success.
 
 Each address of a name is tried a short delay after the previous one, or as soon as that one has failed; the first
-connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay.
+connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay. Addresses that
+failed recently, also after they had accepted a connection, are tried last.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from time import monotonic
-from typing import Any
 
 from .addresses import Address
-from .http11 import TransportFault
+from .http11 import Target, TransportFault
 from .waiting import WRITE, Waiting
 
 STALE_SECONDS = 1.0
 """Time that a resolution may take before the last addresses of the name are used; a quarter of less time to connect."""
 
-Target = tuple[int, Any]
-"""Family and socket address of one address of a service."""
+FAILED_SECONDS = 30.0
+"""Time for which an address that failed is tried last."""
 
 Name = tuple[str, int]
 
 _lookups: dict[Name, Lookup] = {}
 _last_targets: dict[Name, list[Target]] = {}
+_failed_at: dict[Target, float] = {}
 _lock = threading.Lock()
 
 
@@ -138,17 +139,39 @@ ATTEMPT_DELAY = 0.25
 IN_PROGRESS = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
-async def connected_socket(targets: Sequence[Target], end: float, waiting: Waiting) -> socket.socket:
+def has_failed(target: Target) -> bool:
+    return monotonic() - _failed_at.get(target, float("-inf")) < FAILED_SECONDS
+
+
+def put_last(target: Target) -> None:
+    for other in list(_failed_at):
+        if not has_failed(other):
+            _failed_at.pop(other, None)
+    _failed_at[target] = monotonic()
+
+
+def restore(target: Target) -> None:
+    _failed_at.pop(target, None)
+
+
+def promising(targets: Sequence[Target], target: Target) -> int:
+    """Return how many addresses may still answer: this one, and those that have not failed recently."""
+    return 1 + sum(other != target and not has_failed(other) for other in targets)
+
+
+async def connected_socket(targets: Sequence[Target], end: float, waiting: Waiting) -> tuple[socket.socket, Target]:
     """Connect to one of these addresses by `end`; raise OSError or TimeoutError. The socket does not block."""
-    untried = list(targets)
-    opening: list[socket.socket] = []
+    untried = sorted(targets, key=has_failed)
+    opening: dict[socket.socket, Target] = {}
     failure = OSError("no address")
     try:
         while untried or opening:
             if untried:
+                target = untried.pop(0)
                 try:
-                    opening.append(start_connecting(untried.pop(0)))
+                    opening[start_connecting(target)] = target
                 except OSError as error:
+                    put_last(target)
                     failure = error
                     continue
             left = end - monotonic()
@@ -156,10 +179,11 @@ async def connected_socket(targets: Sequence[Target], end: float, waiting: Waiti
                 raise TimeoutError
             seconds = min(ATTEMPT_DELAY, left) if untried else left
             for sock in await waiting.ready(dict.fromkeys(opening, WRITE), seconds):
-                opening.remove(sock)
+                target = opening.pop(sock)
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if not code:
-                    return sock
+                    return sock, target
+                put_last(target)
                 failure = OSError(code, os.strerror(code))
                 sock.close()
         raise failure

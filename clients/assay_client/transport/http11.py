@@ -10,8 +10,8 @@ import re
 import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..results import HttpReply
 from .addresses import Address
@@ -37,16 +37,28 @@ BLOCKED = BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError
 
 
 class TransportFault(Exception):
-    """A failed exchange, which may be retried; `stale` if a pooled connection was closed before any byte arrived."""
+    """A failed exchange.
 
-    def __init__(self, detail: str, stale: bool = False) -> None:
+    stale: a pooled connection was closed before any byte arrived.
+    final: the URL is wrong, so that a retry would not help.
+    """
+
+    def __init__(self, detail: str, stale: bool = False, final: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
         self.stale = stale
+        self.final = final
+
+
+Target = tuple[int, Any]
+"""Family and socket address of one address of a service."""
 
 
 class HttpExchange(NamedTuple):
-    """One request to send, whose response must be complete within `seconds` of a connection being free."""
+    """One request to send, whose response must be complete within `seconds` of a connection being free.
+
+    If its host has several addresses that have not failed recently, each gets an equal share of the time of the call.
+    """
 
     address: Address
     head: bytes
@@ -67,8 +79,11 @@ def request_head(method: str, address: Address, route: str, headers: Mapping[str
 class Connection:
     """An open connection, whose socket does not block, and the reader of its replies."""
 
-    def __init__(self, sock: socket.socket, waiting: Waiting) -> None:
+    def __init__(self, sock: socket.socket, waiting: Waiting, target: Target, targets: Sequence[Target]) -> None:
         self.sock = sock
+        self.target = target
+        self.targets = targets
+        """All addresses of its service, among them its own."""
         self.reused = False
         self.started = False
         self._waiting = waiting
@@ -150,7 +165,7 @@ class Connection:
         """Return whether the connection stays open, the status, and the headers by their names in lower case."""
         await self._fill(4)
         if self._received.startswith(TLS_ALERT):
-            raise TransportFault("the port speaks TLS: use https:// instead of http://")
+            raise TransportFault("the port speaks TLS: use https:// instead of http://", final=True)
         if not self._received.startswith(b"HTTP"):  # a service of another protocol may wait for more
             raise TransportFault("the reply is not HTTP")
         first, *lines = (await self._read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")

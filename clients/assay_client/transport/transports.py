@@ -13,7 +13,7 @@ from time import monotonic
 from ..errors import Unavailable
 from ..results import HttpReply
 from .addresses import Address
-from .connecting import connected_socket, resolved
+from .connecting import connected_socket, promising, put_last, resolved, restore
 from .http11 import Connection, HttpExchange, TransportFault
 from .waiting import READ, WRITE, OnLoop, Waiting
 
@@ -51,13 +51,17 @@ class Transport:
         try:
             if connection is None:
                 connection = await self._connect(address, min(seconds, self._connect_timeout))
-            reply, reusable = await connection.exchange(request, end)
+            share = (request.deadline - monotonic()) / promising(connection.targets, connection.target)
+            reply, reusable = await connection.exchange(request, min(end, monotonic() + share))
+            restore(connection.target)
             if reusable:
                 self._put(connection, address)
             return reply
         except (OSError, TransportFault) as error:
             fault = connection_fault(error, connection)
-            if fault.stale:
+            if connection is not None and not fault.stale:
+                put_last(connection.target)
+            if fault.stale or (connection is not None and len(connection.targets) > 1):
                 self.close(address)
             raise fault from error
         finally:
@@ -107,15 +111,18 @@ class Transport:
     async def _connect(self, address: Address, seconds: float) -> Connection:
         end = monotonic() + seconds
         targets = await resolved(address, seconds, self._waiting)
-        sock = await connected_socket(targets, end, self._waiting)
+        sock, target = await connected_socket(targets, end, self._waiting)
         try:
             if address.tls:
                 sock = tls_context().wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
-                await shake_hands(sock, end, self._waiting)
-            connection = Connection(sock, self._waiting)
+                share = (end - monotonic()) / promising(targets, target)
+                await shake_hands(sock, monotonic() + share, self._waiting)
+            connection = Connection(sock, self._waiting, target, targets)
             self._open.add(connection)  # for a child that is forked meanwhile
             return connection
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, (OSError, TransportFault)):
+                put_last(target)
             sock.close()
             raise
 
@@ -177,12 +184,14 @@ def connection_fault(error: Exception, connection: Connection | None) -> Transpo
     """Return a TransportFault for what went wrong on a connection, or, if that is None, while it was opened."""
     stale = connection is not None and connection.reused and not connection.started
     if isinstance(error, TransportFault):
-        return TransportFault(error.detail, stale)
+        return TransportFault(error.detail, stale, error.final)
     if isinstance(error, TimeoutError):
         return TransportFault("no connection in time" if connection is None else "no reply in time")
     if isinstance(error, ssl.SSLCertVerificationError):
         return TransportFault(f"its certificate is not trusted ({error.verify_message})")
     if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the operating system's
+        if connection is None and error.reason in NOT_TLS:
+            return TransportFault("the port does not speak TLS: use http:// instead of https://", final=True)
         return TransportFault(tls_failure(error, connection is not None), stale)
     code = getattr(error, "errno", None)
     name = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
@@ -190,8 +199,6 @@ def connection_fault(error: Exception, connection: Connection | None) -> Transpo
 
 
 def tls_failure(error: ssl.SSLError, connected: bool) -> str:
-    if not connected and error.reason in NOT_TLS:
-        return "the port does not speak TLS: use http:// instead of https://"
     if isinstance(error, ssl.SSLEOFError):
         return "the connection was closed in the middle of a reply" if connected else CLOSED_IN_HANDSHAKE
     return f"TLS failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})"
