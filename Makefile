@@ -175,11 +175,12 @@ $(VENV)-audit/.installed:
 
 # Trainers require GPUs and conflicting versions: they are installed without their dependencies, of which their reward
 # code needs few. The service is not installed here.
-$(VENV)-trainers/.installed: tests/trainers/requirements.txt tests/trainers/trainers.txt
+$(VENV)-trainers/.installed: tests/trainers/requirements.txt tests/trainers/trainers.txt tests/trainers/oldest.txt
 	@echo "Setting up $(VENV)-trainers, which takes 3 GB …"
 	@$(PYTHON) -m venv $(VENV)-trainers
 	@$(VENV)-trainers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/trainers/requirements.txt
 	@$(VENV)-trainers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python -r tests/trainers/trainers.txt
+	@$(VENV)-trainers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)-trainers/trl-oldest -r tests/trainers/oldest.txt
 	@touch $@
 
 $(VENV)/.installed-faults: $(VENV)/.installed-dev

@@ -38,17 +38,12 @@ LEFT_OUT = {
 }
 """Means that are logged on request only: the others tell as much."""
 
-EVENTS = "score/reason_", "score/readable_"
-"""Shares that are logged once something has happened: a reason, or an unreadable response of a task."""
-
 Log = Callable[[Mapping[str, float], int], None]
 _batches = count(1)
 _axes: set[str] = set()
 """Runs of Weights & Biases in which the axis is defined."""
 _writers: dict[tuple[int, str], Any] = {}
 _failed: set[str] = set()
-_happened: set[str] = set()
-"""Names of EVENTS that this process logs from then on, so that a share can also fall to 0 again."""
 
 
 def log_means(means: Callable[[], dict[str, float]], step: int | None = None, tensorboard: bool = True) -> None:
@@ -76,19 +71,13 @@ def log_means(means: Callable[[], dict[str, float]], step: int | None = None, te
 def chosen_means(means: Mapping[str, float]) -> dict[str, float]:
     """Return the means of a batch that say something: all of them if ASSAY_CLIENT_LOG is `all`; raise InvalidSetting.
 
-    `main`, the default, leaves out what follows from other means or from the data set, and the share of a reason, or of
-    the readable responses of a task, until it has happened once that it is not 0, or not 1.
+    `main`, the default, leaves out what follows from other means or from the data set. What is left out depends on the
+    name alone: the processes of a run must log the same names, whatever has happened in each.
     """
     choice = os.environ.get("ASSAY_CLIENT_LOG") or "main"
     if choice not in CHOICES:
         raise invalid_setting("ASSAY_CLIENT_LOG", f"must be one of: {', '.join(CHOICES)}")
-    if choice == "all":
-        return dict(means)
-    usual = {name: float(name.startswith("score/readable_")) for name in means if name.startswith(EVENTS)}
-    _happened.update(name for name, share in usual.items() if means[name] != share)
-    return {
-        name: mean for name, mean in means.items() if name not in LEFT_OUT and (name in _happened or name not in usual)
-    }
+    return {name: mean for name, mean in means.items() if choice == "all" or name not in LEFT_OUT}
 
 
 def active_loggers(tensorboard: bool) -> dict[str, Log]:

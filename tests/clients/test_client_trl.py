@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from math import nan
 from pathlib import Path
-from statistics import stdev
+from statistics import fmean, stdev
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +31,7 @@ from assay_client import (
 from assay_client.adapters import for_trl
 from assay_client.adapters.metrics import FREQUENT_REASONS
 from tests.clients.adapter_samples import EXPECTED, TEXTS
-from tests.clients.fault_server import FaultServer, answer, status
+from tests.clients.fault_server import FaultServer, answer, document, status
 from tests.http.samples import REFERENCE, STEPS
 
 FUNCTIONS = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
@@ -89,6 +94,97 @@ def test_rows_of_other_tasks_are_skipped(function: Function, service: FaultServe
     assert rewards(function, ["4", "2"], reference=[None, None], **logs) == [None, None]
     assert columns == {"score_reason": [None, None]}
     assert len(service.requests) == 1
+
+
+class Process:
+    """One of two trainers of TRL up to 1.13, which gather a value for each name that this process has logged."""
+
+    def __init__(self, gather: Callable[[float], list[float]]) -> None:
+        self.accelerator = SimpleNamespace(num_processes=2)
+        self.metrics: dict[str, float] = {}
+        self._gather = gather
+        self._pending: dict[str, list[float]] = {}
+
+    def log_metric(self, name: str, value: float) -> None:
+        self._pending.setdefault(name, []).append(value)
+
+    def step(self, completions: list[str], columns: dict[str, Any]) -> dict[str, float]:
+        rewards(for_trl.score_reward, completions, log_metric=self.log_metric, **columns)
+        for name in sorted(self._pending):
+            self.metrics[name] = fmean(self._gather(fmean(self._pending[name])))
+        return self.metrics
+
+
+def in_two_processes(*batches: tuple[list[str], dict[str, Any]]) -> dict[str, float]:
+    """Return the metrics of a step in which each of two processes has one of these batches."""
+    barrier, sent = threading.Barrier(2, timeout=5), [0.0, 0.0]
+
+    def run(k: int) -> dict[str, float]:
+        def gather(value: float) -> list[float]:
+            sent[k] = value
+            barrier.wait()
+            values = list(sent)
+            barrier.wait()
+            return values
+
+        return Process(gather).step(*batches[k])
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(run, range(2))
+    assert list(map(repr, first.items())) == list(map(repr, second.items()))
+    return first
+
+
+def with_reasons(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply in which rewards of 0.002 are of unreadable responses."""
+    reasons = ["missing_sections" if reward == 0.002 else "ok" for reward in reply["rewards"]]
+    return reply | {"reasons": reasons}
+
+
+WHOLE, BROKEN = "x", "xx"
+REFERENCES = {"reference": ["r", "r"]}
+BATCHES: dict[str, tuple[Any, Any, dict[str, float]]] = {
+    "a reason in one process": (
+        ([WHOLE, WHOLE], REFERENCES),
+        ([WHOLE, BROKEN], REFERENCES),
+        {"score/reason_missing_sections": 0.25, "score/readable": 0.75, "score/reason_low_coverage": 0.0},
+    ),
+    "no row in one process": (
+        ([WHOLE, BROKEN], REFERENCES),
+        ([WHOLE, BROKEN], {"reference": [None, None]}),
+        {"score/reason_missing_sections": nan, "score/readable": nan},
+    ),
+    "another task in each": (
+        ([WHOLE, BROKEN], REFERENCES | {"task": ["score", None]}),
+        ([WHOLE, WHOLE], REFERENCES | {"task": ["bioprobench.ord", "bioprobench.ord"]}),
+        {"score/readable": 0.75, "score/format": nan, "score/reward_score": nan, "score/reward_lexical": nan},
+    ),
+    "none in either": (([WHOLE], {"reference": [None]}), ([WHOLE], {"reference": [None]}), {"score/readable": nan}),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), BATCHES.values(), ids=BATCHES)
+def test_processes_log_the_same_names(
+    first: Any, second: Any, expected: dict[str, float], service: FaultServer
+) -> None:
+    """Otherwise TRL up to 1.13 waits forever. A mean that some process does not have is NaN, which TRL leaves out."""
+    service.otherwise = document(with_reasons)
+    metrics = in_two_processes(first, second)
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_names_may_differ_where_trl_gathers_them(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without a row then leaves the means of the others alone."""
+    columns = {"reference": [None, None]}
+    process = Process(lambda value: [value])
+    for version, logs in (("1.13.0", True), ("1.14.1", False), ("2.0.0.dev0", False), ("unknown", True)):
+        monkeypatch.setitem(sys.modules, "trl", SimpleNamespace(__version__=version))  # type: ignore[arg-type]
+        logged: list[str] = []
+        rewards(for_trl.score_reward, ["x"] * 2, log_metric=lambda name, _: logged.append(name), **columns)
+        assert bool(logged) is logs, version
+    monkeypatch.delitem(sys.modules, "trl")
+    process.accelerator.num_processes = 1
+    assert process.step(["x"] * 2, columns) == {}
 
 
 @pytest.mark.usefixtures("tolerant", "service")

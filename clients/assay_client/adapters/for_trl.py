@@ -16,7 +16,10 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
     sys.path += [str(f) for f in Path(__file__).resolve().parents if (f / "assay_client" / "client.py").is_file()][:1]
 
 import logging
+import re
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import nan
 from typing import Any
 
 from assay_client.adapters.common import (
@@ -32,13 +35,16 @@ from assay_client.adapters.common import (
     step_of,
     sync_client,
 )
-from assay_client.adapters.metrics import batch_means, groups_of
+from assay_client.adapters.metrics import batch_means, groups_of, mean_names
 from assay_client.client import BaseClient
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
 from assay_client.results import Scores
 from assay_client.steps import Step
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.waiting import completed
+
+GATHERS_NAMES = (1, 14)
+"""The version of TRL since which the processes of a run may log different metrics."""
 
 MAX_LOGGED = 100
 logger = logging.getLogger("assay_client")
@@ -142,17 +148,31 @@ async def outcome_of(
     """Return the scores of all rows that have one, and log their means; raise every error that is not tolerated."""
     n = len(batch[0])
     rows, scores = await score_tolerantly(client, batch, tolerant)
-    if scores is not None:
-        groups = groups_of(n, prompts)
-        of_rows = groups and [groups[k] for k in rows]
-        if log_metric is None:  # an older version of TRL
-            log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
-        else:
-            for name, mean in chosen_means(batch_means(scores, of_rows)).items():
-                log_metric(name, mean)
+    groups = groups_of(n, prompts)
+    of_rows = groups and [groups[k] for k in rows]
+    if log_metric is not None:
+        means = {} if scores is None else batch_means(scores, of_rows)
+        missing = {} if names_may_differ(log_metric) else dict.fromkeys(mean_names(batch[3] is not None), nan)
+        for name, mean in chosen_means(missing | means).items():
+            log_metric(name, mean)
+    elif scores is not None:  # an older version of TRL
+        log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
     return ComponentScores(n, rows, scores)
+
+
+def names_may_differ(log_metric: Callable[[str, float], None]) -> bool:
+    """Return whether this process may log other names than the other processes of its run.
+
+    It may if there are no others, or if TRL gathers the names from all of them, as 1.14 does. Earlier versions gather a
+    value for each name that a process has, and wait forever for a process that lacks one.
+    """
+    accelerator = getattr(getattr(log_metric, "__self__", None), "accelerator", None)
+    if getattr(accelerator, "num_processes", None) == 1:
+        return True
+    version = re.match(r"([0-9]+)\.([0-9]+)", getattr(sys.modules.get("trl"), "__version__", ""))
+    return version is not None and (int(version[1]), int(version[2])) >= GATHERS_NAMES
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:

@@ -77,13 +77,22 @@ def has_metric(task: str, name: str) -> bool:
     return component not in TASK_COMPONENTS or component in OWN_COMPONENTS[task]
 
 
+def mean_names(is_mixed: bool) -> tuple[str, ...]:
+    """Return every name of `batch_means`, in a run of SCORE alone or in one whose rows name their task."""
+    names = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    if is_mixed:
+        names += [f"{name}_{task}" for task in REWARD_TASKS for name in ("share", "reward", "readable", "passed")]
+    components = TASK_COMPONENTS if is_mixed else COMPONENTS
+    return tuple(f"score/{name}" for name in (*components, *names, "group_std", "groups_without_spread"))
+
+
 def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
     """Return the means of a batch by name, without means that have no sample; empty for an empty batch.
 
     They are the mean of each component over the responses of tasks that have it; the shares of responses that are
-    readable, that pass, and that have each of SCORE's frequent reasons; for each task, unless all are SCORE, its share
-    of the responses, their mean reward, and the shares that are readable and pass; and, for `groups` with two responses
-    or more, the mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
+    readable, that pass, and that have each of SCORE's frequent reasons; for each task, if the request named tasks, its
+    share of the responses, their mean reward, and the shares that are readable and pass; and, for `groups` with two
+    responses or more, the mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
     """
     n = len(scores)
     if not n:
@@ -102,7 +111,7 @@ def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dic
     if SCORE in rows:
         reasons = [scores.reasons[k] for k in rows[SCORE]]
         means |= {f"score/reason_{name}": reasons.count(name) / len(reasons) for name in FREQUENT_REASONS}
-    if rows.keys() != {SCORE}:
+    if TASK_COMPONENTS[-1] in components or rows.keys() != {SCORE}:
         for task, members in rows.items():
             means[f"score/share_{task}"] = len(members) / n
             for name, column in (("reward", scores.rewards), ("readable", readable), ("passed", passed)):
