@@ -38,6 +38,30 @@ REASONS = (
 )
 """SCORE's reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
 
+SCORE_SETTINGS = (
+    "order",
+    "semantics",
+    "total",
+    "content_denominator",
+    "length_penalty",
+    "reward_scale",
+    "min_coverage",
+    "max_mean_words",
+    "object_similarity",
+    "parameter_similarity",
+    "max_added_numbers",
+    "position_decay",
+    "use_step_gap",
+    "use_length",
+    "use_position",
+    "use_order",
+    "think_prefilled",
+    "advantage_ddof",
+    "max_response_bytes",
+    "max_steps",
+)
+"""Names of SCORE's settings, to recognize one in the wrong place; the service knows their values."""
+
 OWN_COMPONENTS: dict[str, tuple[str, ...]] = {
     SCORE: COMPONENTS,
     "bioprobench.pqa": ("accuracy", "brier", "confidence"),

@@ -16,6 +16,7 @@ import pytest
 import assay_client
 from assay.service.http.endpoints.trainers import dialects
 from assay.service.rewards import registry
+from assay.service.settings import ScoreSettings
 from assay_client import requests as json_text
 from assay_client import tasks
 from assay_client.adapters import metrics
@@ -122,6 +123,7 @@ def test_what_is_no_json_is_rejected() -> None:
 
 def test_tasks() -> None:
     assert assay_client.REWARD_TASKS == registry.REWARD_TASKS
+    assert set(tasks.SCORE_SETTINGS) == set(ScoreSettings.model_fields)
     assert assay_client.TASK_COMPONENTS == registry.TASK_COMPONENTS
     for name in assay_client.REWARD_TASKS:
         reward = registry.reward_of(name)

@@ -41,6 +41,7 @@ Function = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _nothing_logged_yet(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(for_trl, "log", for_trl.Log())
+    monkeypatch.setattr(for_trl, "outages", for_trl.Outages())
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "20")
     monkeypatch.setattr(retries, "_warned_at", float("inf"))  # the client's own warnings of retries are another test's
     caplog.set_level(logging.WARNING, "assay_client")
@@ -176,13 +177,12 @@ def test_processes_log_the_same_names(
 def test_names_may_differ_where_trl_gathers_them(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without a row then leaves the means of the others alone."""
     columns = {"reference": [None, None]}
-    process = Process(lambda value: [value])
-    for version, logs in (("1.13.0", True), ("1.14.1", False), ("2.0.0.dev0", False), ("unknown", True)):
+    for version, names_are_constant in (("1.13.0", True), ("1.14.1", False), ("2.0.0.dev0", False), ("unknown", True)):
         monkeypatch.setitem(sys.modules, "trl", SimpleNamespace(__version__=version))  # type: ignore[arg-type]
-        logged: list[str] = []
-        rewards(for_trl.score_reward, ["x"] * 2, log_metric=lambda name, _: logged.append(name), **columns)
-        assert bool(logged) is logs, version
+        process = Process(lambda value: [value])
+        assert bool(process.step(["x"] * 2, columns)) is names_are_constant, version
     monkeypatch.delitem(sys.modules, "trl")
+    process = Process(lambda value: [value])
     process.accelerator.num_processes = 1
     assert process.step(["x"] * 2, columns) == {}
 
@@ -209,15 +209,32 @@ def test_more_invalid_references_than_a_reply_lists(caplog: pytest.LogCaptureFix
     assert caplog.messages[-1].endswith("further ones are not logged")
 
 
+@FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
-def test_an_outage_is_none_and_is_logged_once(service: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
-    for outage in (1, 2):
-        service.otherwise = status(503, Retry_After="60")  # past the deadline
-        for _ in range(3):
-            assert rewards(for_trl.score_reward, ["x"] * 2, reference=["r"] * 2) == [None, None]
-        assert len(caplog.messages) == outage
-        service.otherwise = answer
-        assert rewards(for_trl.score_reward, ["x"] * 2, reference=["r"] * 2) == [0.001, 0.001]
+def test_an_outage_names_its_rows_and_costs_its_timeout_once(
+    function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service counts as down for a while, and must then say that it is ready before a batch is sent again."""
+    batch: dict[str, Any] = {"reference": ["r", None, "r"], "id": ["a", "b", "c"]}
+    service.otherwise = status(503, Retry_After="60")  # past the deadline
+    for requests in (1, 1, 1):
+        assert rewards(function, ["x"] * 3, **batch) == [None] * 3
+        assert len(service.requests) == requests
+    assert len(caplog.messages) == 3
+    assert all("ASSAY_CLIENT_ON_FAILURE=none) for records a, c: " in message for message in caplog.messages)
+    assert "HTTP 503" in caplog.messages[0]
+    assert "no request was made, because the service did not answer; it is asked again in" in caplog.messages[2]
+    monkeypatch.setattr(for_trl, "DOWN_SECONDS", 0.0)
+    for_trl.outages.begin(for_trl.sync_client())
+    for_trl.outages.begin(for_trl.async_client())
+    assert rewards(function, ["x"] * 30, reference=["r"] * 30) == [None] * 30
+    assert [request.path for request in service.requests[1:]] == ["/readyz"]
+    assert "for rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more: no request" in caplog.messages[-1]
+    assert "the service is not ready" in caplog.messages[-1]
+    service.otherwise = answer
+    assert rewards(function, ["x"] * 3, **batch) == [0.001, None, 0.001]
+    assert rewards(function, ["x"] * 3, **batch) == [0.001, None, 0.001]
+    assert [request.path for request in service.requests[2:]] == ["/readyz", "/v1/score", "/v1/score"]
 
 
 @pytest.mark.usefixtures("tolerant")

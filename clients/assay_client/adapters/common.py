@@ -7,16 +7,17 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
+from ..requests import checked_sequence
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
-from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, TASK_COMPONENTS
+from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS
 from ..training_logs import run_name
 
 C = TypeVar("C", bound=BaseClient)
@@ -32,6 +33,8 @@ Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 MISSING = object()
 _clients: dict[Hashable, BaseClient] = {}
+_filled_columns: set[str] = set()
+"""Columns in which this process has seen references."""
 
 
 def sync_client(run: Any = None, **settings: Any) -> Client:
@@ -78,9 +81,11 @@ def tasks_of(columns: Mapping[str, Any], references: Sequence[Any], records: Seq
     """Return the tasks of rows as `task_of` does, or None without a column; rows without a reference may name any."""
     name, is_named = task_field()
     head = name if name in columns else name.partition(".")[0]
-    column = to_builtin(columns.get(head))
-    if not isinstance(column, list) or len(column) != len(references):
+    if columns.get(head) is None:
         return [SCORE] * len(references) if is_named else None
+    column = checked_sequence(to_builtin(columns[head]), head)
+    if len(column) != len(references):
+        raise invalid([Issue(head, "length_mismatch", f"{len(column)} for {len(references)} references")])
     tasks = []
     for k, (value, reference) in enumerate(zip(column, references, strict=True)):
         task = None if reference is None else field_of({head: value}, name)
@@ -193,6 +198,99 @@ def completion_text(completion: Any) -> str:
     return f"<think>{reasoning}</think>{text}" if reasoning and "<think>" not in text else text
 
 
+COMPLETION = 'must be text or a list of chat messages, such as [{"role": "assistant", "content": "…"}]'
+
+
+def texts_of(completions: Any, records: Sequence[object] | None = None, name: str = "completions") -> list[str]:
+    """Return the text of each completion; raise InvalidRequest, which names those that are neither text nor chat."""
+    texts: list[Any] = []
+    issues = []
+    for k, completion in enumerate(checked_sequence(completions, name)):
+        try:
+            texts.append(completion_text(completion) if is_completion(completion) else None)
+        except (AttributeError, TypeError):
+            texts.append(None)
+        if not isinstance(texts[k], str):
+            record = records[k] if records and k < len(records) else None
+            detail = f"{COMPLETION}, not {kind_of(completion)}"
+            issues.append(Issue(f"{name}[{k}]", "wrong_type", detail, record))
+    if issues:
+        raise invalid(issues)
+    return texts
+
+
+def is_completion(value: Any) -> bool:
+    messages = value if isinstance(value, (list, tuple)) else [value]
+    return isinstance(value, str) or all(isinstance(message, Mapping) for message in messages)
+
+
+def kind_of(value: Any) -> str:
+    """Return the type of a value in a few words that quote nothing of it."""
+    if isinstance(value, (list, tuple)):
+        return f"a list of {', '.join(sorted({type(element).__name__ for element in value}))}"
+    return type(value).__name__
+
+
+def checked_lengths(n: int, **columns: Any) -> None:
+    """Raise InvalidRequest for a column that is not a list of one entry for each of n responses."""
+    for name, column in columns.items():
+        length = len(checked_sequence(column, name))
+        if length != n:
+            raise invalid([Issue(name, "length_mismatch", f"{length} for {n} responses")])
+
+
+def check_options(options: Mapping[str, Any], where: str, place: str, known: Container[str] | None = None) -> None:
+    """Raise InvalidSetting for a setting of the reward in the wrong place, and for any name that is not in `known`.
+
+    Settings of the reward belong to `place`; the names of options stand after `where`.
+    """
+    issues = []
+    for name in options:
+        if name in SCORE_SETTINGS or name in REWARD_TASKS:
+            detail = f"a setting of the reward belongs in {place}"
+            issues.append(Issue(f"{where}{name}", "misplaced_setting", detail))
+        elif known is not None and name not in known:
+            detail = f"no such setting; those of the reward belong in {place}"
+            issues.append(Issue(f"{where}{name}", "unknown_setting", detail))
+    if issues:
+        raise invalid(issues)
+
+
+def check_columns(columns: Mapping[str, Any], n: int) -> None:
+    """Raise InvalidSetting for a setting of the reward among the columns of n rows, where no function looks for it."""
+    alone = {name: value for name, value in columns.items() if not is_column(value, n)}
+    check_options(alone, "", "ASSAY_CLIENT_CONFIG")
+    if "config" in alone:
+        raise invalid_setting("config", "settings of the reward belong in ASSAY_CLIENT_CONFIG")
+
+
+def is_column(value: Any, n: int) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, (str, Mapping)) and len(value) == n
+
+
+def references_of(columns: Mapping[str, Any]) -> list[Any]:
+    """Return the column of references of a batch; raise InvalidRequest.
+
+    A usual name is a guess. If the column has no reference in this batch and had none in any, another one that has some
+    may be meant: that is an error, except for the column `reference`, whose name leaves no doubt.
+    """
+    if os.environ.get("ASSAY_CLIENT_REFERENCE"):
+        return checked_sequence(column_of(columns), "references")
+    filled = {name: has_values(columns.get(name)) for name in REFERENCE_COLUMNS if columns.get(name) is not None}
+    first = next(iter(filled), None)
+    if first is not None and not filled[first] and first not in _filled_columns:
+        other = next((name for name in filled if filled[name]), None)
+        if other is not None and first != REFERENCE_COLUMNS[0]:
+            detail = f"no row has a reference in this column, but the column {other} is filled"
+            raise invalid([Issue(first, "empty_column", f"{detail}: set ASSAY_CLIENT_REFERENCE to {other} or {first}")])
+    _filled_columns.update(name for name in filled if filled[name])
+    return checked_sequence(column_of(columns), "references")
+
+
+def has_values(column: Any) -> bool:
+    return hasattr(column, "__len__") and any(value is not None for value in column)
+
+
 def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
     chosen = name or os.environ.get("ASSAY_CLIENT_REFERENCE")
     names: Iterable[str] = (chosen,) if chosen else REFERENCE_COLUMNS
@@ -232,10 +330,12 @@ def pairs_of(
 
 def batch_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Batch:
     """Return the batch of completions with the columns of their rows."""
-    references = column_of(columns)
-    records = records_of(columns, len(completions))
+    records = records_of(columns, len(checked_sequence(completions, "completions")))
+    texts = texts_of(completions, records)
+    check_columns(columns, len(texts))
+    references = references_of(columns)
     tasks = tasks_of(columns, references, records)
-    return (*pairs_of(map(completion_text, completions), references, tasks), records, tasks)
+    return (*pairs_of(texts, references, tasks), records, tasks)
 
 
 def record_of(row: Any) -> object:

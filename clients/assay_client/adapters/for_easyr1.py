@@ -17,10 +17,14 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay_client.adapters.common import pairs_of, sync_client
+from assay_client.adapters.common import check_options, kind_of, pairs_of, sync_client, texts_of
 from assay_client.adapters.metrics import metrics_of
+from assay_client.errors import Issue, invalid
+from assay_client.requests import checked_sequence
 
 __all__ = ["compute_score"]
+
+KWARGS = "worker.reward.reward_function_kwargs."
 
 
 def compute_score(
@@ -28,14 +32,25 @@ def compute_score(
     *,
     config: Mapping[str, Any] | None = None,
     run: str | None = None,
+    **options: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return `overall`, the reward, and its metrics, for one sample or for each of a batch; one request.
 
     From `worker.reward.reward_function_kwargs`: `config` overrides settings in ASSAY_CLIENT_CONFIG, and `run` is the
     name of the run. Raise AssayError.
     """
-    samples = [reward_inputs] if isinstance(reward_inputs, Mapping) else reward_inputs
-    pairs = pairs_of([sample["response"] for sample in samples], [sample["ground_truth"] for sample in samples])
+    check_options(options, KWARGS, f"{KWARGS}config", known=())
+    single = isinstance(reward_inputs, Mapping)
+    samples = [reward_inputs] if single else checked_sequence(reward_inputs, "reward_inputs")
+    issues = [
+        Issue(f"reward_inputs[{k}]", "wrong_type", f"must have response and ground_truth, not be {kind_of(sample)}")
+        for k, sample in enumerate(samples)
+        if not isinstance(sample, Mapping) or not {"response", "ground_truth"} <= sample.keys()
+    ]
+    if issues:
+        raise invalid(issues)
+    texts = texts_of([sample["response"] for sample in samples], name="responses")
+    pairs = pairs_of(texts, [sample["ground_truth"] for sample in samples])
     rows = sync_client(run).score(*pairs, config=config).rows()
     results = [{"overall": row.reward} | metrics_of(row) for row in rows]
-    return results[0] if isinstance(reward_inputs, Mapping) else results
+    return results[0] if single else results

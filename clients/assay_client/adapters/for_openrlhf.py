@@ -17,8 +17,18 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from assay_client.adapters.common import labelled, pairs_of, required, sync_client, task_of
+from assay_client.adapters.common import (
+    checked_lengths,
+    kind_of,
+    labelled,
+    pairs_of,
+    required,
+    sync_client,
+    task_of,
+    texts_of,
+)
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of
+from assay_client.errors import Issue, invalid
 from assay_client.tasks import SCORE
 
 __all__ = ["reward_func"]
@@ -33,7 +43,14 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     A label that is an object, or its JSON text, may name its task: all labels of the run then, or ASSAY_CLIENT_TASK is
     set, because every sample needs the same names.
     """
-    responses = [response_of(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
+    texts = texts_of(queries, name="queries")
+    checked_lengths(len(texts), prompts=prompts, labels=labels)
+    unread = [k for k, prompt in enumerate(prompts) if prompt is not None and not isinstance(prompt, str)]
+    if unread:
+        raise invalid(
+            [Issue(f"prompts[{k}]", "wrong_type", f"must be text, not {kind_of(prompts[k])}") for k in unread]
+        )
+    responses = [response_of(query, prompt) for query, prompt in zip(texts, prompts, strict=True)]
     parsed = [labelled(label, record=k) for k, label in enumerate(labels)]
     references = [required(reference, k, task) for k, (reference, task) in enumerate(parsed)]
     is_mixed = any(task is not None for task in (task_of(), *(task for _, task in parsed)))

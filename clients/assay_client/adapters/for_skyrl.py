@@ -14,10 +14,12 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 
     sys.path += [str(f) for f in Path(__file__).resolve().parents if (f / "assay_client" / "client.py").is_file()][:1]
 
+from collections.abc import Mapping
 from typing import Any
 
-from assay_client.adapters.common import record_of, required, sync_client, task_of
+from assay_client.adapters.common import check_options, kind_of, record_of, required, sync_client, task_of
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of, sample_means
+from assay_client.errors import Issue, invalid
 
 try:
     from skyrl_gym.envs.base_text_env import BaseTextEnv
@@ -32,10 +34,16 @@ class AssayEnv(BaseTextEnv):  # type: ignore[misc]  # Any where SkyRL is not ins
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
+        if isinstance(env_config, Mapping):
+            check_options(env_config, "env_config.", "ASSAY_CLIENT_CONFIG")
         row = extras or {}
         self.record = record_of(row.get("extra_info"))
         self.task = task_of(row, row.get("extra_info"), record=self.record)
-        self.reference = required((row.get("reward_spec") or {}).get("ground_truth"), self.record, self.task)
+        spec = row.get("reward_spec") or {}
+        if not isinstance(spec, Mapping):
+            detail = f"must be an object with ground_truth, not {kind_of(spec)}"
+            raise invalid([Issue("reward_spec", "wrong_type", detail)], record=self.record)
+        self.reference = required(spec.get("ground_truth"), self.record, self.task)
         self.metrics = dict.fromkeys(METRICS if self.task is None else MIXED_METRICS, 0.0)
 
     def step(self, action: str) -> dict[str, Any]:

@@ -18,8 +18,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from assay_client.adapters.common import async_client, labelled, required
+from assay_client.adapters.common import async_client, kind_of, labelled, required
 from assay_client.adapters.metrics import batch_means, groups_of, metrics_of
+from assay_client.errors import Issue, invalid
 from assay_client.results import Score, scores_of
 from assay_client.training_logs import log_means
 
@@ -32,9 +33,12 @@ _rollout: list[tuple[Any, Score]] = []
 
 async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
     """Return the reward of one sample, or a list for a list of samples; raise AssayError."""
-    if isinstance(sample, Sequence):
+    if isinstance(sample, Sequence) and not isinstance(sample, str):
         return list(await asyncio.gather(*(custom_rm(args, member) for member in sample)))
     record = getattr(sample, "index", None)
+    if not hasattr(sample, "response") or not hasattr(sample, "label"):
+        detail = f"must have the attributes response and label, not be {kind_of(sample)}"
+        raise invalid([Issue("sample", "wrong_type", detail)], record=record)
     reference, task = labelled(sample.label, getattr(sample, "metadata", None), record)
     client = async_client(getattr(args, "wandb_group", None))
     score = await client.score_one(sample.response, required(reference, record, task), record=record, task=task)

@@ -18,6 +18,7 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 import logging
 import re
 import sys
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import nan
 from typing import Any
@@ -37,14 +38,29 @@ from assay_client.adapters.common import (
 )
 from assay_client.adapters.metrics import batch_means, groups_of, mean_names
 from assay_client.client import BaseClient
-from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable, issues_by_position
+from assay_client.errors import (
+    MAX_SHOWN,
+    AssayError,
+    InvalidReference,
+    Issue,
+    LocalServiceError,
+    Unavailable,
+    issues_by_position,
+)
 from assay_client.results import Scores
+from assay_client.settings import ClientSettings
 from assay_client.steps import Step
 from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.waiting import completed
 
 GATHERS_NAMES = (1, 14)
 """The version of TRL since which the processes of a run may log different metrics."""
+
+DOWN_SECONDS = 30.0
+"""Time for which a service that has not answered is not asked again (ASSAY_CLIENT_ON_FAILURE=none)."""
+
+PROBE_SECONDS = 2.0
+"""Time in which it must then say that it is ready, before a batch is sent that may wait for the whole timeout."""
 
 MAX_LOGGED = 100
 logger = logging.getLogger("assay_client")
@@ -178,48 +194,81 @@ def names_may_differ(log_metric: Callable[[str, float], None]) -> bool:
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:
     texts, references, records, tasks = batch
     rows = [k for k, reference in enumerate(references) if reference is not None]
+    if rows and tolerant and (pause := await outages.pause(client)):
+        log.unanswered(rows, records, f"no request was made, because {pause}")
+        return [], None
     while rows:
         try:
             scores = await score_rows(client, texts, references, records, rows, tasks)
         except AssayError as error:  # noqa: PERF203
             if tolerant and isinstance(error, Unavailable) and not isinstance(error, LocalServiceError):
-                log.unanswered(error)
+                outages.begin(client)
+                log.unanswered(rows, records, str(error))
                 break
             named = issues_by_position(error, rows) if tolerant and isinstance(error, InvalidReference) else {}
             if not named:
                 raise
             for row, issues in named.items():
-                log.invalid_reference(issues[-1], references[row])
+                log.invalid_reference(issues[-1], references[row], row)
             rows = [row for row in rows if row not in named]
         else:
-            log.answered()
             return rows, scores
     return [], None
 
 
+class Outages:
+    """Services that have not answered: for a while their batches get None without paying the timeout each time."""
+
+    def __init__(self) -> None:
+        self._until: dict[ClientSettings, float] = {}
+
+    def begin(self, client: BaseClient) -> None:
+        self._until[client.settings] = time.monotonic() + DOWN_SECONDS
+
+    async def pause(self, client: BaseClient) -> str:
+        """Return why a batch is not sent, or nothing if it is: a service is asked again once the time is over."""
+        until = self._until.get(client.settings)
+        if until is None:
+            return ""
+        left = until - time.monotonic()
+        if left > 0:
+            return f"the service did not answer; it is asked again in {left:.0f} s"
+        try:
+            await client._request("/readyz", timeout=min(PROBE_SECONDS, client.settings.timeout))
+        except LocalServiceError:
+            raise
+        except Unavailable as error:
+            self.begin(client)
+            return f"the service is not ready; it is asked again in {DOWN_SECONDS:.0f} s. {error}"
+        except AssayError:
+            pass  # it answers: the request of the batch raises what is wrong
+        self._until.pop(client.settings, None)
+        return ""
+
+
 class Log:
     def __init__(self) -> None:
-        self._unanswered = False
         self._logged_references: set[Hashable] = set()
 
-    def answered(self) -> None:
-        self._unanswered = False
+    def unanswered(self, rows: Sequence[int], records: Sequence[object] | None, reason: str) -> None:
+        names = [f"{row}" if records is None else f"{records[row]}" for row in rows[:MAX_SHOWN]]
+        more = f" and {len(rows) - MAX_SHOWN} more" if len(rows) > MAX_SHOWN else ""
+        kind = "rows" if records is None else "records"
+        listed = f"{kind} {', '.join(names)}{more}"
+        logger.warning("Rewards are None (ASSAY_CLIENT_ON_FAILURE=none) for %s: %s", listed, reason)
 
-    def unanswered(self, error: Unavailable) -> None:
-        if not self._unanswered:
-            logger.warning("Rewards are None until the service answers (ASSAY_CLIENT_ON_FAILURE=none): %s", error)
-        self._unanswered = True
-
-    def invalid_reference(self, issue: Issue, reference: Any) -> None:
+    def invalid_reference(self, issue: Issue, reference: Any, row: int) -> None:
         key = (repr(reference if issue.record is None else issue.record), issue.reason)
         if key in self._logged_references or len(self._logged_references) >= MAX_LOGGED:
             return
         self._logged_references.add(key)
         last = "; further ones are not logged" if len(self._logged_references) == MAX_LOGGED else ""
-        logger.warning("Rewards are None for an invalid reference: %s%s", issue, last)
+        where = f"row {row}: " if issue.record is None else ""
+        logger.warning("Rewards are None for an invalid reference: %s%s%s", where, issue, last)
 
 
 log = Log()
+outages = Outages()
 
 
 def scatter(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:

@@ -29,9 +29,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from assay_client.adapters.common import async_client, pairs_of, record_of, required, score_rows, sync_client
+from assay_client.adapters.common import (
+    async_client,
+    check_options,
+    checked_lengths,
+    kind_of,
+    pairs_of,
+    record_of,
+    required,
+    score_rows,
+    sync_client,
+    texts_of,
+)
 from assay_client.adapters.metrics import METRICS, MIXED_METRICS, batch_means, groups_of, metrics_of
 from assay_client.errors import InvalidSetting, Issue, invalid_setting
+from assay_client.requests import checked_sequence
 from assay_client.results import Score
 from assay_client.settings import MIXED
 from assay_client.tasks import REWARD_TASKS, SCORE
@@ -50,6 +62,13 @@ Result = dict[str, Any]
 OWN = ("config", "run", "steps")
 """Members of `reward_kwargs` for this adapter."""
 
+KWARGS = "reward_kwargs."
+OF_VERL = {
+    *("reward_router_address", "reward_model_tokenizer"),
+    *("sandbox_fusion_url", "concurrent_semaphore", "memory_limit_mb"),
+}
+"""What verl itself passes, and what its own `default_compute_score` takes."""
+
 SWITCHES: dict[str, tuple[str, dict[str, str]]] = {
     "GRPO_ORDER_MODE": ("order", {"strict_subseq": "strict", "strict": "strict", "lcs": "lcs"}),
     "GRPO_COMBINE_MODE": ("semantics", {"sum": "sum", "product": "product"}),
@@ -63,7 +82,7 @@ async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> Result:
     """Return `score`, the reward, and its metrics, always under the same names. Raise AssayError."""
-    sources = selected_sources()
+    sources = checked_sources(kwargs)
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
     if sources is not None and str(data_source) not in sources:  # in a thread, as verl runs synchronous functions
         return await asyncio.to_thread(score_of_verl, *arguments)
@@ -74,7 +93,7 @@ def compute_score_sync(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> Result:
     """Return as `compute_score`, for managers that do not await."""
-    sources = selected_sources()
+    sources = checked_sources(kwargs)
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
     if sources is not None and str(data_source) not in sources:
         return score_of_verl(*arguments)
@@ -104,11 +123,13 @@ def compute_score_batch(
     **kwargs: Any,
 ) -> list[Result]:
     """Return one result per sample of the batch, from one request."""
-    sources, n = selected_sources(), len(solution_strs)
+    sources, n = checked_sources(kwargs), len(checked_sequence(solution_strs, "solution_strs"))
+    infos = [None] * n if extra_infos is None else extra_infos
+    checked_lengths(n, data_sources=data_sources, references=ground_truths, extra_infos=infos)
+    texts = texts_of(solution_strs, list(map(record_of, infos)), "solution_strs")
     is_mixed = has_tasks(sources)
     tasks = [task_of_source(data_sources[k], sources) or SCORE for k in range(n)] if is_mixed else None
-    texts, references = pairs_of(solution_strs, ground_truths, tasks)
-    infos = [None] * n if extra_infos is None else extra_infos
+    _, references = pairs_of(texts, ground_truths, tasks)
     rows = [k for k in range(n) if sources is None or str(data_sources[k]) in sources]
     results: dict[int, Result] = {}
     if rows:
@@ -131,9 +152,17 @@ def result_of(score: Score, sources: Sources | None) -> Result:
     return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
-def selected_sources() -> Sources | None:
-    """Return the data sources that Assay scores, None for all as SCORE; raise InvalidSetting for an invalid list."""
-    return read_sources(os.environ.get(DATA_SOURCES) or "")
+def checked_sources(kwargs: Mapping[str, Any]) -> Sources | None:
+    """Return the data sources that Assay scores, None for all as SCORE; raise InvalidSetting.
+
+    Also for `reward_kwargs` that nothing reads: where verl's own function scores other rows, that may take any.
+    """
+    sources = read_sources(os.environ.get(DATA_SOURCES) or "")
+    if kwargs:
+        check_options(kwargs, KWARGS, f"{KWARGS}config", {*OWN, *OF_VERL} if sources is None else None)
+        if not isinstance(kwargs.get("steps") or False, bool):
+            raise invalid_setting(f"{KWARGS}steps", f"must be true or false, not {kind_of(kwargs['steps'])}")
+    return sources
 
 
 @lru_cache(maxsize=4)
@@ -207,6 +236,8 @@ def configured(client_of: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
     client = client_of(run)
     if not config and not recipe:
         return client
+    if config is not None and not isinstance(config, Mapping):
+        raise invalid_setting(f"{KWARGS}config", f"must be an object of settings, not {kind_of(config)}")
     client_config = json.loads(client.settings.config)
     return client_of(run, config=client.settings.merged(recipe | client_config | dict(config or {}), MIXED))
 
