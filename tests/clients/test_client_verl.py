@@ -69,7 +69,8 @@ def test_the_switches_of_the_recipe(service: FaultServer, monkeypatch: pytest.Mo
 
 def test_components_per_step(tmp_path: Path) -> None:
     for step in (2, 10, 1):
-        row = {"input": "p", "output": "o", "gts": "r", "step": step, "score_format": step, "request_id": "z"}
+        row = {"input": "p", "output": "o", "gts": "r", "step": step, "request_id": "z"}
+        row |= {"score_format": step, "score_readable": 1.0}
         text = "".join(json.dumps({**row, "score": k}) + "\n" for k in range(3))
         (tmp_path / f"{step}.jsonl").write_text(text, encoding="utf-8")
     (tmp_path / "notes.jsonl").write_text("not a step", encoding="utf-8")
@@ -88,6 +89,74 @@ def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
         path.write_text("{}\n", encoding="utf-8")
         os.utime(path, (path.stat().st_mtime - SETTLE_SECONDS,) * 2)
         assert next(steps) == path
+
+
+def dump(folder: Path, step: int, rows: list[dict[str, Any]]) -> None:
+    """Write what the default trainer of verl 0.9.1 writes: no number but the reward, in single precision."""
+    lines = [json.dumps({"input": "p", "step": step, "uid": f"{step}_{k}_0", **row}) for k, row in enumerate(rows)]
+    (folder / f"{step}.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def of_assay() -> list[dict[str, Any]]:
+    pairs = zip(TEXTS, EXPECTED, strict=True)
+    return [{"output": text, "gts": REFERENCE, "score": float(np.float32(reward))} for text, reward in pairs]
+
+
+OF_VERL = [{"input": "q", "output": "#### 72", "gts": "72", "score": 1.0}] * 5
+
+
+@pytest.mark.usefixtures("at")
+def test_a_dump_without_components_is_scored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only Assay's rows count, and the numbers are those of a dump that has them."""
+    dump(tmp_path, 1, of_assay())
+    dump(tmp_path, 2, [OF_VERL[0], *of_assay(), *OF_VERL[1:]])
+    numbers = for_verl.compute_score_batch(["d"] * 3, TEXTS, [REFERENCE] * 3)
+    dump(tmp_path, 3, [{**row, **more} for row, more in zip(of_assay(), numbers, strict=True)])
+    main([str(tmp_path), "--csv", str(tmp_path / "steps.csv")])
+    with (tmp_path / "steps.csv").open(encoding="utf-8", newline="") as lines:
+        first, second, third = csv.DictReader(lines)
+    assert first == {**second, "step": "1"}
+    assert float(first["score"]) == pytest.approx(sum(EXPECTED) / 3)
+    assert third.keys() == first.keys()
+    for name in first.keys() - {"step"}:
+        assert first[name] == third[name] == "" or float(first[name]) == pytest.approx(float(third[name])), name
+    assert "2.jsonl: 5 of 8 samples have no reference of SCORE: left out" in capsys.readouterr().err
+
+
+STOPS: dict[str, tuple[list[dict[str, Any]], dict[str, str], str]] = {
+    "another reward": (
+        [*of_assay()[:1], of_assay()[1] | {"score": 0.25}],
+        {},
+        r"line 2: the service gives the reward .*, and the file says 0.25: set ASSAY_CLIENT_CONFIG",
+    ),
+    "other settings": (of_assay(), {"ASSAY_CLIENT_CONFIG": '{"order": "lcs"}'}, "line 2: the service gives the reward"),
+    "verl's own rows": (OF_VERL, {}, "no sample has a reference of SCORE"),
+    "no output": ([{"score": 1.0}], {}, "line 1: the sample has neither components nor output and gts"),
+    "no text": ([of_assay()[0], of_assay()[0] | {"output": None}], {}, r"record 2: output\[1\]: wrong_type"),
+    "other tasks": (of_assay(), {"ASSAY_CLIENT_DATA_SOURCES": "d=bioprobench.ord"}, "do not name their task"),
+    "no service": (of_assay(), {"ASSAY_URL": "http://127.0.0.1:9", "ASSAY_CLIENT_TIMEOUT": "0.2"}, "no reward"),
+}
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(("rows", "environ", "message"), STOPS.values(), ids=STOPS)
+def test_a_dump_that_cannot_be_reported_stops_with_the_reason(
+    rows: list[dict[str, Any]], environ: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    dump(tmp_path, 1, rows)
+    with pytest.raises(SystemExit, match=message) as caught:
+        main([str(tmp_path), "--csv", str(tmp_path / "steps.csv")])
+    assert isinstance(caught.value.code, str), "which is exit code 1, with the text on standard error"
+
+
+def test_a_folder_that_is_no_dump(tmp_path: Path) -> None:
+    for text, message in ((None, "no file of a step"), ("{", "1.jsonl, line 1: not JSON"), ("[]", "not an object")):
+        if text is not None:
+            (tmp_path / "1.jsonl").write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit, match=message):
+            main([str(tmp_path), "--csv", str(tmp_path / "steps.csv")])
 
 
 SUBSTITUTE = """
