@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from itertools import count
+from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -121,6 +122,8 @@ class BaseClient:
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""
         if timeout is not None and not isinstance(timeout, Real):
             raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
+        if timeout is not None and not isfinite(timeout):
+            raise invalid_setting("timeout", "must be a finite number")
         if self.settings.mode == "local" and self._local is None:
             await self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
@@ -220,6 +223,8 @@ def resolve_settings(first: Any, arguments: dict[str, Any]) -> ClientSettings:
     if isinstance(first, ClientSettings):
         if arguments:
             raise TypeError(f"{', '.join(arguments)}: not allowed with a ClientSettings object")
+        if first.mode == "remote" and not first.addresses:
+            raise invalid_setting("addresses", "at least one is needed; ClientSettings.read() supplies the default")
         return first
     if first is not None:
         extra = [name for name in ("base_url", "uds") if name in arguments]

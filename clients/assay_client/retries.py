@@ -36,7 +36,7 @@ class Endpoints:
     """The services of one client, used in rotation, those that failed recently last. Thread-safe without a lock."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
-        self.addresses = tuple(addresses)
+        self.addresses = tuple(dict.fromkeys(addresses))
         self._turns = count(random.randrange(len(self.addresses)) if self.addresses else 0)
         self._last_until: dict[Address, float] = {}
 

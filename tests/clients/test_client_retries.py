@@ -226,6 +226,7 @@ def test_each_service_gets_a_share_of_the_time(face: Any, faults: FaultServer) -
             assert client.score_one("abc", "r").reward == 0.003
     shares = [float(request.headers["x-request-timeout"]) for request in faults.requests]
     assert max(shares, default=0) <= 0.4
+    assert len(Endpoints([address_of("http://a"), address_of("http://a:80")]).addresses) == 1, "named twice"
 
 
 def test_a_share_is_of_what_is_left_for_the_services_that_failed_least() -> None:

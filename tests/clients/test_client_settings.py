@@ -142,6 +142,11 @@ def test_arguments_of_a_call_of_a_wrong_type_are_named(face: Any, faults: FaultS
     for name, value in [*wrong.items(), ("include", 7), ("reference_index", 7)]:
         with pytest.raises(TypeError, match=f"{name}= must be "):
             client.score(["x"], ["r"], **{name: value})
+    for seconds in (float("nan"), float("inf")):  # every wait has an end
+        with pytest.raises(InvalidSetting, match="timeout: must be a finite number"):
+            client.score(["x"], ["r"], timeout=seconds)
+        with pytest.raises(InvalidSetting, match="timeout: must be a finite number"):
+            client.score_one("x", "r", timeout=seconds)
     assert not faults.requests
     assert client.score(["x"], ["r"], numpy.zeros(1, int), timeout=numpy.float32(9)).rewards == [0.001]
 
@@ -154,6 +159,8 @@ def test_arguments_that_contradict_each_other(make: Any) -> None:
         make("http://a", uds="/run/assay.sock")
     with pytest.raises(TypeError, match="timeout"):
         make(ClientSettings.read({}), timeout=7)
+    with pytest.raises(InvalidSetting, match="addresses: at least one is needed"):
+        make(ClientSettings())
     with pytest.raises(InvalidSetting, match="tiemout"):
         make("http://a", tiemout=None)
 

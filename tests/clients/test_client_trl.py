@@ -28,7 +28,7 @@ from assay_client import (
     Unavailable,
     retries,
 )
-from assay_client.adapters import for_trl
+from assay_client.adapters import common, for_trl
 from assay_client.adapters.metrics import FREQUENT_REASONS
 from tests.clients.adapter_samples import EXPECTED, TEXTS
 from tests.clients.fault_server import FaultServer, answer, document, status
@@ -225,8 +225,8 @@ def test_an_outage_names_its_rows_and_costs_its_timeout_once(
     assert "HTTP 503" in caplog.messages[0]
     assert "no request was made, because the service did not answer; it is asked again in" in caplog.messages[2]
     monkeypatch.setattr(for_trl, "DOWN_SECONDS", 0.0)
-    for_trl.outages.begin(for_trl.sync_client())
-    for_trl.outages.begin(for_trl.async_client())
+    for_trl.outages.begin(common.sync_client())
+    for_trl.outages.begin(common.async_client())
     assert rewards(function, ["x"] * 30, reference=["r"] * 30) == [None] * 30
     assert [request.path for request in service.requests[1:]] == ["/readyz"]
     assert "for rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more: no request" in caplog.messages[-1]

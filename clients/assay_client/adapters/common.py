@@ -268,7 +268,7 @@ def is_column(value: Any, n: int) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, (str, Mapping)) and len(value) == n
 
 
-def references_of(columns: Mapping[str, Any]) -> list[Any]:
+def references_of(columns: Mapping[str, Any]) -> Sequence[Any]:
     """Return the column of references of a batch; raise InvalidRequest.
 
     A usual name is a guess. If the column has no reference in this batch and had none in any, another one that has some

@@ -40,8 +40,8 @@ def compute_score(
     name of the run. Raise AssayError.
     """
     check_options(options, KWARGS, f"{KWARGS}config", known=())
-    single = isinstance(reward_inputs, Mapping)
-    samples = [reward_inputs] if single else checked_sequence(reward_inputs, "reward_inputs")
+    is_single = isinstance(reward_inputs, Mapping)
+    samples: Sequence[Any] = [reward_inputs] if is_single else checked_sequence(reward_inputs, "reward_inputs")
     issues = [
         Issue(f"reward_inputs[{k}]", "wrong_type", f"must have response and ground_truth, not be {kind_of(sample)}")
         for k, sample in enumerate(samples)
@@ -53,4 +53,4 @@ def compute_score(
     pairs = pairs_of(texts, [sample["ground_truth"] for sample in samples])
     rows = sync_client(run).score(*pairs, config=config).rows()
     results = [{"overall": row.reward} | metrics_of(row) for row in rows]
-    return results[0] if single else results
+    return results[0] if is_single else results

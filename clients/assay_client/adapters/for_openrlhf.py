@@ -45,11 +45,13 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     """
     texts = texts_of(queries, name="queries")
     checked_lengths(len(texts), prompts=prompts, labels=labels)
-    unread = [k for k, prompt in enumerate(prompts) if prompt is not None and not isinstance(prompt, str)]
-    if unread:
-        raise invalid(
-            [Issue(f"prompts[{k}]", "wrong_type", f"must be text, not {kind_of(prompts[k])}") for k in unread]
-        )
+    issues = [
+        Issue(f"prompts[{k}]", "wrong_type", f"must be text, not {kind_of(prompt)}")
+        for k, prompt in enumerate(prompts)
+        if prompt is not None and not isinstance(prompt, str)
+    ]
+    if issues:
+        raise invalid(issues)
     responses = [response_of(query, prompt) for query, prompt in zip(texts, prompts, strict=True)]
     parsed = [labelled(label, record=k) for k, label in enumerate(labels)]
     references = [required(reference, k, task) for k, (reference, task) in enumerate(parsed)]

@@ -168,8 +168,9 @@ async def outcome_of(
     of_rows = groups and [groups[k] for k in rows]
     if log_metric is not None:
         means = {} if scores is None else batch_means(scores, of_rows)
-        missing = {} if names_may_differ(log_metric) else dict.fromkeys(mean_names(batch[3] is not None), nan)
-        for name, mean in chosen_means(missing | means).items():
+        if not names_may_differ(log_metric):
+            means = {name: means.get(name, nan) for name in mean_names(is_mixed=batch[3] is not None)}
+        for name, mean in chosen_means(means).items():
             log_metric(name, mean)
     elif scores is not None:  # an older version of TRL
         log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
