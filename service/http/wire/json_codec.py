@@ -31,6 +31,7 @@ from ....kernels.json_columns import (
     read_envelope,
 )
 from ....kernels.json_steps import ROW_ROOM, STEP_ROOM, write_steps
+from ....kernels.memory import NEVER
 from ....kernels.rules import REASONS
 from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
 from ....kernels.text.unicode import tables
@@ -557,6 +558,8 @@ class FastPath:
             self._configurations,
             self._tables,
             request.workspace,
+            request.trials,
+            NEVER,
         )
         columns = self._columns.get(rows)
         if columns is None:
