@@ -318,12 +318,18 @@ def renumber_with_reference(workspace, references, row, n):
 
 
 @inlined
+def is_much_longer(m, n):
+    """Return whether searching m sorted values of a reference is faster than going through them for n of a response."""
+    return m > WIDE + 16 * n
+
+
+@inlined
 def set_similarity(ints, a, b):
-    """Return the IoU of a set of the response and one of the reference, of which a wide one is searched."""
+    """Return the IoU of a set of the response and one of the reference, which is searched if it is much longer."""
     stamps, stamp = ints[STAMPS], next_stamp(ints)
-    if b.shape[0] <= WIDE:
-        return iou(a, b, stamps, stamp)
-    return iou_with_wide(a, b, stamps, stamp)
+    if is_much_longer(b.shape[0], a.shape[0]):
+        return iou_with_wide(a, b, stamps, stamp)
+    return iou(a, b, stamps, stamp)
 
 
 @inlined
@@ -370,12 +376,6 @@ def position_factor(i, j, m, decay):
     if distance >= m:
         return 0.0
     return max(0.0, 1.0 - (distance / m) ** decay)
-
-
-@inlined
-def is_much_longer(m, n):
-    """Return whether searching the m steps of a reference is faster than going through them for n predicted steps."""
-    return m > WIDE + 16 * n
 
 
 @helper

@@ -74,10 +74,13 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
-    further = allocate_trials(1, 1), NEVER
+    how = configurations, constant, workspace, allocate_trials(1, 1), NEVER
     return [
         (read_references, (codes, ints, room, *column, 0, False, constant, workspace, NEVER)),
-        (score_slice, (*by_configuration, 0, 0, *column, *against, index, configurations, constant, workspace, *further)),
+        (
+            score_slice,
+            (*by_configuration, 0, 0, *column, *against, index, *how),
+        ),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),

@@ -285,7 +285,9 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
 
 
 @hot_kernel
-def read_references(statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace, stop_flag):
+def read_references(
+    statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace, stop_flag
+):
     """Read references (docs/rules.md, References) into the columns of `references`, from `allocate` or `allocate_for`.
 
     statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad

@@ -48,6 +48,9 @@ T = TypeVar("T")
 READING = ("think_prefilled", "max_response_bytes", "max_steps")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
 
+SIMILARITY = ("object_similarity", "parameter_similarity", "order")
+"""Settings that decide how steps are compared."""
+
 CONTENT = ("object_similarity", "parameter_similarity", "use_position", "position_decay")
 """Settings whose measures are kept while the configuration before agrees in them: the costly similarities first."""
 

@@ -23,13 +23,13 @@ from ..wire.json_codec import (
     Envelope,
     FastPath,
     Limits,
-    check_alternatives,
     encode,
     encode_reply,
     parse_envelope,
     parse_query,
     read_batch,
 )
+from ..wire.work import check_work
 
 QUERY = ("config", "include", "task")
 
@@ -58,7 +58,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     batch.issues += issues
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
     batch.steps = "steps" in asked.include
-    check_alternatives(batch, limits.max_responses)
+    check_work(batch, limits.max_responses, limits.max_body_bytes)
     times.decoded()
     return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
 

@@ -23,7 +23,8 @@ from ...request.metrics import Metrics
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
 from ...wire.headers import Body, Problem, StageTimes, invalid_request
-from ...wire.json_codec import Answer, FastPath, check_alternatives, issues_of, parse_query
+from ...wire.json_codec import Answer, FastPath, issues_of, parse_query
+from ...wire.work import check_work
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
@@ -253,7 +254,7 @@ class TrainerEndpoint:
             max_reference_bytes=max_bytes,
             issues=[*issues],
         )
-        check_alternatives(batch, limits.max_responses)
+        check_work(batch, limits.max_responses, limits.max_body_bytes)
         return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
