@@ -4,10 +4,12 @@
 |-----------------------------|---------------------|---------------------------------------------|
 | short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
-| short JSON with `configs`   | general path        | worker thread                               |
+| short JSON, more work       | general path        | worker thread                               |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
 | short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
 | other rows of other tasks   | rewards of the task | separate process                            |
+
+More work are many rows, `configs`, and alternatives; see `wire/work.py`, which also says what is short.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
 `admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
@@ -152,15 +154,13 @@ class Paths:
         self.fast_path = FastPath(scorer, inline_bytes, self.limits)
         self._scorer = scorer
 
-    async def answer(self, exchange: Exchange, fast: Callable[[], T | None], general: Callable[[], T]) -> T:
-        """Choose the path of a request; `fast` returns None for a request that only `general` can answer."""
-        if not exchange.request_body.inline:
-            return await self._workers.run(general, exchange)
-        result = fast()
-        return general() if result is None else result
+    async def answer(self, exchange: Exchange, inline: Callable[[], T | None], general: Callable[[], T]) -> T:
+        """Answer a light body with `inline`, on the event loop, and any other with `general`, in a thread.
 
-    async def answer_in_thread(self, exchange: Exchange, general: Callable[[], T]) -> T:
-        return await self._workers.run(general, exchange)
+        inline: returns None for a request that turns out to be more work than the event loop should do.
+        """
+        result = inline() if exchange.request_body.inline else None
+        return await self._workers.run(general, exchange) if result is None else result
 
 
 COMPRESSED = 4

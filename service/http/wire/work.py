@@ -106,6 +106,17 @@ def comparing(groups: Iterable[list[ScoreSettings]]) -> int:
 EXPANDING = 8
 """How many times the bytes of other characters than ASCII count: normalization makes some eleven times as long."""
 
+ESCAPE = 6
+"""Bytes of a character as `\\ufdfa`."""
+
+MAX_LOOP_ROWS = 256
+"""Rows that the event loop reads at most: each costs something besides its bytes, above all if it is refused."""
+
+
+def are_few(*columns: TextColumn | None) -> bool:
+    """Return whether columns have few enough rows for the event loop."""
+    return all(column is None or column.rows <= MAX_LOOP_ROWS for column in columns)
+
 
 def is_light(body: bytes | bytearray, max_bytes: int) -> bool:
     """Return whether a JSON body is little enough work for the event loop: fewer than `max_bytes` bytes of ASCII."""
@@ -113,6 +124,7 @@ def is_light(body: bytes | bytearray, max_bytes: int) -> bool:
         return False
     if EXPANDING * len(body) < max_bytes:
         return True
-    escaped = 6 * body.count(b"\\u")
-    expanding = escaped + int(np.count_nonzero(np.frombuffer(body, np.int8) < 0))
-    return len(body) + (EXPANDING - 1) * expanding < max_bytes
+    text = np.frombuffer(body, np.uint8)
+    escaped = np.count_nonzero((text[:-1] == ord("\\")) & (text[1:] == ord("u")))
+    expanding = ESCAPE * escaped + np.count_nonzero(text >= 0x80)
+    return bool(len(body) + (EXPANDING - 1) * expanding < max_bytes)
