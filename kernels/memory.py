@@ -323,34 +323,37 @@ CANON = 2  # the distinct words of the key steps
 
 # Rows of `ints`. Steps: the action's string; the starts in IDS of the words of action, objects and parameters, and
 # their end; the range of the objects in OBJECTS; the end in IDS of the parameters' terms, which follow the words.
-STEP_ROWS = 8
-ACTION, WORDS, OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, OBJECT_START, OBJECT_STOP, TERM_STOP = range(STEP_ROWS)
+# Of a reference also its steps by action: action << 32 | step, ascending if the reference is wide.
+STEP_ROWS = 9
+ACTION, WORDS, OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, OBJECT_START, OBJECT_STOP, TERM_STOP, BY_ACTION = range(
+    STEP_ROWS
+)
 # Distinct strings: starts of words in CANON, their lengths or PAIR, their first eight bytes or the pair, their hashes,
 # and the last step in which they occurred.
-STARTS, LENGTHS, HEADS, HASHES, WORD_STAMPS = range(8, 13)
+STARTS, LENGTHS, HEADS, HASHES, WORD_STAMPS = range(9, 14)
 # Open addressing of the strings: epoch << 32 | string.
-SLOTS = 13
+SLOTS = 14
 # Strings in order of appearance: words of key steps, and their objects.
-IDS, OBJECTS = range(14, 16)
+IDS, OBJECTS = range(15, 17)
 # Spans in NORM of the words of the current text, and the words of the key step that are not among them.
-SPAN_STARTS, SPAN_STOPS, MISSING = range(16, 19)
+SPAN_STARTS, SPAN_STOPS, MISSING = range(17, 20)
 # Hash table of the words of the current prose: stamp << 32 | word.
-PROSE_SLOTS = 19
+PROSE_SLOTS = 20
 # Spans in TEXT of the phrases of the current step.
-PHRASE_STARTS, PHRASE_STOPS = range(20, 22)
+PHRASE_STARTS, PHRASE_STOPS = range(21, 23)
 # Code points of one cluster.
-CODES = 22
+CODES = 23
 # Strings as numbered by the reference: all of them, and those of ACTION, IDS and OBJECTS.
-MAPPED, MAPPED_ACTION, MAPPED_IDS, MAPPED_OBJECTS = range(23, 27)
+MAPPED, MAPPED_ACTION, MAPPED_IDS, MAPPED_OBJECTS = range(24, 28)
 # Anchors; the last set that contained a string; scratch.
-PARTNERS, STAMPS, FIRST, FOLLOWING = range(27, 31)
-# Spans of the steps in the response, their coverages and the values of their anchors (float64).
-KEY_STARTS, KEY_STOPS, ORC_STARTS, ORC_STOPS, COVERAGES, VALUES = range(31, 37)
+PARTNERS, STAMPS, FIRST, FOLLOWING = range(28, 32)
+# Spans of the steps in the response, their coverages, and Obj + ½ Par and the values of their anchors (float64).
+KEY_STARTS, KEY_STOPS, ORC_STARTS, ORC_STOPS, COVERAGES, SIMILARITIES, VALUES = range(32, 39)
 # Terms of the parameters of the current key step.
-TERMS = 37
+TERMS = 39
 # Counters, field by field.
-COUNTS = 38
-ROWS = 39
+COUNTS = 40
+ROWS = 41
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
@@ -368,7 +371,7 @@ class Workspace(NamedTuple):
     """Arrays that kernels write. `seed` keys the hashes."""
 
     bytes: np.ndarray  # uint8 (3, n)
-    ints: np.ndarray  # int64 (39, n)
+    ints: np.ndarray  # int64 (41, n)
     seed: np.uint64
 
 
@@ -382,6 +385,9 @@ def allocate_workspace(max_bytes: int, widest_reference: int = 0) -> Workspace:
     width = max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
     return Workspace(sparse((3, 20 * size + 72), np.uint8), sparse((ROWS, width), np.int64), SEED)
 
+
+NEVER = np.zeros(1, np.int64)
+"""The stop flag of kernels that nobody stops: they return False as soon as they see another value than 0."""
 
 SMALL = 1 << 22
 

@@ -71,5 +71,3 @@ ORC_NUMBERING = 9
 STEP_COUNT = 10
 LOW_COVERAGE = 11
 ADDED_NUMBERS = 12
-UNDECIDED = 255
-"""In place of a reason while the alternative that counts is not known."""

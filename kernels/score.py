@@ -16,6 +16,7 @@ from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, ST
 from .memory import (
     COVERAGES,
     KEY_STARTS,
+    NEVER,
     PARTNERS,
     VALUES,
     Workspace,
@@ -36,15 +37,19 @@ from .reading.references import (
     slot_row,
 )
 from .reading.response import passes_format_gate, read_response
-from .rules import ADDED_NUMBERS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNDECIDED, UNIT, Rules
+from .rules import ADDED_NUMBERS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
 from .semantics import (
     UNMATCHED,
     align_with_reference,
     content_reward,
-    differ_in_content,
+    differ_in_position,
+    differ_in_similarity,
+    lcs_order,
     length_penalty,
-    order_reward,
+    measure_similarities,
     step_gap,
+    strict_order,
+    sum_over_anchors,
 )
 
 COMPONENTS = (
@@ -227,6 +232,30 @@ def gate_reason(status, coverage, added, rules):
     return status
 
 
+CHOSEN = -1
+"""Column of `trials` with the alternative that counts; the others hold the reward against each."""
+NOT_MEASURED = -1.0
+
+
+def allocate_trials(configurations: int, most: int) -> np.ndarray:
+    """Allocate memory for the rewards of a response against up to `most` alternatives, float64 (k, most + 1)."""
+    return np.zeros((configurations, most + 1))
+
+
+@inlined
+def choose_alternatives(trials, number):
+    """Choose under each configuration the first of the alternatives with the largest reward."""
+    last = trials.shape[1] + CHOSEN
+    for k in range(trials.shape[0]):
+        largest = trials[k, 0]
+        for alternative in range(1, number):
+            largest = max(largest, trials[k, alternative])
+        chosen = 0
+        while largest - trials[k, chosen] > TIE:
+            chosen += 1
+        trials[k, last] = chosen
+
+
 @hot_kernel
 def score_slice(
     rewards,
@@ -243,6 +272,8 @@ def score_slice(
     configurations,
     tables,
     workspace,
+    trials,
+    stop_flag,
 ):
     """Score the responses [first, last) of a batch of n under k configurations; other rows are unchanged.
 
@@ -251,15 +282,20 @@ def score_slice(
     column. reference_index: int64 (n,), the reference of each response, checked by the caller. alternatives: int64
     (R + 1,), where the alternatives of each reference begin in `references`; empty if each has only itself.
     configurations: float64 (k, 20), rows as `rules_at` takes them, which agree in `think_prefilled` and the limits, so
-    that each response is read once. Content and order are measured again where they may differ from the row before.
-    workspace: large enough for the longest response within the limit and the widest reference.
+    that each response is read once. Similarities and sums are measured again where they may differ from the row before.
+    workspace: large enough for the longest response within the limit and the widest reference. trials: from
+    `allocate_trials`, with room for the alternatives of any reference. stop_flag: int64 (1,); False is returned, with
+    rows left, once it is not 0.
 
-    Of several alternatives, the largest reward is found first, and then the first that is as large.
+    Of several alternatives, the largest reward is found first, and then the response is scored against the first that
+    is as large.
     """
     reading = rules_at(configurations, 0)
     quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
     entry = np.int64(0)
     for row in range(first, last):
+        if stop_flag[0] != 0:
+            return False
         status, n, mean_words, coverage, added = read_response(
             workspace, tables, data, offsets[row], offsets[row + 1], reading, quantities, added_numbers
         )
@@ -274,13 +310,17 @@ def score_slice(
             if status == OK:
                 write_spans(entries, entry, workspace, data, offsets[row], n)
         for visit in range(2 * number if number > 1 else 1):
+            if stop_flag[0] != 0:
+                return False
             alternative = visit % number
-            seeking = number > 1 and visit < number
-            m = symbols = matched = np.int64(0)
-            order = content = 0.0
+            reference = first_reference + alternative
+            if number > 1 and visit == number:
+                choose_alternatives(trials, number)
+            m = matched = np.int64(0)
+            strict = lcs = total = NOT_MEASURED
             aligned, before = False, reading
             for k in range(configurations.shape[0]):
-                if visit >= number and reasons[k, row] != UNDECIDED:
+                if visit >= number and trials[k, trials.shape[1] + CHOSEN] != alternative:
                     continue
                 rules, measures = rules_at(configurations, k), components[k]
                 reason = gate_reason(status, coverage, added, rules)
@@ -289,26 +329,29 @@ def score_slice(
                 measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0
                 measures[COVERAGE, row] = coverage
                 if reason == OK:
-                    reference = first_reference + alternative
                     if not aligned:
-                        m, symbols, matched = align_with_reference(workspace, references, reference, n)
-                    if not aligned or rules.lcs_order != before.lcs_order:
-                        order = order_reward(workspace.ints, references, reference, n, m, symbols, rules)
-                    if not aligned or differ_in_content(rules, before):
-                        content = content_reward(workspace.ints, references, reference, n, m, matched, rules)
+                        m, matched = align_with_reference(workspace, references, reference, n)
+                    if rules.lcs_order and lcs == NOT_MEASURED:
+                        lcs = lcs_order(workspace.ints, references, reference, n, m)
+                    if not rules.lcs_order and strict == NOT_MEASURED:
+                        strict = strict_order(workspace.ints, references, reference, n, m, matched)
+                    is_similar = aligned and not differ_in_similarity(rules, before)
+                    if not is_similar:
+                        measure_similarities(workspace.ints, references, reference, n, rules)
+                    if not is_similar or differ_in_position(rules, before):
+                        total = sum_over_anchors(workspace.ints, n, m, rules)
                     aligned, before = True, rules
                     measures[CONSISTENCY, row] = 1.0
                     measures[STEP_GAP, row] = step_gap(n, m)
                     measures[MEAN_WORDS, row] = mean_words
-                    measures[ORDER, row] = order
-                    measures[CONTENT, row] = content
+                    measures[ORDER, row] = lcs if rules.lcs_order else strict
+                    measures[CONTENT, row] = content_reward(total, n, m, matched, rules)
                     measures[ANCHORS, row] = matched
                     combine(measures, row, rules)
                 reward = reward_of(measures[SCORE, row], rules)
-                if seeking:
-                    rewards[k, row] = reward if visit == 0 else max(reward, rewards[k, row])
-                    reasons[k, row] = UNDECIDED
-                elif number == 1 or rewards[k, row] - reward <= TIE:
+                if number > 1 and visit < number:
+                    trials[k, alternative] = reward
+                else:
                     reasons[k, row] = reason
                     rewards[k, row] = reward
                     if entries.counts.shape[0]:
@@ -317,6 +360,7 @@ def score_slice(
                             write_matches(entries, k, entry, workspace.ints, n, reason == OK)
         if entries.counts.shape[0] and status == OK:
             entry += n
+    return True
 
 
 USE_GENERAL_PATH = -1
@@ -354,6 +398,7 @@ class FastPathRequest(NamedTuple):
     reference_index: np.ndarray  # int64 (rows,): `EnvelopeArrays.chosen`
     reference_rows: np.ndarray  # int64 (rows,): `EnvelopeArrays.reference_rows`
     alternatives: np.ndarray  # int64 (0,): the fast path has no references with alternatives
+    trials: np.ndarray  # float64 (1, 2): nor rewards against them
     entries: StepEntries  # empty, writable
     parsed: References  # `references`
     references: References  # writable
@@ -391,6 +436,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         reference_index=frozen(chosen, np.int64),
         reference_rows=frozen(reference_rows, np.int64),
         alternatives=NO_ALTERNATIVES,
+        trials=allocate_trials(1, 1),
         entries=allocate_entries(1, 0, 0),
         parsed=References(*(frozen(column, column.dtype.type) for column in references)),
         references=references,
@@ -460,7 +506,7 @@ def read_missing(request: FastPathRequest, unread: int, max_steps: int, quantiti
     offsets = envelope.reference_offsets[: unread + 1]
     statuses, bad_lines = request.reasons[0, :unread], np.empty(unread, np.int64)
     text, workspace = envelope.reference_text, request.workspace
-    entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, quantities, tables, workspace)
+    entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, quantities, tables, workspace, NEVER)
     if statuses.any():
         return False
     if unread == 1:

@@ -18,6 +18,7 @@ import numpy as np
 from .compiler import helper, inlined, kernel
 from .memory import (
     ACTION,
+    BY_ACTION,
     CANON,
     COUNTS,
     FIRST,
@@ -38,17 +39,28 @@ from .memory import (
     OBJECTS_USED,
     PARAMETER_WORDS,
     PARTNERS,
-    STAMP,
+    SIMILARITIES,
     STAMPS,
     STARTS,
     STRINGS_USED,
     TERM_STOP,
     VALUES,
     WORD_STOP,
+    read_only,
 )
-from .reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, find_string
+from .reading.references import (
+    FREE,
+    ID_AT,
+    OBJECT_AT,
+    STEP_AT,
+    STRING_AT,
+    WIDE,
+    find_string,
+    first_at_least,
+    next_stamp,
+)
 from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT, STEP_GAP_DENOMINATOR, STEP_GAP_NUMERATOR
-from .sequences import either_is_subsequence, lcs_length
+from .sequences import BITS, is_subsequence, lcs_length
 from .text.interning import PAIR, hash_pair, pair_of
 
 
@@ -140,6 +152,49 @@ def align(partners, prediction, reference, first, following):
     return matched
 
 
+@inlined
+def next_step(by_action, action, step):
+    """Return the first step with this action from `step` on, or UNMATCHED. by_action: the reference's steps, sorted."""
+    place = first_at_least(by_action, action << 32 | step)
+    if place < by_action.shape[0] and by_action[place] >> 32 == action:
+        return by_action[place] & 0xFFFFFFFF
+    return np.int64(UNMATCHED)
+
+
+@helper
+def align_by_action(partners, prediction, by_action):
+    """Do what `align` does, in O(n log m)."""
+    first = np.int64(0)
+    matched = 0
+    for i in range(prediction.shape[0]):
+        j = next_step(by_action, prediction[i], first)
+        partners[i] = j
+        if j != UNMATCHED:
+            first = j + 1
+            matched += 1
+    return matched
+
+
+@helper
+def lcs_by_action(prediction, by_action, ends):
+    """Return the LCS length of n predicted actions and a reference, in O(n² log m).
+
+    ends: int64 scratch (n,): the earliest step at which a common subsequence of k + 1 actions ends.
+    """
+    length = np.int64(0)
+    for i in range(prediction.shape[0]):
+        for k in range(length, -1, -1):
+            j = next_step(by_action, prediction[i], ends[k - 1] + 1 if k > 0 else np.int64(0))
+            if j == UNMATCHED:
+                continue
+            if k == length:
+                ends[k] = j
+                length += 1
+            elif j < ends[k]:
+                ends[k] = j
+    return length
+
+
 @kernel
 def anchors(partners, matched, prediction, prediction_offsets, reference, reference_offsets, symbols):
     """Compute the anchors of each pair of rows of two columns of action sequences.
@@ -176,6 +231,21 @@ def iou(a, b, stamps, stamp):
             union += 1
         stamps[b[k]] = stamp + 1
     return common / union if union else 1.0
+
+
+@helper
+def iou_with_wide(a, b, stamps, stamp):
+    """Return what `iou` does for `b` without repeats and in ascending order, in O(|a| log |b|)."""
+    distinct = 0
+    common = 0
+    for k in range(a.shape[0]):
+        if stamps[a[k]] != stamp:
+            stamps[a[k]] = stamp
+            distinct += 1
+            place = first_at_least(b, a[k])
+            if place < b.shape[0] and b[place] == a[k]:
+                common += 1
+    return common / (distinct + b.shape[0] - common)
 
 
 @kernel
@@ -248,10 +318,18 @@ def renumber_with_reference(workspace, references, row, n):
 
 
 @inlined
-def next_stamp(ints):
-    """Return a fresh stamp; neither it nor the next one occurs in STAMPS."""
-    ints[COUNTS, STAMP] += 2
-    return ints[COUNTS, STAMP]
+def is_much_longer(m, n):
+    """Return whether searching m sorted values of a reference is faster than going through them for n of a response."""
+    return m > WIDE + 16 * n
+
+
+@inlined
+def set_similarity(ints, a, b):
+    """Return the IoU of a set of the response and one of the reference, which is searched if it is much longer."""
+    stamps, stamp = ints[STAMPS], next_stamp(ints)
+    if is_much_longer(b.shape[0], a.shape[0]):
+        return iou_with_wide(a, b, stamps, stamp)
+    return iou(a, b, stamps, stamp)
 
 
 @inlined
@@ -266,14 +344,14 @@ def object_similarity(ints, i, references, first_object, first_id, j, rules):
     b = references.objects[
         first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
     ]
-    similarity = iou(a, b, ints[STAMPS], next_stamp(ints))
+    similarity = set_similarity(ints, a, b)
     if similarity == 1.0 or a.shape[0] == 0 or b.shape[0] == 0:
         return similarity
     if similarity > 0.0 and not rules.max_object_similarity:
         return similarity
     a = ints[MAPPED_IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
     b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
-    return max(similarity, iou(a, b, ints[STAMPS], next_stamp(ints)))
+    return max(similarity, set_similarity(ints, a, b))
 
 
 @inlined
@@ -286,7 +364,7 @@ def parameter_similarity(ints, i, references, first_id, j, quantities):
     stop = TERM_STOP if quantities else WORD_STOP
     a = ints[MAPPED_IDS, ints[start, i] : ints[stop, i]]
     b = references.ids[first_id + reference_steps[start, j] : first_id + reference_steps[stop, j]]
-    return iou(a, b, ints[STAMPS], next_stamp(ints))
+    return set_similarity(ints, a, b)
 
 
 @inlined
@@ -301,12 +379,77 @@ def position_factor(i, j, m, decay):
 
 
 @helper
-def sum_over_anchors(ints, references, row, n, m, rules):
-    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once; the terms are written to VALUES."""
+def align_with_reference(workspace, references, row, n):
+    """Renumber the n steps in the workspace with the ids of reference `row`, and write their anchors to PARTNERS.
+
+    Returns (m, |W|).
+    """
+    ints = workspace.ints
+    renumber_with_reference(workspace, references, row, n)
+    first_step, stop = references.ranges[row, STEP_AT], references.ranges[row + 1, STEP_AT]
+    m, partners, predicted = stop - first_step, ints[PARTNERS, :n], ints[MAPPED_ACTION, :n]
+    if is_much_longer(m, n):
+        matched = align_by_action(partners, predicted, references.steps[BY_ACTION, first_step:stop])
+    else:
+        expected = references.steps[ACTION, first_step:stop]
+        matched = align(partners, predicted, expected, ints[FIRST], ints[FOLLOWING])
+    return m, np.int64(matched)
+
+
+@helper
+def lcs_of_actions(ints, predicted, expected):
+    """Return the LCS length of the actions of more than 64 steps each. They are numbered from 0 in MAPPED, because the
+    cost depends on the largest number.
+    """
+    first, n, m = ints[FIRST], predicted.shape[0], expected.shape[0]
+    numbers = ints[MAPPED]
+    for j in range(m):
+        first[expected[j]] = UNMATCHED
+    for i in range(n):
+        first[predicted[i]] = UNMATCHED
+    symbols = np.int64(0)
+    for k in range(n + m):
+        action = predicted[k] if k < n else expected[k - n]
+        if first[action] == UNMATCHED:
+            first[action] = symbols
+            symbols += 1
+        numbers[k] = first[action]
+    return lcs_length(numbers[:n], read_only(numbers[n : n + m]), symbols)
+
+
+@helper
+def lcs_order(ints, references, row, n, m):
+    """Return LCS / m, the order reward `lcs`.
+
+    After `align_with_reference`, like `strict_order`: neither changes what the other or `measure_similarities` reads.
+    """
+    first_step = references.ranges[row, STEP_AT]
+    predicted, expected = ints[MAPPED_ACTION, :n], references.steps[ACTION, first_step : first_step + m]
+    if is_much_longer(m, n):
+        by_action = references.steps[BY_ACTION, first_step : first_step + m]
+        return lcs_by_action(predicted, by_action, ints[FOLLOWING]) / m
+    if n > BITS and m > BITS:
+        return lcs_of_actions(ints, predicted, expected) / m
+    return lcs_length(predicted, expected, np.int64(0)) / m  # without symbols
+
+
+@helper
+def strict_order(ints, references, row, n, m, matched):
+    """Return the order reward `strict`: whether one action sequence is a subsequence of the other.
+
+    The anchors decide whether the response's is: each action is matched with its earliest step after the last match.
+    """
+    first_step = references.ranges[row, STEP_AT]
+    predicted, expected = ints[MAPPED_ACTION, :n], references.steps[ACTION, first_step : first_step + m]
+    return 1.0 if matched == n or is_subsequence(expected, predicted) else 0.0
+
+
+@helper
+def measure_similarities(ints, references, row, n, rules):
+    """Write Obj + ½ Par of the anchors in PARTNERS to SIMILARITIES."""
     ranges = references.ranges
     first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
-    partials, values = ints[FOLLOWING].view(np.float64), ints[VALUES].view(np.float64)
-    count = 0
+    similarities = ints[SIMILARITIES].view(np.float64)
     for i in range(n):
         j = ints[PARTNERS, i]
         if j == UNMATCHED:
@@ -316,56 +459,42 @@ def sum_over_anchors(ints, references, row, n, m, rules):
             similarity += PARAMETER_WEIGHT * parameter_similarity(
                 ints, i, references, first_id, first_step + j, rules.quantities
             )
+        similarities[i] = similarity
+
+
+@helper
+def sum_over_anchors(ints, n, m, rules):
+    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once; the terms are written to VALUES."""
+    partials, values = ints[FOLLOWING].view(np.float64), ints[VALUES].view(np.float64)
+    similarities = ints[SIMILARITIES].view(np.float64)
+    count = 0
+    for i in range(n):
+        j = ints[PARTNERS, i]
+        if j == UNMATCHED:
+            continue
+        value = similarities[i]
         if rules.use_position:
-            similarity *= position_factor(i, j, m, rules.position_decay)
-        values[i] = similarity
-        count = add_exactly(partials, count, similarity)
+            value *= position_factor(i, j, m, rules.position_decay)
+        values[i] = value
+        count = add_exactly(partials, count, value)
     return rounded_sum(partials, count)
 
 
-@helper
-def align_with_reference(workspace, references, row, n):
-    """Renumber the n steps in the workspace with the ids of reference `row`, and write their anchors to PARTNERS.
-
-    Returns (m, last id + 1, |W|).
-    """
-    ints = workspace.ints
-    symbols = renumber_with_reference(workspace, references, row, n)
-    first_step, stop = references.ranges[row, STEP_AT], references.ranges[row + 1, STEP_AT]
-    expected = references.steps[ACTION, first_step:stop]
-    matched = align(ints[PARTNERS, :n], ints[MAPPED_ACTION, :n], expected, ints[FIRST], ints[FOLLOWING])
-    return stop - first_step, symbols, np.int64(matched)
-
-
-@helper
-def order_reward(ints, references, row, n, m, symbols, rules):
-    """Return the order reward: LCS / m (`lcs`), or whether one action sequence is a subsequence of the other.
-
-    After `align_with_reference`, like `content_reward`: neither changes what the other reads.
-    """
-    first_step = references.ranges[row, STEP_AT]
-    predicted, expected = ints[MAPPED_ACTION, :n], references.steps[ACTION, first_step : first_step + m]
-    if rules.lcs_order:
-        return lcs_length(predicted, expected, symbols) / m
-    return 1.0 if either_is_subsequence(predicted, expected) else 0.0
-
-
-@helper
-def content_reward(ints, references, row, n, m, matched, rules):
+@inlined
+def content_reward(total, n, m, matched, rules):
     """Return (1 / |W|) Σ m_ij (Obj + ½ Par), or the sum over max(n, m) (`max_len`); 0 without anchors."""
     if matched == 0:
         return 0.0
-    total = sum_over_anchors(ints, references, row, n, m, rules)
     return total / (max(n, m) if rules.max_len_content else matched)
 
 
 @inlined
-def differ_in_content(a, b):
-    """Return whether two configurations may give different contents."""
-    return (
-        a.max_object_similarity != b.max_object_similarity
-        or a.quantities != b.quantities
-        or a.use_position != b.use_position
-        or a.position_decay != b.position_decay
-        or a.max_len_content != b.max_len_content
-    )
+def differ_in_similarity(a, b):
+    """Return whether two configurations may give anchors different similarities."""
+    return a.max_object_similarity != b.max_object_similarity or a.quantities != b.quantities
+
+
+@inlined
+def differ_in_position(a, b):
+    """Return whether two configurations may give anchors different position factors."""
+    return a.use_position != b.use_position or a.position_decay != b.position_decay

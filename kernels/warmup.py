@@ -23,12 +23,12 @@ from .column import TextColumn, column_of, frozen
 from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
 from .json_columns import element_spans, member_spans, read_envelope, split_alternatives
 from .json_steps import write_steps
-from .memory import allocate_workspace
+from .memory import NEVER, allocate_workspace
 from .protocol_metrics import measure_protocols
 from .reading.references import allocate_for, read_references, trim
 from .reading.response import find_text_spans
 from .rules import Rules
-from .score import allocate_entries, new_request, read_request, score_slice
+from .score import allocate_entries, allocate_trials, new_request, read_request, score_slice
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
@@ -74,9 +74,13 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
+    how = configurations, constant, workspace, allocate_trials(1, 1), NEVER
     return [
-        (read_references, (codes, ints, room, *column, 0, False, constant, workspace)),
-        (score_slice, (*by_configuration, 0, 0, *column, *against, index, configurations, constant, workspace)),
+        (read_references, (codes, ints, room, *column, 0, False, constant, workspace, NEVER)),
+        (
+            score_slice,
+            (*by_configuration, 0, 0, *column, *against, index, *how),
+        ),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),

@@ -14,6 +14,8 @@ import numpy as np
 from ..column import TextColumn, frozen
 from ..compiler import helper, hot_kernel, inlined
 from ..memory import (
+    ACTION,
+    BY_ACTION,
     CANON,
     CANON_USED,
     COUNTS,
@@ -22,11 +24,20 @@ from ..memory import (
     IDS,
     IDS_USED,
     LENGTHS,
+    OBJECT_START,
+    OBJECT_STOP,
+    OBJECT_WORDS,
     OBJECTS,
     OBJECTS_USED,
+    PARAMETER_WORDS,
+    STAMP,
+    STAMPS,
     STARTS,
     STEP_ROWS,
     STRINGS_USED,
+    TERM_STOP,
+    WORD_STOP,
+    WORDS,
     hash_word,
     head_of,
     read_only,
@@ -50,7 +61,7 @@ class References(NamedTuple):
     """R references, read only. Ids and positions of a reference are relative to the starts of its ranges."""
 
     ranges: np.ndarray  # int64 (R + 1, 6)
-    steps: np.ndarray  # int64 (8, steps), see `memory.py`
+    steps: np.ndarray  # int64 (9, steps), see `memory.py`
     ids: np.ndarray  # int64: words of the steps, and terms of the parameters, as strings
     objects: np.ndarray  # int64: objects of the steps, as strings
     starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`
@@ -119,6 +130,116 @@ def find_string(references, row, text, start, length, head, digest):
         slot = (slot + 1) & mask
 
 
+WIDE = 64
+"""Strings of a step's set, or steps of a reference, up to which responses are compared with all of them. More are
+sorted when the reference is read, and searched: the cost of a response does not depend on the reference."""
+
+
+@inlined
+def next_stamp(ints):
+    """Return a fresh stamp; neither it nor the next one occurs in STAMPS."""
+    ints[COUNTS, STAMP] += 2
+    return ints[COUNTS, STAMP]
+
+
+@helper
+def sift_down(values, root, stop):
+    """Restore the heap `values[:stop]`, in which only `root` may be smaller than its children."""
+    value = values[root]
+    child = 2 * root + 1
+    while child < stop:
+        if child + 1 < stop and values[child] < values[child + 1]:
+            child += 1
+        if values[child] <= value:
+            break
+        values[root] = values[child]
+        root = child
+        child = 2 * root + 1
+    values[root] = value
+
+
+@helper
+def sort(values):
+    """Sort int64 values in place. Most are sorted already: strings are numbered in the order of the text."""
+    size = np.int64(values.shape[0])
+    ascending = True
+    for k in range(1, size):
+        ascending = ascending and values[k - 1] <= values[k]
+    if ascending:
+        return
+    for root in range(size // 2 - 1, -1, -1):
+        sift_down(values, root, size)
+    for stop in range(size - 1, 0, -1):
+        values[0], values[stop] = values[stop], values[0]
+        sift_down(values, np.int64(0), stop)
+
+
+@helper
+def first_at_least(values, value):
+    """Return the index of the first of ascending int64 values that is at least `value`; their number if none is."""
+    low, high = np.int64(0), np.int64(values.shape[0])
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@helper
+def move_set(ints, row, start, stop, used):
+    """Move the strings `ints[row, start:stop]` to `ints[row, used:]`, wide ones each once and ascending; returns the
+    end of them.
+    """
+    first, is_wide, stamp = used, stop - start > WIDE, next_stamp(ints)
+    for k in range(start, stop):
+        string = ints[row, k]
+        if not is_wide or ints[STAMPS, string] != stamp:
+            ints[STAMPS, string] = stamp
+            ints[row, used] = string
+            used += 1
+    if used - first > WIDE:
+        sort(ints[row, first:used])
+    return used
+
+
+@helper
+def has_wide_step(ints, steps):
+    """Return whether a step in the workspace may have a wide set."""
+    for j in range(steps):
+        if ints[TERM_STOP, j] - ints[WORDS, j] > WIDE or ints[OBJECT_STOP, j] - ints[OBJECT_START, j] > WIDE:
+            return True
+    return False
+
+
+@helper
+def sort_wide_sets(ints, steps):
+    """Remove repeated strings from the wide sets of the steps in the workspace, and sort these."""
+    words = objects = np.int64(0)
+    for j in range(steps):
+        start, ints[WORDS, j] = ints[WORDS, j], words
+        for end in (OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, TERM_STOP):
+            words = move_set(ints, IDS, start, ints[end, j], words)
+            start, ints[end, j] = ints[end, j], words
+        start, ints[OBJECT_START, j] = ints[OBJECT_START, j], objects
+        objects = move_set(ints, OBJECTS, start, ints[OBJECT_STOP, j], objects)
+        ints[OBJECT_STOP, j] = objects
+    ints[COUNTS, IDS_USED] = words
+    ints[COUNTS, OBJECTS_USED] = objects
+
+
+@helper
+def prepare_reference(ints, steps):
+    """Prepare the steps in the workspace to be compared with any number of responses."""
+    if has_wide_step(ints, steps):
+        sort_wide_sets(ints, steps)
+    for j in range(steps):
+        ints[BY_ACTION, j] = ints[ACTION, j] << 32 | j
+    if steps > WIDE:
+        sort(ints[BY_ACTION, :steps])
+
+
 @helper
 def append_reference(workspace, steps, references, row):
     """Copy the steps in the workspace into the columns of `references` as row `row`."""
@@ -158,23 +279,30 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
     if status != OK:
         reset(workspace)
         steps = np.int64(0)
+    prepare_reference(workspace.ints, steps)
     append_reference(workspace, steps, references, row)
     return status, bad_line
 
 
 @hot_kernel
-def read_references(statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace):
+def read_references(
+    statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace, stop_flag
+):
     """Read references (docs/rules.md, References) into the columns of `references`, from `allocate` or `allocate_for`.
 
     statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
     line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are
-    ignored; more than `max_steps` lines are TOO_LONG. quantities: whether the terms of parameters are read.
+    ignored; more than `max_steps` lines are TOO_LONG. quantities: whether the terms of parameters are read. stop_flag:
+    int64 (1,); False is returned, with rows left, once it is not 0.
     """
     for row in range(statuses.shape[0]):
+        if stop_flag[0] != 0:
+            return False
         start, stop = offsets[row], offsets[row + 1]
         statuses[row], bad_lines[row] = read_reference(
             workspace, tables, data, start, stop, references, row, max_steps, quantities
         )
+    return True
 
 
 def allocate_for(column: TextColumn) -> References:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels.column import column_of, frozen
+from ...kernels.memory import NEVER
 from ...kernels.reading.references import allocate_for, read_references
 from ...kernels.reading.response import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
 from ...kernels.rules import OK, REASONS
@@ -232,7 +233,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
     statuses = np.full(column.rows, OK, np.uint8)
     bad_lines = np.zeros(column.rows, np.int64)
     space = borrow_workspace(int(column.lengths.max(initial=0)))
-    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, False, tables(), space)
+    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, False, tables(), space, NEVER)
     return [REASONS[status] for status in statuses.tolist()]
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from ...kernels.column import TextColumn, frozen
 from ...kernels.reading.references import References
 from ...kernels.rules import Rules
-from ...kernels.score import COMPONENTS, StepEntries, allocate_entries, score_slice
+from ...kernels.score import COMPONENTS, StepEntries, allocate_entries, allocate_trials, score_slice
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, InvalidSetting, Issue, row_of
 from ..settings import ScoreSettings
 from .alternatives import Alternatives, kernel_offsets
+from .stopping import check_finished, current_flag
 from .text_columns import (
     MAX_REFERENCE_BYTES,
     MIN_ROWS,
@@ -47,15 +48,11 @@ T = TypeVar("T")
 READING = ("think_prefilled", "max_response_bytes", "max_steps")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
 
-CONTENT = (
-    "content_denominator",
-    "object_similarity",
-    "parameter_similarity",
-    "use_position",
-    "position_decay",
-    "order",
-)
-"""Settings whose measures are kept while the configuration before agrees in them: the costly content first."""
+SIMILARITY = ("object_similarity", "parameter_similarity", "order")
+"""Settings that decide how steps are compared."""
+
+CONTENT = ("object_similarity", "parameter_similarity", "use_position", "position_decay")
+"""Settings whose measures are kept while the configuration before agrees in them: the costly similarities first."""
 
 
 class StepColumns(NamedTuple):
@@ -182,9 +179,10 @@ class ColumnScorer:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
         columns, index = self.empty(responses.rows), frozen(reference_index, np.int64)
         entries: dict[int, StepEntries] = {}
+        how = alternatives, steps, current_flag()
 
         def fill(first: int, last: int) -> None:
-            entries[first] = self.fill(columns, responses, references, index, first, last, alternatives, steps)
+            entries[first] = self.fill(columns, responses, references, index, first, last, *how)
 
         fill_in_slices(fill, responses.rows, self.threads)
         return self._with_steps(columns, entries) if steps else columns
@@ -203,6 +201,7 @@ class ColumnScorer:
     ) -> Columns:
         columns = self.empty(reference_index.shape[0])
         entries: dict[int, StepEntries] = {}
+        how = None, steps, current_flag()
         reader = ReferenceReader(
             shares[-1].last, self.settings.max_reference_steps, max_reference_bytes, self._quantities
         )
@@ -214,7 +213,7 @@ class ColumnScorer:
             rows = last_response - first_response
             part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
             texts = responses(first_response, last_response)
-            part_entries = self.fill(part, texts, expected, index, 0, rows, None, steps)
+            part_entries = self.fill(part, texts, expected, index, 0, rows, *how)
             columns.put(slice(first_response, last_response), part)
             if rows:
                 entries[first_response] = part_entries
@@ -236,16 +235,18 @@ class ColumnScorer:
         last: int,
         alternatives: Alternatives | None,
         steps: bool,
+        stop_flag: np.ndarray,
     ) -> StepEntries:
         """Score the responses [first, last) into `columns`, and return the entries of their steps, if these are wanted;
-        threads may fill different slices concurrently.
+        threads may fill different slices concurrently. Raises Stopped once the flag is set.
         """
         texts = rows_of(responses, first, last)
         limit = self.settings.max_response_bytes
         workspace = borrow_workspace_for(texts, limit, references.widest)
         rows, nbytes = (last - first, int(np.minimum(texts.lengths, limit).sum())) if steps else (0, 0)
         entries = allocate_entries(len(self._configurations), rows, nbytes)
-        score_slice(
+        most = 1 if alternatives is None else int(alternatives.counts.max(initial=1))
+        finished = score_slice(
             *columns[:3],
             entries,
             first,
@@ -257,7 +258,10 @@ class ColumnScorer:
             self._configurations,
             tables(),
             workspace,
+            allocate_trials(len(self._configurations), most),
+            stop_flag,
         )
+        check_finished(finished)
         if not steps:
             return entries
         size = int(entries.counts.sum())

@@ -32,6 +32,7 @@ from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, Issue, row_of
 from .alternatives import ANY_OF, Alternatives, alternatives_of, flattened, path_of
+from .stopping import check_finished, current_flag
 
 MIN_ROWS = 64  # of a slice: a third of a millisecond of work
 MIN_REFERENCES = 64  # with fewer there is little to gain from shares
@@ -378,6 +379,7 @@ class ReferenceReader:
     ) -> None:
         self._max_steps, self._max_bytes, self._quantities = max_steps, max_bytes, quantities
         self._alternatives = alternatives
+        self._stop_flag = current_flag()
         self._statuses = np.zeros(rows, np.uint8)
         self._bad_lines = np.zeros(rows, np.int64)
         self._too_long = np.zeros(rows, np.bool_)
@@ -386,7 +388,7 @@ class ReferenceReader:
         self.failed = False
 
     def read(self, chunk: TextColumn, first: int) -> References:
-        """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps.
+        """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps. Raises Stopped.
 
         The result is valid until this thread reads the next chunk.
         """
@@ -398,10 +400,8 @@ class ReferenceReader:
             chunk = _emptied(chunk, self._too_long[rows])
             longest = int(chunk.lengths.max(initial=0))
         references, statuses = borrow_room(chunk), self._statuses[rows]
-        limit, workspace = min(self._max_steps, UNLIMITED), borrow_workspace(longest)
-        read_references(
-            statuses, self._bad_lines[rows], references, *chunk, limit, self._quantities, tables(), workspace
-        )
+        how = min(self._max_steps, UNLIMITED), self._quantities, tables(), borrow_workspace(longest)
+        check_finished(read_references(statuses, self._bad_lines[rows], references, *chunk, *how, self._stop_flag))
         if statuses.any():
             self.failed = True
             if first < self._explained_below:

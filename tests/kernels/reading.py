@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.kernels.column import TextColumn
+from assay.kernels.memory import NEVER
 from assay.kernels.reading.references import References, allocate_for, read_references, trim
 from assay.kernels.rules import REASONS
 from assay.kernels.text.unicode import tables
@@ -38,7 +39,8 @@ def read_columns(
     statuses = np.full(column.rows, 99, np.uint8)
     bad_lines = np.full(column.rows, -7, np.int64)
     room = allocate_for(column)
-    read_references(statuses, bad_lines, room, *column, max_steps, True, tables(), workspace_for(column))
+    how = max_steps, True, tables(), workspace_for(column)
+    assert read_references(statuses, bad_lines, room, *column, *how, NEVER)
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [

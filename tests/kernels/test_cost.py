@@ -5,6 +5,7 @@ The goal is five times; the bounds here leave room for a busy machine. `pytest -
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections import Counter
 from statistics import median
@@ -105,13 +106,31 @@ def test_smallest_responses(usual):
     assert min(ratio_and_growth(usual, small, small, 5)[0] for _ in range(TRIES)) <= MAX_RATIO
 
 
-def test_one_large_reference_for_many_small_responses():
-    """The cost of a response does not depend on the length of its reference."""
-    words = " ".join(f"w{k}" for k in range(30_000))
-    large = f'{STEP}\nStep 2:{{"action":"b","objects":["{words}"],"parameters":[]}}'
+WORDS = [f"w{k}" for k in range(20_000)]
+
+
+def one_step_of(objects: list[str], parameters: list[str]) -> str:
+    return f"Step 1: {json.dumps({'action': 'a', 'objects': objects, 'parameters': parameters}, ensure_ascii=False)}"
+
+
+LARGE = {
+    "words in another step": "\n".join([STEP, one_step_of([" ".join(WORDS)], []).replace('"a"', '"b"')]),
+    "words": one_step_of([" ".join(WORDS[::2])], [" ".join(WORDS[::-2])]),
+    "objects": one_step_of(WORDS, []),
+    "one word": one_step_of(["b"], ["c " * 60_000]),
+    "words that expand": one_step_of([], ["\ufdfa " * 60_000]),
+    "steps": "\n".join([STEP.replace('"a"', f'"{action}"') for action in "ba" * 512]),
+}
+"""References of some 100 to 240 KB whose steps the smallest response matches, or does not."""
+
+
+@pytest.mark.parametrize("order", ["strict", "lcs"])
+@pytest.mark.parametrize("name", LARGE)
+def test_one_large_reference_for_many_small_responses(name, order):
+    """The cost of a response does not depend on its reference: on the words of any step, or the number of steps."""
     times = []
-    for reference in (STEP, large):
-        load = Load([SMALLEST] * 2000, [reference], [0] * 2000)
+    for reference in (STEP, LARGE[name]):
+        load = Load([SMALLEST] * 2000, [reference], [0] * 2000, order=order)
         parsed = load.scorer.parse(load.references)
         times.append([load.seconds(parsed) for _ in range(5)])
     assert min(times[1]) <= 3 * max(times[0])

@@ -10,10 +10,10 @@ import pytest
 
 from assay.kernels.column import frozen
 from assay.kernels.compiler import JIT
-from assay.kernels.memory import COUNTS, EPOCH
+from assay.kernels.memory import COUNTS, EPOCH, NEVER
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.rules import Rules
-from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, rules_at, score_slice
+from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, allocate_trials, rules_at, score_slice
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
@@ -49,7 +49,8 @@ class Outputs:
             measure_protocols(*outputs, *columns, *library, PAPER_RULES, tables(), self.workspace)
         else:
             outputs = np.zeros((1, ROWS)), self.codes[None], self.values[None], allocate_entries(1, 0, 0), first, last
-            score_slice(*outputs, *columns, NO_ALTERNATIVES, configurations_of([PAPER_RULES]), tables(), self.workspace)
+            how = NO_ALTERNATIVES, configurations_of([PAPER_RULES]), tables(), self.workspace, allocate_trials(1, 1)
+            assert score_slice(*outputs, *columns, *how, NEVER)
 
 
 @pytest.mark.parametrize("measures", [False, True])

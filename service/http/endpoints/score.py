@@ -23,13 +23,13 @@ from ..wire.json_codec import (
     Envelope,
     FastPath,
     Limits,
-    check_alternatives,
     encode,
     encode_reply,
     parse_envelope,
     parse_query,
     read_batch,
 )
+from ..wire.work import are_few, check_work
 
 QUERY = ("config", "include", "task")
 
@@ -58,7 +58,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     batch.issues += issues
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
     batch.steps = "steps" in asked.include
-    check_alternatives(batch, limits.max_responses)
+    check_work(batch, limits.max_responses, limits.max_body_bytes)
     times.decoded()
     return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
 
@@ -128,10 +128,12 @@ class ScoreEndpoint:
         query = exchange.scope["query_string"]
         answer: Callable[..., Answer | PendingAnswer | None] = answer_arrow if body.media_type == ARROW else answer_json
         general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times)
-        fast = partial(fast_answer, body, self._paths.fast_path, times, query)
-        result = await self._paths.answer(exchange, fast, partial(general, body))
-        if result is None:
-            result = await self._paths.answer_in_thread(exchange, partial(general, body._replace(inline=False)))
+
+        def inline() -> Answer | PendingAnswer | None:
+            fast = None if query else fast_answer(body, self._paths.fast_path, times)
+            return general(body) if fast is None else fast
+
+        result = await self._paths.answer(exchange, inline, partial(general, body._replace(inline=False)))
         assert result is not None
         if isinstance(result, PendingAnswer):
             result = await self._processes.complete(result, exchange, limits, partial=True)
@@ -140,9 +142,9 @@ class ScoreEndpoint:
         count()
 
 
-def fast_answer(body: Body, path: FastPath, times: StageTimes, query: bytes = b"") -> Answer | None:
+def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     times.start()
-    if query or not path.read(bytes(body.data)):
+    if not path.read(bytes(body.data)):
         return None
     times.decoded()
     scores = path.score()
@@ -157,14 +159,14 @@ def answer_json(
 ) -> Answer | PendingAnswer | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
-    None if the body is `inline` but has `configs` or alternatives, which may be more work than the event loop should
-    do. Raise Problem with every error.
+    None if the body is `inline` but has many rows, `configs` or alternatives, which may be more work than the event
+    loop should do. Raise Problem with every error.
     """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if query:
         take_fields(envelope, query)
-    if body.inline and "configs" in envelope.values:
+    if body.inline and ("configs" in envelope.values or not are_few(envelope.references, envelope.responses)):
         return None
     batch = read_batch(envelope, scorer, limits)
     if body.inline and batch.alternatives is not None:

@@ -41,6 +41,9 @@ MAX_HEADERS = 128
 MAX_PIPELINED = 32
 MAX_LINGERING = 1024
 SHUTDOWN_LINGER_SECONDS = 2.0
+ANSWER_SECONDS = 0.05
+"""From an interim reply to the reset of a client that has gone; `check_timeouts` sees what takes longer."""
+
 MAX_JOINED = 1 << 16
 """Bytes of a body that is copied after its head, so that one write sends both."""
 
@@ -145,7 +148,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.last_reply is None:
             self.keep_alive_no_longer()
         self.probe()
+        self.loop.call_later(ANSWER_SECONDS, self.check_probe)
         return True
+
+    def check_probe(self) -> None:
+        """Close the connection if the client has gone: others wait for the threads that work for it."""
+        if not self.transport.is_closing() and self.has_disconnected():
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()

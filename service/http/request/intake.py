@@ -4,10 +4,12 @@
 |-----------------------------|---------------------|---------------------------------------------|
 | short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
-| short JSON with `configs`   | general path        | worker thread                               |
+| short JSON, more work       | general path        | worker thread                               |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
 | short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
 | other rows of other tasks   | rewards of the task | separate process                            |
+
+More work are many rows, `configs`, and alternatives; see `wire/work.py`, which also says what is short.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
 `admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
@@ -36,9 +38,11 @@ from ...rewards.registry import SCORE
 from ...rewards.scorer import Outcome, Scorer, merge, score_here, split
 from ...rewards.scores import Scores
 from ...scoring.column_scorer import Columns
+from ...scoring.stopping import StopFlag
 from ..wire.headers import JSON, Body, Problem, StageTimes, check_encoding, invalid_request, media_type_of, too_large
 from ..wire.json_codec import Answer, FastPath, Limits
 from ..wire.parts import UnlistedError
+from ..wire.work import is_light
 from .access import Keys
 from .admission import Admission
 from .exchange import (
@@ -73,10 +77,10 @@ class WorkerThreads:
         """Return the job's result, or raise its error.
 
         until: a deadline earlier than the request's. Raise Problem `over-capacity` if the queue is full, Problem
-        `deadline`, and ClientGone: then a queued job is cancelled, and the result of a running job is dropped.
+        `deadline`, and ClientGone: then a queued job is cancelled, and a running job is stopped.
         """
-        deadline = until or exchange.deadline
-        submitted = self._submit(job, exchange, deadline)
+        deadline, stop = until or exchange.deadline, StopFlag()
+        submitted = self._submit(job, exchange, deadline, stop)
         work = asyncio.wrap_future(submitted)
         gone = asyncio.ensure_future(exchange.wait_for_disconnect())
         try:
@@ -86,11 +90,12 @@ class WorkerThreads:
             raise ClientGone if gone.done() else deadline_exceeded()
         finally:
             gone.cancel()
+            stop.set()
             submitted.cancel()  # at once: `work` would cancel it only in the next turn
             work.cancel()
             del submitted, work  # they hold the error, whose traceback holds this frame and the body
 
-    def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
+    def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline, stop: StopFlag) -> Future[T]:
         with self._lock:
             if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
                 raise Problem("over-capacity", "The queue of batches is full.")
@@ -98,12 +103,14 @@ class WorkerThreads:
         submitted, permit, loop = perf_counter(), exchange.permit, asyncio.get_running_loop()
 
         def timed() -> T:
-            while self._paused() and deadline.left:
+            while self._paused() and deadline.left and not stop.is_set:
                 sleep(POLL_SECONDS)
             exchange.times.queue += perf_counter() - submitted
             if not deadline.left:
                 raise deadline_exceeded()
-            return job()
+            if stop.is_set:
+                raise ClientGone
+            return stop.run(job)
 
         def finished(_job: object) -> None:
             with self._lock:
@@ -147,15 +154,13 @@ class Paths:
         self.fast_path = FastPath(scorer, inline_bytes, self.limits)
         self._scorer = scorer
 
-    async def answer(self, exchange: Exchange, fast: Callable[[], T | None], general: Callable[[], T]) -> T:
-        """Choose the path of a request; `fast` returns None for a request that only `general` can answer."""
-        if not exchange.request_body.inline:
-            return await self._workers.run(general, exchange)
-        result = fast()
-        return general() if result is None else result
+    async def answer(self, exchange: Exchange, inline: Callable[[], T | None], general: Callable[[], T]) -> T:
+        """Answer a light body with `inline`, on the event loop, and any other with `general`, in a thread.
 
-    async def answer_in_thread(self, exchange: Exchange, general: Callable[[], T]) -> T:
-        return await self._workers.run(general, exchange)
+        inline: returns None for a request that turns out to be more work than the event loop should do.
+        """
+        result = inline() if exchange.request_body.inline else None
+        return await self._workers.run(general, exchange) if result is None else result
 
 
 COMPRESSED = 4
@@ -201,7 +206,7 @@ class Intake:
         self.check_query(exchange, media_type)
         encoding = check_encoding(exchange.header(b"content-encoding"))
         data = await self._read(exchange, compressed=bool(encoding))
-        inline = not encoding and media_type == JSON and len(data) < self.settings.inline_bytes
+        inline = not encoding and media_type == JSON and is_light(data, self.settings.inline_bytes)
         if inline:
             deadline.check()
         return Body(data, encoding, media_type, inline)

@@ -31,6 +31,7 @@ from ....kernels.json_columns import (
     read_envelope,
 )
 from ....kernels.json_steps import ROW_ROOM, STEP_ROOM, write_steps
+from ....kernels.memory import NEVER
 from ....kernels.rules import REASONS
 from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
 from ....kernels.text.unicode import tables
@@ -40,9 +41,10 @@ from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
 from ...scoring.alternatives import split_column
-from ...scoring.column_scorer import READING, by_reading, configurations_of, overridden_by_each, rules_of
+from ...scoring.column_scorer import configurations_of, overridden_by_each, rules_of
 from ...scoring.text_columns import UNLIMITED
 from .headers import Problem
+from .work import check_work
 
 MAX_UNKNOWN = 256
 MAX_VALUE_BYTES = 1 << 20
@@ -335,7 +337,7 @@ def check_containers(text: bytes | bytearray) -> None:
 
 
 def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
-    """Return a request as a batch; raise Problem `too-large` if it is too much for its `configs`."""
+    """Return a request as a batch; raise Problem `too-large` as `check_work` does."""
     values, issues = envelope.values, envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
     batch = Batch(
@@ -357,66 +359,26 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         if "config" not in invalid:
             set_config(batch, scorer, values.get("config", {}))
         if "configs" in values:
-            set_configs(batch, scorer, values["configs"], invalid, limits)
+            set_configs(batch, scorer, values["configs"], invalid)
     if "reference_index" not in invalid:
         batch.set_index(values.get("reference_index"))
     if "groups" not in invalid:
         batch.set_groups(values.get("groups"))
-    check_alternatives(batch, limits.max_responses)
+    check_work(batch, limits.max_responses, limits.max_body_bytes)
     return batch
 
 
-def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[str], limits: Limits) -> None:
-    """Set further configurations, which only SCORE has; raise Problem `too-large`."""
+def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[str]) -> None:
+    """Set further configurations, which only SCORE has."""
     if batch.task != SCORE:
         detail = "this field is only for the task score: it has settings of SCORE"
         batch.issues = [issue for issue in batch.issues if issue.path != "configs"]
         batch.issues.append(Issue("configs", "unknown_field", detail))
         return
     if "configs" not in invalid:
-        check_results(batch.size, len(configs), limits.max_responses)
         scorers, issues = issues_of(overridden_by_each, scorer.with_overrides, configs)
         batch.issues += issues
         batch.configurations |= {f"configs[{k}]": each.columns for k, each in enumerate(scorers or ())}
-    check_readings(batch, limits.max_body_bytes)
-
-
-def check_results(responses: int, configs: int, max_responses: int) -> None:
-    if responses * configs > max_responses:
-        issue = Issue("configs", "too_many", f"{responses} responses by {configs} configurations")
-        detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
-        raise Problem("too-large", detail, [issue])
-
-
-def check_alternatives(batch: Batch, max_responses: int) -> None:
-    """Raise Problem `too-large` for a batch with too many alternatives, in all or for its responses."""
-    if batch.alternatives is None:
-        return
-    number = int(batch.alternatives.offsets[-1])
-    if number > max_responses:
-        issue = Issue("references", "too_many", f"{number} references and alternatives")
-        raise Problem(
-            "too-large", f"A request may have {max_responses} references, and alternatives of these.", [issue]
-        )
-    counts, index = batch.alternatives.counts, batch.reference_index
-    if index is not None:
-        counts = counts[index[(index >= 0) & (index < len(counts))]]
-    compared = int(counts.sum()) * (batch.size if index is None and len(counts) == 1 else 1)
-    results = compared * max(1, len(batch.configurations) - 1)
-    if results > max_responses:
-        issue = Issue("references", "too_many", f"{results} comparisons of a response with an alternative")
-        detail = f"A response counts once for each alternative of its reference, up to {max_responses} in all."
-        raise Problem("too-large", detail, [issue])
-
-
-def check_readings(batch: Batch, max_bytes: int) -> None:
-    readings = len(by_reading([scorer.settings for scorer in batch.configurations.values()]))
-    columns = batch.references, batch.responses
-    nbytes = sum(int(column.lengths.sum()) for column in columns if isinstance(column, TextColumn))
-    if readings > 1 and readings * nbytes > max_bytes:
-        issue = Issue("configs", "too_many", f"{nbytes} bytes of text, to be read {readings} times")
-        detail = f"Texts count once for each combination of {', '.join(READING)}, up to {max_bytes} bytes."
-        raise Problem("too-large", detail, [issue])
 
 
 class Answer(NamedTuple):
@@ -557,6 +519,8 @@ class FastPath:
             self._configurations,
             self._tables,
             request.workspace,
+            request.trials,
+            NEVER,
         )
         columns = self._columns.get(rows)
         if columns is None:

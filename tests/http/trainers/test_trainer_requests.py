@@ -127,8 +127,10 @@ def endpoint(dialect: Any) -> TrainerEndpoint:
 
 
 def outcome(answer: Any, *arguments: Any) -> Any:
+    """Return the reply, None if a thread has to make it, or the problem."""
     try:
-        return answer(*arguments).body
+        found = answer(*arguments)
+        return found and found.body
     except Problem as problem:
         return problem.kind, problem.issues
 
@@ -143,7 +145,8 @@ def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     def both(document: dict[str, Any]) -> Any:
         body = json.dumps(document).encode()
         general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
-        assert outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes()) == general
+        inline = outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes())
+        assert inline == general or (inline is None and b"any_of" in body)
         mutable = Body(bytearray(body), b"", JSON, False)
         assert outcome(route._answer, mutable, chosen, StageTimes()) == general
         return general

@@ -23,7 +23,8 @@ from ...request.metrics import Metrics
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
 from ...wire.headers import Body, Problem, StageTimes, invalid_request
-from ...wire.json_codec import Answer, FastPath, check_alternatives, issues_of, parse_query
+from ...wire.json_codec import Answer, FastPath, issues_of, parse_query
+from ...wire.work import are_few, check_work
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import ABSENT, JsonObject, follow, read_tasks
@@ -190,9 +191,12 @@ class TrainerEndpoint:
     async def answer(self, exchange: Exchange) -> None:
         """Score rollouts in the trainer's format, with the settings and the tasks of the query."""
         times = exchange.times
-        answer = partial(self._answer, exchange.request_body, self._parsed(exchange), times)
+        body, query = exchange.request_body, self._parsed(exchange)
+        inline = partial(self._answer, body, query, times)
+        general = partial(self._answer, body._replace(inline=False), query, times)
         try:
-            result = await self._paths.answer(exchange, answer, answer)
+            result = await self._paths.answer(exchange, inline, general)
+            assert result is not None
             if isinstance(result, PendingAnswer):
                 result = await self._processes.complete(result, exchange, self._paths.limits)
         except Masked as masked:
@@ -205,7 +209,8 @@ class TrainerEndpoint:
         await exchange.reply(result.body)
         count()
 
-    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | PendingAnswer:
+    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | PendingAnswer | None:
+        """Answer a request; None if its body is `inline` but has many rows or alternatives, as in `answer_json`."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
         field, *members = dialect.label(options)
@@ -237,9 +242,13 @@ class TrainerEndpoint:
         if columns.references is None or columns.reference_kinds is None:
             missing = dialect.missing_reference
             raise refuse([] if label or missing is None else [Issue("references[0]", "missing_field", missing)])
+        if body.inline and not are_few(columns.references, columns.responses):
+            return None
         times.decoded()
         rows, max_bytes = columns.references.rows, limits.max_reference_bytes
         references, kinds, alternatives = split_column(columns.references, columns.reference_kinds, max_bytes)
+        if body.inline and alternatives is not None:
+            return None
         batch = Batch(
             responses=columns.responses,
             references=references,
@@ -253,7 +262,7 @@ class TrainerEndpoint:
             max_reference_bytes=max_bytes,
             issues=[*issues],
         )
-        check_alternatives(batch, limits.max_responses)
+        check_work(batch, limits.max_responses, limits.max_body_bytes)
         return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
 
     def _refusal(
