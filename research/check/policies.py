@@ -14,8 +14,8 @@ from ...service.explain.reading import Step
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tasks.scirecipe_records import library_of
-from .doses import converted, multiplied, with_doses
 from ..reports.inference import standard_error
+from .doses import converted, multiplied, with_doses
 from .gold import Option
 from .rows import CheckedRow
 

@@ -153,7 +153,7 @@ class EvaluatedFile:
             yield NO_ERROR
         for field, groups in self.result.by.items():
             if len(groups) == 1 and UNKNOWN not in groups:
-                yield f"Every record has {field} {next(iter(groups))}."
+                yield f"Every record has {field} {one_line(next(iter(groups)))}."
         if self.about:
             yield self.about
         yield from map(in_this_shell, self.result.warnings)

@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from ..interruption import INTERRUPTED, Ended, end_by_signal
-from ..terminal import say, visible, watched_start
+from ..terminal import MAX_MESSAGE, say, visible, watched_start
+from ..wording import clipped
 from .vocabulary import command_meant, option_meant
 
 COMMANDS = {
@@ -121,7 +122,7 @@ class Commands(click.Group):
 
 
 def printable(error: click.ClickException) -> click.ClickException:
-    message = visible(error.format_message())
+    message = visible(clipped(error.format_message(), MAX_MESSAGE))
     if message == error.format_message():
         return error
     return click.UsageError(message, getattr(error, "ctx", None))

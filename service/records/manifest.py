@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..rewards.registry import SCORE
 from ..tasks.evaluation import task_named
 from ..tasks.thoth import sections_in
+from ..whole_files import read_whole
 from ..wording import first_n, plural
 from .fields import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, Message, asking_of
 from .files import MANIFEST, Source, open_records, sha256_of, source_file
@@ -32,6 +33,7 @@ from .wrong_files import DocumentError
 FORMAT = 1
 """The version of the manifest's form."""
 
+MAX_MANIFEST = 1 << 30  # bytes
 MAX_NAMED = 10  # ids that an error names
 SHOWN_DIGITS = 12  # of a digest
 
@@ -119,8 +121,7 @@ def is_prepared(path: str) -> bool:
 def read_manifest(folder: str) -> Manifest:
     """Read the manifest of a folder; raises UsageError if it is malformed, changed, or without references."""
     path = os.path.join(folder, MANIFEST)
-    with open(path, "rb") as stream:
-        content = stream.read()
+    content = read_whole(path, MAX_MANIFEST)
     try:
         about = orjson.loads(content)
         entries = [Entry(**row) for row in about.pop("rows")]

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from ..terminal import visible
-from ..wording import NOTHING
+from ..wording import NOTHING, named
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+MAX_CELL = 1_000  # characters of a text in a cell, which may be the value of a field
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # spreadsheets compute or strip these
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
 APOSTROPHE = "'"  # before a cell: what follows is text
@@ -67,7 +68,7 @@ Row = Sequence["str | int | Cell | None"]  # texts, whole numbers, cells, and No
 def as_cell(value: str | int | Cell | None) -> Cell:
     if isinstance(value, Cell):
         return value
-    return Cell(value if isinstance(value, str) else NOTHING if value is None else f"{value:,}")
+    return Cell(named(value, MAX_CELL) if isinstance(value, str) else NOTHING if value is None else f"{value:,}")
 
 
 @dataclass(frozen=True)
