@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -123,10 +124,8 @@ class FileReader:
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return a JSON object; names that it repeats are problems, since Python keeps only the last value."""
-        names = [name for name, _ in pairs]
-        self.problems += [
-            f"{name!r} is repeated in an object" for name in dict.fromkeys(names) if names.count(name) > 1
-        ]
+        counts = Counter(name for name, _ in pairs)
+        self.problems += [f"{name!r} is repeated in an object" for name, count in counts.items() if count > 1]
         return dict(pairs)
 
     def _fields(self, value: Mapping[str, Any], known: Sequence[str], where: str) -> None:

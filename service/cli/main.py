@@ -125,7 +125,11 @@ def printable(error: click.ClickException) -> click.ClickException:
     message = visible(clipped(error.format_message(), MAX_MESSAGE))
     if message == error.format_message():
         return error
-    return click.UsageError(message, getattr(error, "ctx", None))
+    if isinstance(error, click.UsageError):
+        return click.UsageError(message, error.ctx)
+    shown = click.ClickException(message)
+    shown.exit_code = error.exit_code
+    return shown
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:

@@ -65,9 +65,9 @@ class Command(click.Command):
             with ended_by_signals():
                 return super().invoke(ctx)
         except UnreadableInput as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(one_line(str(error))) from None
         except UsageError as error:
-            raise click.UsageError(str(error), ctx) from None
+            raise click.UsageError(one_line(str(error)), ctx) from None
         except KeyboardInterrupt as interruption:
             written = what_was_written()
             if written is not None:

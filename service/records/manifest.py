@@ -21,7 +21,7 @@ from ..rewards.registry import SCORE
 from ..tasks.evaluation import task_named
 from ..tasks.thoth import sections_in
 from ..whole_files import read_whole
-from ..wording import first_n, plural
+from ..wording import first_n, named, plural
 from .fields import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, Message, asking_of
 from .files import MANIFEST, Source, open_records, sha256_of, source_file
 from .forms import ANSWER_NAMES, SPECIFICATIONS, unfolded
@@ -130,7 +130,7 @@ def read_manifest(folder: str) -> Manifest:
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         raise UsageError(f"{path}: it is not a manifest; write it with assay prepare") from None
     if version != FORMAT:
-        raise UsageError(f"{path}: it has the form {version}, not {FORMAT}; write it again with assay prepare")
+        raise UsageError(f"{path}: it has the form {named(version)}, not {FORMAT}; write it again with assay prepare")
     if digest != digest_of_rows(lines):
         raise UsageError(f"{path}: its rows were changed after assay prepare wrote them")
     if repeated := [name for name, count in Counter(entry.id for entry in entries).items() if count > 1]:
