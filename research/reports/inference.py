@@ -154,7 +154,7 @@ def bootstrap_p(distribution: np.ndarray, units: int) -> float | None:
 def notes_on_intervals(estimates: Iterable[tuple[int, Interval | None]], unit: str) -> Iterator[str]:
     """Yield what readers of intervals should know of few or equal units, of which each is a number of: `pair`."""
     estimates = list(estimates)
-    if any(1 < number < FEW for number, _ in estimates):
+    if any(0 < number < FEW for number, _ in estimates):
         yield (
             f"Fewer than {FEW} {unit}s say little: their intervals are too narrow, and there is none where all of them "
             "agree, because it would have no width."
