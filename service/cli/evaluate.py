@@ -213,9 +213,7 @@ def command(
         needed = needs(layout, list(parts)) if layout is not None else []
         if layout is not None:
             works = [work_for(need, works) for need in needed]
-        if not quiet:
-            print_tasks(works, manifest, name, table)
-        evaluated = evaluate_all(evaluations, works, quiet)
+        evaluated = evaluate_all(evaluations, works, task_lines(works, manifest, name, table), quiet)
         remarks = with_prompt_warnings(models, evaluated, manifest)
         if layout is not None:
             keys = [need.key for need in needed]
@@ -258,8 +256,8 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def print_tasks(works: Sequence[Work], manifest: Manifest | None, name: str | None, table: str | None) -> None:
-    """Print which tasks evaluate the answers, with which profiles, and why: metrics depend on it."""
+def task_lines(works: Sequence[Work], manifest: Manifest | None, name: str | None, table: str | None) -> list[str]:
+    """Return which tasks evaluate the answers, with which profiles, and why: metrics depend on it."""
     lines = []
     for task, _, options in works:
         profile = getattr(task.checked(options), "profile", None)
@@ -273,15 +271,21 @@ def print_tasks(works: Sequence[Work], manifest: Manifest | None, name: str | No
         else:
             reason = "it is the default; with a folder of assay prepare, rows are evaluated as their benchmark does"
         lines.append(f"task         {task.name}{f', profile {profile}' if profile else ''}: {reason}")
-    for line in dict.fromkeys(lines):
-        say(line, err=True)
+    return list(dict.fromkeys(lines))
 
 
-def evaluate_all(evaluations: Evaluations, works: Sequence[Work], quiet: bool) -> list[list[EvaluatedFile]]:
-    """Return the evaluated files of each work; raises ScoringError and UnreadableFiles."""
+def evaluate_all(
+    evaluations: Evaluations, works: Sequence[Work], lines: Sequence[str], quiet: bool
+) -> list[list[EvaluatedFile]]:
+    """Return the evaluated files of each work; raises ScoringError and UnreadableFiles.
+
+    lines: printed before, once the files are read.
+    """
     started = time.perf_counter()
     read = [answers for work in works for answers in evaluations.read(work)]
     number = sum(len(answers.records) for answers in read)
+    for line in () if quiet else lines:
+        say(line, err=True)
     with Progress(number, quiet) as progress:
         evaluated = [evaluations.evaluate(work, lambda rows: progress.advance(rows, rows)) for work in works]
     if not quiet:
