@@ -355,17 +355,8 @@ def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -
     if units > 1:
         drawn = [means_of_means(of_side, *draws) for of_side in columns]
         interval = interval_of(drawn[0] - drawn[1], units)
-        sides = [
-            np.stack(
-                [
-                    sums_of_units(np.column_stack([np.nan_to_num(column), ~np.isnan(column)]), draws.questions)
-                    for column in of_side
-                ],
-                axis=1,
-            )
-            for of_side in columns
-        ]
-        p = exchange_p_of_means(*sides, draws.resamples, draws.seed)
+        of_model, of_baseline = (sums_and_counts(of_side, draws.questions) for of_side in columns)
+        p = exchange_p_of_means(of_model, of_baseline, draws.resamples, draws.seed)
     return Difference(name, n, difference_of(model.value(name), baseline.value(name)), units, interval, p)
 
 
@@ -397,6 +388,12 @@ def sums_of_units(columns: np.ndarray, questions: np.ndarray) -> np.ndarray:
     """Return float64 (units, k): the sums of columns (n, k) over the rows of each question."""
     _, of_row = np.unique(questions, return_inverse=True)
     return np.column_stack([np.bincount(of_row, column) for column in columns.T])
+
+
+def sums_and_counts(columns: Sequence[np.ndarray], questions: np.ndarray) -> np.ndarray:
+    """Return float64 (units, columns, 2): the sum and the number of the values of each column over each question."""
+    pairs = (np.column_stack([np.nan_to_num(column), ~np.isnan(column)]) for column in columns)
+    return np.stack([sums_of_units(pair, questions) for pair in pairs], axis=1)
 
 
 def same(value: float | None, other: float | None) -> bool:

@@ -127,9 +127,8 @@ def printable(error: click.ClickException) -> click.ClickException:
         return error
     if isinstance(error, click.UsageError):
         return click.UsageError(message, error.ctx)
-    shown = click.ClickException(message)
-    shown.exit_code = error.exit_code
-    return shown
+    error.message = message
+    return error
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:

@@ -107,15 +107,15 @@ def test_exchanges_of_a_mean_of_means(rows) -> None:
 
     every = [round(abs(difference(swapped)), 9) for swapped in itertools.product((False, True), repeat=len(rows))]
     expected = sum(value >= every[0] for value in every) / len(every)
-    assert exchange_p_of_means(*sides, RESAMPLES, SEED) == pytest.approx(expected)
+    assert exchange_p_of_means(sides[0], sides[1], RESAMPLES, SEED) == pytest.approx(expected)
 
 
 def test_questions_are_exchanged_with_all_their_pairs() -> None:
     """Four pairs of two questions, all of them 1: two signs, so that p is 0.5."""
     rows, zeros = np.arange(4), np.zeros(4)
-    sample = [Sample(Evaluation({"x": column}), rows) for column in (np.ones(4), zeros)]
-    (of_questions,) = differences(["x"], *sample, Draws(np.array([0, 0, 1, 1]), RESAMPLES, SEED))
-    (of_pairs,) = differences(["x"], *sample, Draws(rows, RESAMPLES, SEED))
+    model, baseline = (Sample(Evaluation({"x": column}), rows) for column in (np.ones(4), zeros))
+    (of_questions,) = differences(["x"], model, baseline, Draws(np.array([0, 0, 1, 1]), RESAMPLES, SEED))
+    (of_pairs,) = differences(["x"], model, baseline, Draws(rows, RESAMPLES, SEED))
     assert [(each.p, each.interval, each.units) for each in (of_questions, of_pairs)] == [
         (0.5, None, 2),
         (0.125, None, 4),
