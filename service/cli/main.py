@@ -121,14 +121,19 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
+class PrintableError(click.ClickException):
+    """An error of a command, whose message is harmless and short."""
+
+    exit_code = click.UsageError.exit_code
+
+
 def printable(error: click.ClickException) -> click.ClickException:
     message = visible(clipped(error.format_message(), MAX_MESSAGE))
     if message == error.format_message():
         return error
     if isinstance(error, click.UsageError):
         return click.UsageError(message, error.ctx)
-    error.message = message
-    return error
+    return PrintableError(message)
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:
