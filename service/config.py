@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from .errors import InvalidSetting, Issue, did_you_mean
 from .settings import ScoreSettings, is_null, normalize_zero, setting_detail, usable_cores
+from .whole_files import read_whole
 
 HINT = "set by Kubernetes' service links, not as settings: use enableServiceLinks: false in the pod's specification"
 
@@ -267,7 +266,7 @@ def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Itera
     if not path:
         return
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(read_whole(path).decode())
     except OSError as error:
         issues.append(Issue(str(path), "unreadable_file", error.strerror or type(error).__name__))
         return
@@ -306,23 +305,15 @@ def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: 
 def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
     """Read the keys of a file: one per line, without blank lines and lines that begin with `#`.
 
-    Raises OSError, and ValueError for an invalid key, for a file without keys (the service would be open), and for
-    anything but a regular file (a pipe would block).
+    Raises OSError as `read_whole`, and ValueError for an invalid key and for a file without keys (the service would be
+    open).
     """
-    with open(path, encoding="utf-8", opener=open_nonblocking) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is not a regular file")
-        lines = [line.strip() for line in file.read().splitlines()]
+    lines = [line.strip() for line in read_whole(path).decode().splitlines()]
     texts = [line for line in lines if line and not line.startswith("#")]
     keys = ServerSettings.model_validate({"api_keys": texts}).api_keys
     if not keys:
         raise ValueError("the file contains no key")
     return keys
-
-
-def open_nonblocking(path: str, flags: int) -> int:
-    """Open without waiting for the other end of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def quoted(value: Any) -> str:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
 
+from .wording import clipped, one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -40,6 +42,9 @@ CONTROLS = {
 """Escapes, as in Python, of the characters that may control a terminal or change the direction of its text."""
 
 
+MAX_MESSAGE = 10_000  # characters of a message: parts of it may be from files and servers
+
+
 def visible(text: str) -> str:
     """Return the text with its control characters escaped; line ends and tabs stay."""
     return text.translate(CONTROLS)
@@ -54,7 +59,7 @@ def printable(text: str) -> str:
 
 def say(text: str, err: bool = False) -> None:
     """Print a message for people, which may name parts of files, to standard output or standard error."""
-    click.echo(visible(text), err=err)
+    click.echo(visible(clipped(text, MAX_MESSAGE)), err=err)
 
 
 class Drawable(Protocol):
@@ -81,7 +86,7 @@ def show(*parts: str | Drawable, error: bool = False) -> None:
     from rich.measure import Measurement
 
     console = console_for(error)
-    drawn = [visible(part) if isinstance(part, str) else part.drawn() for part in parts]
+    drawn = [visible(clipped(part, MAX_MESSAGE)) if isinstance(part, str) else part.drawn() for part in parts]
     for part in drawn:
         if not isinstance(part, str):  # too wide rather than with truncated numbers
             least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
@@ -106,7 +111,7 @@ class Listing:
         self.counts[reason] += 1
         self._kinds[reason] = kind
         if self.counts[reason] <= MAX_LISTED:
-            self.report(text)
+            self.report(one_line(text))
 
     def close(self) -> None:
         everything = f" ({self._document} lists all)" if self._document else ""
@@ -153,7 +158,7 @@ class Progress:
         if self._bar is None:
             say(text, err=True)
         else:
-            self._bar.console.print(visible(text), soft_wrap=True)
+            self._bar.console.print(visible(clipped(text, MAX_MESSAGE)), soft_wrap=True)
 
 
 @contextmanager

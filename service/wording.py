@@ -68,8 +68,23 @@ def plural(count: int, noun: str) -> str:
 
 def first_n(names: Sequence[object], n: int) -> str:
     """Join the first n names or numbers, and say how many more there are."""
-    shown = ", ".join(map(str, names[:n]))
+    shown = ", ".join(map(named, names[:n]))
     return f"{shown} and {len(names) - n:,} more" if len(names) > n else shown
+
+
+MAX_NAME = 160
+"""Characters that messages show of a name or a reason that somebody else has chosen."""
+
+
+def named(text: object, limit: int = MAX_NAME) -> str:
+    """Return a name of a file, a record or a server for a message: on one line, and its beginning if it is long."""
+    name = one_line(str(text))
+    return name if len(name) <= limit else f"{name[:limit]}…"
+
+
+def one_line(text: str) -> str:
+    r"""Write line ends as `\n`, so that a text cannot pass for another message."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
 def clipped(text: str, limit: int) -> str:

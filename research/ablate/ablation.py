@@ -34,6 +34,7 @@ from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Row, Table
 from ...service.tasks.paper import ProtocolPair, measure
 from ...service.wording import NOTHING, fixed, format_number, in_this_shell, plural
+from ..reports.inference import notes_on_correlations
 from .grids import Configuration, Grid
 
 METRICS = {
@@ -416,6 +417,7 @@ class Ablation:
             "gates: share of rollouts that pass both gates; passed: share that also have order 1.",
             f"group std: mean standard deviation within groups{ddof}; flat groups: share of groups with equal rewards.",
             "ρ: Spearman's rank correlation within groups, averaged over the (n) groups in which both vary.",
+            *notes_on_correlations((n for each in self.figures for _, n in each.correlations.values()), "group"),
             *(f"{NOTHING} {name}: not computed. {in_this_shell(advice)}" for name, advice in self.unavailable.items()),
         ]
 

@@ -21,6 +21,7 @@ from ...service.settings import ScoreSettings, is_null
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.task import ignore_progress
 from ...service.version import text_of
+from ...service.whole_files import read_whole
 
 SEPARATOR = " · "
 """Between the values in the name of a configuration."""
@@ -163,7 +164,7 @@ def configuration(
 
 def read_grid(path: Path) -> Any:
     """Return the value of a JSON file (.json) or else a TOML file; raises InvalidSetting if it is malformed."""
-    content = path.read_bytes()
+    content = read_whole(path)
     try:
         return orjson.loads(content) if path.suffix.lower() == ".json" else tomllib.loads(content.decode())
     except (orjson.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from ...service.records.rows import Place
 from ...service.tables.page import render
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import first_n, fixed, format_number, plural, share
+from ..reports.inference import NO_ERROR
 from .data_set import DataSet
 from .policies import POLICIES, Earned
 
@@ -31,8 +32,11 @@ def gates_table(data: DataSet) -> Table:
 def policies_table(data: DataSet) -> Table:
     gold, *policies = data.policies()
     notes = []
-    if gold.rewards.standard_error is not None or policies[0].rewards.standard_error is not None:
+    errors = [earned.rewards.standard_error for earned in (gold, *policies) if earned.rewards.number > 1]
+    if any(error is not None for error in errors):
         notes.append("±: standard error of the mean over the records.")
+    if None in errors:
+        notes.append(NO_ERROR)
     number = max(earned.rewards.number for earned in (gold, *policies))
     for earned in policies:
         if earned.mean_of_answered is None:

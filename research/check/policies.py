@@ -14,6 +14,7 @@ from ...service.explain.reading import Step
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tasks.scirecipe_records import library_of
+from ..reports.inference import standard_error
 from .doses import converted, multiplied, with_doses
 from .gold import Option
 from .rows import CheckedRow
@@ -177,11 +178,14 @@ class Sums:
     def __init__(self) -> None:
         self.number = 0
         self._sum = self._squares = 0.0
+        self._least, self._largest = math.inf, -math.inf
 
     def add(self, rewards: np.ndarray) -> None:
         self.number += len(rewards)
         self._sum += math.fsum(rewards)
         self._squares += math.fsum(rewards * rewards)
+        self._least = min(self._least, float(rewards.min(initial=math.inf)))
+        self._largest = max(self._largest, float(rewards.max(initial=-math.inf)))
 
     @property
     def mean(self) -> float | None:
@@ -192,7 +196,7 @@ class Sums:
         if self.number < 2:
             return None
         variance = max(self._squares - self._sum**2 / self.number, 0.0) / (self.number - 1)
-        return math.sqrt(variance / self.number)
+        return standard_error(self.number, math.sqrt(variance), self._least, self._largest)
 
 
 class Earned(NamedTuple):

@@ -18,7 +18,7 @@ from ...service.records.output_file import Claim
 from ...service.records.responses import message_text
 from ...service.tasks.endpoint import ChatEndpoint, EndpointFault, in_parallel, text_of, whole_lines
 from ...service.terminal import Progress
-from ...service.wording import first_n, plural
+from ...service.wording import first_n, named, plural
 
 TEST, ALL = "test", "all"
 BEGINNING = b'{"id":"'
@@ -31,6 +31,11 @@ ADVICE = {
     403: "; its key is the environment variable ASSAY_GENERATE_KEY",
     404: "; --endpoint is its address up to /v1, and --model a model that it has",
 }
+
+
+MAX_USAGE = 4096  # bytes of the numbers of tokens that a server sends with an answer; more are not kept
+MAX_FINISH = 40  # characters of the reason why an answer ended
+MAX_FINISHES = 8  # reasons that are listed
 
 
 class NoAnswer(AssayError):
@@ -54,7 +59,7 @@ class Question(NamedTuple):
     sample: int
 
     def __str__(self) -> str:
-        return f"{self.id}, sample {self.sample}"
+        return f"{named(self.id)}, sample {self.sample}"
 
 
 class GenerateJob(NamedTuple):
@@ -114,9 +119,10 @@ class AnswersFile:
             **question._asdict(),
             "response": message_text(choice["message"]) or "",
             **self._settings(question),
-            "finish_reason": choice.get("finish_reason"),
+            "finish_reason": finish_reason(choice),
         }
-        if usage := reply.get("usage"):
+        usage = reply.get("usage")
+        if usage and len(orjson.dumps(usage)) <= MAX_USAGE:
             answer["usage"] = usage
         return orjson.dumps(answer)
 
@@ -153,16 +159,24 @@ class AnswersFile:
         if question in self.answered:
             raise UnreadableInput(f"{place} is a second answer: {question}")
         self.answered.add(question)
-        self.finished[str(finish or "unknown")] += 1
+        self.finished[named(finish or "unknown", MAX_FINISH)] += 1
         self.empty += not response
 
 
 def shown(value: Any) -> str:
-    """Return a setting as JSON, a digest by its beginning."""
+    """Return a setting of a file as JSON, a digest by its beginning."""
     if isinstance(value, Mapping):
         return " ".join(shown(part) for part in value.values())
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return text[:SHOWN_DIGITS] if len(text) == 64 else text
+    return text[:SHOWN_DIGITS] if len(text) == 64 else named(text)
+
+
+def finish_reason(choice: Mapping[str, Any]) -> str | None:
+    """Return why a server says that an answer ended, shortened; raises TypeError for anything but a text or null."""
+    reason = choice.get("finish_reason")
+    if reason is not None and not isinstance(reason, str):
+        raise TypeError
+    return None if reason is None else named(reason, MAX_FINISH)
 
 
 class Summary(NamedTuple):
@@ -179,7 +193,8 @@ class Summary(NamedTuple):
         lines = [f"answers   {self.earlier + answered:,} of {self.earlier + self.asked:,}: {self.file.path}"]
         if self.earlier:
             lines.append(f"new       {answered:,}")
-        ends = ", ".join(f"{reason} {count:,}" for reason, count in self.file.finished.most_common())
+        finished = self.file.finished.most_common()
+        ends = first_n([f"{reason} {count:,}" for reason, count in finished], MAX_FINISHES)
         return [*lines, f"finished  {ends}"] if ends else lines
 
     def warnings(self) -> list[str]:

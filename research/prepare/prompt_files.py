@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from ...service.errors import UsageError, one_of
 from ...service.records.fields import has_text
+from ...service.whole_files import read_whole
 from ...service.wording import first_n
 from .prompt_sets import Prompt, PromptFile, PromptSet, has_surrogate
 from .prompts import PROMPTS, REASONED
@@ -31,6 +33,7 @@ BENCHMARK_TASKS = {
 
 FIELDS = ("name", "prompts")
 PROMPT_FIELDS = ("python", "system", "user", "places")
+MAX_PLACES = 100  # places and texts of a prompt that are replaced
 MAX_LISTED = 10  # names in a message
 
 
@@ -77,8 +80,7 @@ class FileReader:
         self._python: dict[str, Texts | str] = {}
 
     def _read(self, path: str, name: str) -> bytes:
-        with open(path, "rb") as stream:
-            content = stream.read()
+        content = read_whole(path)
         self.digests[name] = sha256(content).hexdigest()
         return content
 
@@ -122,10 +124,8 @@ class FileReader:
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return a JSON object; names that it repeats are problems, since Python keeps only the last value."""
-        names = [name for name, _ in pairs]
-        self.problems += [
-            f"{name!r} is repeated in an object" for name in dict.fromkeys(names) if names.count(name) > 1
-        ]
+        counts = Counter(name for name, _ in pairs)
+        self.problems += [f"{name!r} is repeated in an object" for name, count in counts.items() if count > 1]
         return dict(pairs)
 
     def _fields(self, value: Mapping[str, Any], known: Sequence[str], where: str) -> None:
@@ -141,6 +141,8 @@ class FileReader:
             self.problems.append(f'{where}"system" and "python" are texts')
         elif not isinstance(about.get("places", {}), dict) or not all(map(has_text, about.get("places", {}).values())):
             self.problems.append(f'{where}"places" is not an object of texts')
+        elif len(about.get("places", {})) > MAX_PLACES:
+            self.problems.append(f'{where}"places" has more than {MAX_PLACES} names')
         else:
             self._fields(about, PROMPT_FIELDS, where)
             texts = self._texts(about["python"]) if "python" in about else None
@@ -174,12 +176,11 @@ class FileReader:
         try:
             others = {name: parse(text) for name, text in about.get("places", {}).items()}
             prompt = prompt.replaced(others)
+            if texts is not None:
+                constants = {name: (text,) for name, text in texts.constants.items() if name not in PLACES[task]}
+                prompt = prompt.in_places(constants)
         except BadTemplate as error:
             self.problems.append(f"{where}places: {error}")
-        if texts is not None:
-            prompt = prompt.in_places(
-                {name: (text,) for name, text in texts.constants.items() if name not in PLACES[task]}
-            )
         self.problems += [f"{where}{problem}" for problem in prompt.problems(task)]
         return prompt
 

@@ -18,12 +18,14 @@ from .examples import Example
 from .prompts import PROMPTS, REASONED, ROWS, chat, messages_of, prompt_name
 from .samples import SAMPLES
 from .templates import (
+    MAX_FILLED,
     NEEDED,
     PLACES,
     BadTemplate,
     Field,
     Lacking,
     Place,
+    PromptTooLong,
     Template,
     as_json,
     fill,
@@ -155,6 +157,8 @@ class PromptSet:
             texts = [fill(template, task, example, actions) for template in (system, user)]
         except Lacking as place:
             return Fault("no_place", f"the record has nothing for {place} in the prompt of {task}")
+        except PromptTooLong:
+            return Fault("too_long", f"the prompt of {task} would have more than {MAX_FILLED:,} characters")
         return chat(*texts) if system else [{"role": "user", "content": texts[1]}]
 
     def notes(self) -> list[str]:

@@ -22,6 +22,10 @@ from .prompts import (
     signatures_in,
 )
 
+MAX_SIZE = 1 << 18  # characters and places of a template
+MAX_DEPTH = 50  # conditions inside each other
+MAX_FILLED = 1 << 24  # characters of a prompt, whose record may be long
+
 FIELD = re.compile(r"record\[([^\[\]{}]+)\]")
 
 
@@ -45,11 +49,15 @@ class Field(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of two templates, by the truth of a field of the record."""
+    """One of two templates, by the truth of a field of the record; `choice` makes it."""
 
     field: str
     if_true: Template
     otherwise: Template
+    size: int
+    """Of both templates, as `size_of` has it: each may stand many times in others."""
+    depth: int
+    """Of choices inside it, itself included."""
 
 
 Template = tuple["str | Place | Field | Choice", ...]
@@ -59,8 +67,35 @@ class Lacking(Exception):
     """The record has nothing for a place; the message is the place."""
 
 
+class PromptTooLong(Exception):
+    """The prompt of a record would have more than MAX_FILLED characters."""
+
+
 class BadTemplate(ValueError):
     """A text whose braces are not places."""
+
+
+class TooLong(BadTemplate):
+    """A template that would be longer than MAX_SIZE."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the text has more than {MAX_SIZE:,} characters")
+
+
+def size_of(template: Template) -> int:
+    """Return the number of characters and places of a template, with those of both templates of its choices."""
+    return sum(len(part) if isinstance(part, str) else getattr(part, "size", 1) for part in template)
+
+
+def choice(field: str, if_true: Template, otherwise: Template) -> Choice:
+    """Return a choice; raises BadTemplate."""
+    size = 1 + size_of(if_true) + size_of(otherwise)
+    if size > MAX_SIZE:
+        raise TooLong
+    depth = 1 + max((part.depth for part in (*if_true, *otherwise) if isinstance(part, Choice)), default=0)
+    if depth > MAX_DEPTH:
+        raise BadTemplate(f"its conditions are nested more than {MAX_DEPTH} times")
+    return Choice(field, if_true, otherwise, size, depth)
 
 
 def parse(text: str) -> Template:
@@ -81,7 +116,12 @@ def parse(text: str) -> Template:
 
 
 def joined(*templates: Template) -> Template:
-    """Return templates one after the other, as one without empty texts and without two texts side by side."""
+    """Return templates one after the other, as one without empty texts and without two texts side by side.
+
+    Raises TooLong, before it adds them up.
+    """
+    if sum(map(size_of, templates)) > MAX_SIZE:
+        raise TooLong
     parts: list[str | Place | Field | Choice] = []
     for part in (part for template in templates for part in template if part != ""):
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
@@ -96,7 +136,7 @@ def in_places(template: Template, others: Mapping[str, Template]) -> Template:
     parts: list[Template] = []
     for part in template:
         if isinstance(part, Choice):
-            part = Choice(part.field, in_places(part.if_true, others), in_places(part.otherwise, others))
+            part = choice(part.field, in_places(part.if_true, others), in_places(part.otherwise, others))
         inner = others.get(part.name) if isinstance(part, Place) else None
         if inner is None:
             parts.append((part,))
@@ -113,9 +153,11 @@ def in_texts(template: Template, text: str, other: Template) -> Template:
     for part in template:
         if isinstance(part, Choice):
             parts.append(
-                (Choice(part.field, in_texts(part.if_true, text, other), in_texts(part.otherwise, text, other)),)
+                (choice(part.field, in_texts(part.if_true, text, other), in_texts(part.otherwise, text, other)),)
             )
         elif isinstance(part, str):
+            if part.count(text) * size_of(other) > MAX_SIZE:
+                raise TooLong
             first, *following = part.split(text)
             parts += [(first,), *(joined(other, (piece,)) for piece in following)]
         else:
@@ -147,11 +189,12 @@ def as_json(template: Template) -> list[Any]:
 
 
 def fill(template: Template, prompt: str, example: Example, actions: Sequence[str] | None) -> str:
-    """Return the text of a template for a record; raises Lacking, and InvalidReference.
+    """Return the text of a template for a record; raises Lacking, PromptTooLong and InvalidReference.
 
     prompt: the name in PROMPTS of the prompt that the template is of.
     """
-    texts = []
+    texts: list[str] = []
+    length = 0
     for part in template:
         if isinstance(part, Place):
             value = PLACES[prompt][part.name](example, actions)
@@ -171,6 +214,9 @@ def fill(template: Template, prompt: str, example: Example, actions: Sequence[st
             texts.append(fill(branch, prompt, example, actions))
         else:
             texts.append(part)
+        length += len(texts[-1])
+        if length > MAX_FILLED:
+            raise PromptTooLong
     return "".join(texts)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ...service.errors import InvalidRequest, Issue, did_you_mean
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import plural
-from .coefficients import pearson, permutation_p, shown_p, spearman, student_p
+from .coefficients import MIN_CORRELATED, pearson, permutation_p, shown_p, spearman, student_p
+from .inference import notes_on_correlations
 from .labels import Labelled, Labels, Subset, are_different, labels_in, numbers_by_id, subsets_of
 from .raters import Ratings, ratings_of
 
@@ -71,6 +72,8 @@ class Agreement:
         for label, invalid in self.invalid.items():
             if invalid:
                 yield f"{label}: the label of {plural(len(invalid), 'record')} is not a number."
+        entries = (entry for subsets in self.correlations.values() for _, of_subset in subsets for entry in of_subset)
+        yield from notes_on_correlations((entry["n"] for entry in entries), "record")
 
 
 def cell(entry: Mapping[str, Any], key: str, n: int) -> Cell | None:
@@ -152,7 +155,7 @@ def correlations(
     p: dict[str, float] = {}
     for names in by_rows.values():
         inside = rows[names[0]]
-        if inside.sum() > 1 and are_different(numbers[inside]):
+        if inside.sum() >= MIN_CORRELATED and are_different(numbers[inside]):
             found = permutation_p(np.array([columns[name][inside] for name in names]), values[inside], resamples, seed)
             p |= zip(names, found.tolist(), strict=True)
     for name, column in columns.items():

@@ -12,7 +12,9 @@ from itertools import permutations
 
 import numpy as np
 
+MIN_CORRELATED = 3  # values; two different ones always give 1 or -1
 MAX_EXACT = 8  # values all of whose orders are tried: 8! = 40,320
+MAX_FACTORIAL = 170  # whose factorial is a float
 MAX_PERMUTED = 500  # values whose orders are drawn
 MAX_CELLS = 1 << 20  # values of the random orders that are drawn at once: bounds the memory
 
@@ -25,8 +27,8 @@ def average_ranks(values: np.ndarray) -> np.ndarray:
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Return the correlation of two columns without NaN; None if one of them has fewer than two different values."""
-    if len(x) < 2 or (x == x[0]).all() or (y == y[0]).all():
+    """Return the correlation of two columns without NaN; None if one is constant, and of fewer than three values."""
+    if len(x) < MIN_CORRELATED or (x == x[0]).all() or (y == y[0]).all():
         return None
     x, y = x / np.abs(x).max(), y / np.abs(y).max()  # squares of the largest numbers would overflow
     x, y = x - x.mean(), y - y.mean()
@@ -35,7 +37,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Return the rank correlation of two columns without NaN; None if one has fewer than two different values."""
+    """Return the rank correlation of two columns without NaN; None where `pearson` has none."""
     return pearson(average_ranks(x), average_ranks(y))
 
 
@@ -67,6 +69,7 @@ def student_p(rho: float, n: int) -> float | None:
     """Return the two-sided p-value of ρ by Student's distribution with n - 2 degrees of freedom; None below n = 3.
 
     With t = ρ √((n - 2) / (1 - ρ²)), its series in cos² θ = 1 - ρ² is finite (Abramowitz and Stegun, 26.7.3, 26.7.4).
+    It is at least 2 / n!, the share of two of all orders: with three values, ρ = 1 would have p = 0 otherwise.
     """
     degrees = n - 2
     if degrees < 1:
@@ -80,7 +83,7 @@ def student_p(rho: float, n: int) -> float | None:
     inside = abs(rho) * total
     if is_odd:
         inside = (math.asin(min(1.0, abs(rho))) + inside) * 2 / math.pi
-    return max(0.0, 1.0 - inside)
+    return max(2.0 / math.factorial(min(n, MAX_FACTORIAL)), 1.0 - inside)
 
 
 def shown_p(p: float) -> str:
@@ -123,12 +126,13 @@ def fleiss_kappas(counts: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def spearmans(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return Spearman's ρ, float64 (resamples,); NaN where a column has a single value."""
+    """Return Spearman's ρ, float64 (resamples,); NaN where a column has a single value, and of fewer than three."""
     middle = (times.sum(axis=1, keepdims=True) + 1) / 2
     of_x, of_y = (ranks_in(column, times) - middle for column in rows.T)
     products = np.sqrt((times * of_x**2).sum(axis=1) * (times * of_y**2).sum(axis=1))
+    is_defined = (products > 0.0) & (times.sum(axis=1) >= MIN_CORRELATED)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(products > 0.0, np.clip((times * of_x * of_y).sum(axis=1) / products, -1.0, 1.0), np.nan)
+        return np.where(is_defined, np.clip((times * of_x * of_y).sum(axis=1) / products, -1.0, 1.0), np.nan)
 
 
 def ranks_in(values: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -18,9 +18,10 @@ from ...service.tasks.evaluation import in_order
 from ...service.tasks.task import Metric, Task
 from ...service.wording import first_n, plural
 from .agreement import Agreement
-from .coefficients import average_ranks
-from .differences import CONFIDENCE, Difference, Draws, Pairing, Sample, differences, pair_records
+from .coefficients import average_ranks, shown_p
+from .differences import Difference, Draws, Pairing, Sample, differences, pair_records
 from .evaluated_file import FIRST_GROUPS, MAX_LISTED, EvaluatedFile, Part, formatted, glossary
+from .inference import CONFIDENCE, MAX_EXACT, notes_on_intervals
 from .samples import samples_table
 
 MAX_NAMED = 5  # locations that a note names
@@ -155,17 +156,20 @@ class ComparedFiles:
 
     def difference_table(self, blocks: Sequence[Block]) -> Table:
         rows: list[Row] = []
+        shown: list[Difference] = []
         grouped = blocks[0] is not self.blocks[0]
         for block in blocks:
-            for k, (name, n, difference, interval) in self.differences(block) if grouped else self.overall:
-                _, metric, heading = self.metrics[name]
-                ends = None if interval is None else " to ".join(formatted(metric, end) for end in interval[:2])
-                p = None if interval is None else f"{interval.p:.4f}"
-                rows.append([block.parts[0].name, self.names[k], heading, n, formatted(metric, difference), ends, p])
+            for k, difference in self.differences(block) if grouped else self.overall:
+                shown.append(difference)
+                _, metric, heading = self.metrics[difference.metric]
+                ends = difference.interval and " to ".join(formatted(metric, end) for end in difference.interval)
+                p = None if difference.p is None else shown_p(difference.p)
+                value = formatted(metric, difference.difference)
+                rows.append([block.parts[0].name, self.names[k], heading, difference.n, value, ends, p])
         heads = ["", "model", "metric", "pairs", "difference", INTERVAL, "p-value"]
         if not grouped:
             heads, rows = heads[1:], [row[1:] for row in rows]
-        title, notes = f"Differences to {self.names[self.baseline]}", list(self._pair_notes())
+        title, notes = f"Differences to {self.names[self.baseline]}", list(self._pair_notes(shown))
         return Table(heads, rows, left=2 + grouped, title=title, notes=notes, groups=1)
 
     def _notes(self, rows: Sequence[Sequence[Any]]) -> Iterator[str]:
@@ -178,11 +182,14 @@ class ComparedFiles:
             yield note if len(names) == len(self.files) else f"{', '.join(names)}: {note}"
         yield "* or bold: the best value as shown; rank: mean rank over the metrics that all models have, 1 is best."
 
-    def _pair_notes(self) -> Iterator[str]:
+    def _pair_notes(self, shown: Sequence[Difference]) -> Iterator[str]:
         yield (
             f"{INTERVAL}: percentiles of the paired bootstrap ({self.resamples:,} resamples, seed "
-            f"{self.seed}). p-value: two-sided, for each metric separately."
+            f"{self.seed}). p-value: two-sided, of the sign-flip test, exact up to {MAX_EXACT} pairs; for each metric "
+            "separately."
         )
+        unit = "question" if self.drawn == "question" else "pair"
+        yield from notes_on_intervals(((difference.units, difference.interval) for difference in shown), unit)
         baseline = self.names[self.baseline]
         for k, pairing in self.pairings.items():
             name, pairs = self.names[k], plural(len(pairing.rows), "pair")
@@ -347,7 +354,7 @@ class ComparedFiles:
 def estimate_of(metric: Metric, difference: Difference) -> Estimate:
     unit = 100.0 if metric.percent else 1.0
     text = f"{metric.title}: {formatted(metric, difference.difference)}"
-    ends = [] if difference.interval is None else [unit * end for end in difference.interval[:2]]
+    ends = [] if difference.interval is None else [unit * end for end in difference.interval]
     if difference.interval is not None:
         text += f", {formatted(metric, difference.interval.low)} to {formatted(metric, difference.interval.high)}"
     head = short(f"{metric.title}{' ↓' if metric.less_is_better else ''}")

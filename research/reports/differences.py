@@ -2,8 +2,9 @@
 
 Intervals are percentiles of the paired bootstrap (Efron and Tibshirani 1993, chapters 13 and 16). The rows of every
 resample are those that `scipy.stats.bootstrap` draws for one sample from the same seed, so the intervals of mean
-differences are its intervals. Several answers to one question are not independent: then questions can be drawn instead,
-each with all its rows (Davison and Hinkley 1997, section 3.8).
+differences are its intervals. p-values are those of a sign-flip test; of a value that is not a mean of records, they
+are from the bootstrap. Several answers to one question are not independent: then questions can be drawn and exchanged
+instead, each with all its rows (Davison and Hinkley 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import orjson
 from ...service.records.answers import record_id
 from ...service.tasks.scirecipe_records import PROMPT_FIELDS
 from ...service.tasks.task import Evaluation, Task, mean_of
+from .inference import Interval, bootstrap_p, exchange_p, exchange_p_of_means, interval_of
 
 HOW = {
     "id": "by their ids",
@@ -163,16 +165,7 @@ def matches(keys: Sequence[Any], baseline_keys: Sequence[Any]) -> Iterator[tuple
             yield rows[key].pop(), baseline_row
 
 
-CONFIDENCE = 0.95
 MAX_CELLS = 1 << 17  # rows of all resamples that are drawn at once: bounds the memory, and fits the cache
-
-
-class Interval(NamedTuple):
-    """The percentile interval of a difference, and the two-sided bootstrap share of differences beyond 0."""
-
-    low: float
-    high: float
-    p: float
 
 
 def weights(questions: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:
@@ -215,19 +208,6 @@ def statistics(
     rows = np.arange(len(questions))
     counts = (times.astype(np.int64) for some in weights(questions, resamples, seed) for times in some)
     return np.array([statistic(np.repeat(rows, times)) for times in counts], np.float64)
-
-
-def interval_of(distribution: np.ndarray) -> Interval | None:
-    """Return the interval of a distribution float64 (resamples,); None if a resample has no value.
-
-    p is twice the share of resamples on the smaller side of 0, those at 0 and the sample itself included, so that it
-    is never 0 and at most 1.
-    """
-    if np.isnan(distribution).any():
-        return None
-    low, high = np.percentile(distribution, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
-    fewer = min(int((distribution <= 0).sum()), int((distribution >= 0).sum()))
-    return Interval(float(low), float(high), min(1.0, 2 * (1 + fewer) / (1 + len(distribution))))
 
 
 Column = tuple[np.ndarray, np.ndarray]  # the values of the model and of the baseline for each pair
@@ -302,16 +282,28 @@ class Draws(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A model's value less the baseline's over n pairs; `interval` is None if there are too few pairs or values."""
+    """A model's value less the baseline's over n pairs, of so many independent units: pairs or questions.
+
+    interval, p: None if there are too few units or values, or only equal ones.
+    """
 
     metric: str
     n: int
     difference: float
+    units: int
     interval: Interval | None
+    p: float | None
 
     def document(self) -> dict[str, Any]:
-        low, high, p = self.interval or (None, None, None)
-        return {"metric": self.metric, "n": self.n, "difference": self.difference, "low": low, "high": high, "p": p}
+        low, high = self.interval or (None, None)
+        return {
+            "metric": self.metric,
+            "n": self.n,
+            "difference": self.difference,
+            "low": low,
+            "high": high,
+            "p": self.p,
+        }
 
 
 def differences(names: Iterable[str], model: Sample, baseline: Sample, draws: Draws) -> Iterator[Difference]:
@@ -348,21 +340,24 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
     for both, several in by_pairs.items():
         drawn_from = questions[np.frombuffer(both, bool)]
         matrix = np.column_stack([column for _, column in several])
-        n = len(matrix)
-        drawn = means_of_differences(matrix, drawn_from, resamples, seed) if several_in(drawn_from) else None
+        n, units = len(matrix), number_of(drawn_from)
+        drawn = means_of_differences(matrix, drawn_from, resamples, seed) if units > 1 else None
+        p = exchange_p(sums_of_units(matrix, drawn_from), resamples, seed) if units > 1 else None
         for k, (name, column) in enumerate(several):
-            interval = interval_of(drawn[:, k]) if drawn is not None else None
-            yield Difference(name, n, float(column.mean()), interval)
+            interval = None if drawn is None else interval_of(drawn[:, k], units)
+            yield Difference(name, n, float(column.mean()), units, interval, None if p is None else float(p[k]))
 
 
 def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -> Difference:
-    n = min(model.count(name), baseline.count(name))
-    drawn = [
-        means_of_means([sample.values(column) for column in sample.evaluation.over[name]], *draws)
-        for sample in (model, baseline)
-    ]
-    interval = interval_of(drawn[0] - drawn[1]) if several_in(draws.questions) else None
-    return Difference(name, n, difference_of(model.value(name), baseline.value(name)), interval)
+    n, units = min(model.count(name), baseline.count(name)), number_of(draws.questions)
+    columns = [[sample.values(column) for column in sample.evaluation.over[name]] for sample in (model, baseline)]
+    interval = p = None
+    if units > 1:
+        drawn = [means_of_means(of_side, *draws) for of_side in columns]
+        interval = interval_of(drawn[0] - drawn[1], units)
+        of_model, of_baseline = (sums_and_counts(of_side, draws.questions) for of_side in columns)
+        p = exchange_p_of_means(of_model, of_baseline, draws.resamples, draws.seed)
+    return Difference(name, n, difference_of(model.value(name), baseline.value(name)), units, interval, p)
 
 
 def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> Iterator[Difference]:
@@ -371,19 +366,34 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
         values, baseline_values = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
         return [difference_of(values[name], baseline_values[name]) for name in names]
 
-    drawn = statistics(statistic, *draws) if names and several_in(draws.questions) else None
+    units = number_of(draws.questions)
+    drawn = statistics(statistic, *draws) if names and units > 1 else None
     for k, name in enumerate(names):
         n = min(model.count(name), baseline.count(name))
-        interval = interval_of(drawn[:, k]) if drawn is not None else None
-        yield Difference(name, n, difference_of(model.value(name), baseline.value(name)), interval)
+        interval = None if drawn is None else interval_of(drawn[:, k], units)
+        p = None if drawn is None else bootstrap_p(drawn[:, k], units)
+        yield Difference(name, n, difference_of(model.value(name), baseline.value(name)), units, interval, p)
 
 
 def difference_of(value: float | None, baseline: float | None) -> float:
     return math.nan if value is None or baseline is None else value - baseline
 
 
-def several_in(questions: np.ndarray) -> bool:
-    return len(questions) > 1 and bool((questions != questions[0]).any())
+def number_of(questions: np.ndarray) -> int:
+    """Return how many questions there are, int64 (n,), each of which may stand for several rows."""
+    return len(np.unique(questions))
+
+
+def sums_of_units(columns: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Return float64 (units, k): the sums of columns (n, k) over the rows of each question."""
+    _, of_row = np.unique(questions, return_inverse=True)
+    return np.column_stack([np.bincount(of_row, column) for column in columns.T])
+
+
+def sums_and_counts(columns: Sequence[np.ndarray], questions: np.ndarray) -> np.ndarray:
+    """Return float64 (units, columns, 2): the sum and the number of the values of each column over each question."""
+    pairs = (np.column_stack([np.nan_to_num(column), ~np.isnan(column)]) for column in columns)
+    return np.stack([sums_of_units(pair, questions) for pair in pairs], axis=1)
 
 
 def same(value: float | None, other: float | None) -> bool:

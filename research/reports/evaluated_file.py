@@ -20,6 +20,7 @@ from ...service.tasks.evaluation import UNKNOWN, Aggregate, Result, metric_of
 from ...service.tasks.task import Evaluation, Metric, Task, mean_of
 from ...service.wording import NOTHING, clipped, in_this_shell, plural, share
 from .agreement import Agreement
+from .inference import NO_ERROR
 from .samples import Samples, mean_over, means_by, prompt_numbers, samples_of, samples_table
 
 FIRST_GROUPS = ("level", "type")  # difficulty first, as in the tables of the paper
@@ -148,9 +149,11 @@ class EvaluatedFile:
                 yield f"{heading} is out of {100 * (metric.high or 0):.0f}, the other percentages out of 100."
         if any(isinstance(cell, Cell) and cell.error for row in rows for cell in row):
             yield self.error_note()
+        if any(self.lacks_error(part) for part in self.divisions()):
+            yield NO_ERROR
         for field, groups in self.result.by.items():
             if len(groups) == 1 and UNKNOWN not in groups:
-                yield f"Every record has {field} {next(iter(groups))}."
+                yield f"Every record has {field} {one_line(next(iter(groups)))}."
         if self.about:
             yield self.about
         yield from map(in_this_shell, self.result.warnings)
@@ -158,6 +161,15 @@ class EvaluatedFile:
             yield f"{NOTHING} {names}: not computed. {in_this_shell(reason)}"
         if self.result.counts:
             yield "(n) after a value: based on only n records; a mean of columns has the smallest n of its columns."
+
+    def lacks_error(self, part: Part) -> bool:
+        """Return whether a mean over several records of a part has no standard error."""
+        columns = self.result.per_record
+        return any(
+            (~np.isnan(columns[key][part.rows])).sum() > 1 and self.standard_error(part, key, value) is None
+            for key, value in part.aggregate.items()
+            if key in columns and value is not None and mean_of(columns[key][part.rows]) == value
+        )
 
     def error_note(self) -> str:
         """Return what standard errors are over."""

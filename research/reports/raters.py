@@ -19,6 +19,7 @@ from ...service.tasks.evaluation import task_named
 from ...service.wording import first_n, plural
 from .coefficients import (
     MAX_PERMUTED,
+    MIN_CORRELATED,
     agreement_rates,
     cohen_kappas,
     fleiss_kappas,
@@ -27,7 +28,8 @@ from .coefficients import (
     spearmans,
     student_p,
 )
-from .differences import CONFIDENCE, Interval, interval_of, several_in, weights
+from .differences import number_of, weights
+from .inference import CONFIDENCE, Interval, interval_of, notes_on_intervals
 from .labels import Labelled, Labels, Subset, Unit, are_different, numbers_by_id
 
 JUDGE = "LLM judge"
@@ -55,13 +57,13 @@ class Statistic(NamedTuple):
     p: float | None = None
 
     def document(self) -> dict[str, Any]:
-        low, high, _ = self.interval or (None, None, None)
+        low, high = self.interval or (None, None)
         p_student = None if self.p is None or self.estimate is None else student_p(self.estimate, self.n)
         values = {"n": self.n, "estimate": self.estimate, "low": low, "high": high, "p": self.p, "p_student": p_student}
         return {"raters": self.raters, **self.subset.labels, "statistic": KEYS[self.name], **values}
 
     def row(self) -> Row:
-        low_to_high = None if self.interval is None else " to ".join(map(self.shown, self.interval[:2]))
+        low_to_high = None if self.interval is None else " to ".join(map(self.shown, self.interval))
         estimate = None if self.estimate is None else self.shown(self.estimate)
         p = None if self.p is None else shown_p(self.p)
         return [first_n(self.raters, MAX_NAMED), self.subset.name, self.name, self.n, estimate, low_to_high, p]
@@ -150,9 +152,9 @@ class Ratings:
 
         estimates = [float(value[0]) for value in values(np.ones((1, len(records))))]
         intervals: list[Interval | None] = [None] * len(estimates)
-        if several_in(records):
+        if (units := number_of(records)) > 1:
             drawn = [values(times) for times in weights(records, self.resamples, self.seed)]
-            intervals = [interval_of(np.concatenate(distribution)) for distribution in zip(*drawn, strict=True)]
+            intervals = [interval_of(np.concatenate(of_name), units) for of_name in zip(*drawn, strict=True)]
         return {
             name: (None, None) if np.isnan(estimate) else (estimate, interval)
             for name, estimate, interval in zip(functions, estimates, intervals, strict=True)
@@ -173,10 +175,11 @@ class Ratings:
         )
         if any(statistic.p is not None and statistic.n > MAX_PERMUTED for statistic in self.statistics):
             yield f"p-value of more than {MAX_PERMUTED} labels: from Student's distribution."
+        yield from notes_on_intervals(((each.n, each.interval) for each in self.statistics), "label")
         if any(statistic.interval is None for statistic in self.statistics):
             yield (
                 "No interval: there is a single record, or the value is not defined in each resample. "
-                "No κ and no ρ: a rater has given one value only."
+                f"No κ and no ρ: a rater has given one value only, or there are fewer than {MIN_CORRELATED} for ρ."
             )
         if self.judge is not None and (missing := int(np.isnan(self.judge).sum())):
             yield f"{JUDGE}: no verdict for {plural(missing, 'label')}."

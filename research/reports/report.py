@@ -21,6 +21,7 @@ from ...service.settings import MAX_CONTENT, ScoreSettings
 from ...service.tables.page import Chart, histogram, render, scatter, ticks
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import NOTHING, clipped, fixed, plural, share
+from .inference import FEW
 from .statistics import COMPONENTS, SIGNS, Example, Groups, Statistics, correlation
 
 REMEDIES = {
@@ -253,7 +254,9 @@ class Report(Statistics):
             if rows.any():
                 chart = scatter(x[rows], rewards[rows], passed[rows], self.bounds, title, unit)
                 r = correlation(x[rows], rewards[rows])
-                sizes.append((title, chart, NOTHING if r is None else f"{r:+.2f}".replace("-", "−")))
+                number = int(rows.sum())
+                few = f" of only {plural(number, 'response')}" if number < FEW else ""
+                sizes.append((title, chart, NOTHING if r is None else f"{r:+.2f}{few}".replace("-", "−")))
         return sizes
 
     def _examples(self) -> list[tuple[str, str, list[ShownExample]]]:

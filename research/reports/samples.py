@@ -16,10 +16,11 @@ import numpy as np
 from ...service.tables.table import Cell, Row, Table
 from ...service.tasks.task import Metric
 from ...service.wording import plural
+from .inference import NO_ERROR, standard_error
 
 
 class Mean(NamedTuple):
-    """The mean of a value over n prompts, and its standard error, None for fewer than two."""
+    """The mean of a value over n prompts, and its standard error, None for one of them or few equal ones."""
 
     value: float | None
     error: float | None
@@ -34,7 +35,8 @@ def mean_over(values: np.ndarray) -> Mean:
     values = values[~np.isnan(values)]
     if not len(values):
         return Mean(None, None, 0)
-    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    error = standard_error(len(values), deviation, float(values.min()), float(values.max()))
     return Mean(float(values.mean()), error, len(values))
 
 
@@ -205,6 +207,8 @@ def notes_on(models: Sequence[tuple[str, Samples]]) -> Iterator[str]:
     yield "mean: over the prompts, of the means of their samples. ±: standard error over the prompts."
     yield "k: samples drawn from each prompt's. pass@k: the share of draws with a 1; best of k: the mean of their best."
     estimates = [estimate for _, samples in models for estimate in samples.estimates]
+    if any(mean.error is None and mean.n > 1 for estimate in estimates for mean in estimate.means):
+        yield NO_ERROR
     if any(estimate.has_failed for estimate in estimates):
         yield "A failed answer without a value does not pass, and every other is better; the mean leaves it out."
     if any(mean.n < samples.prompts for _, samples in models for one in samples.estimates for mean in one.means):

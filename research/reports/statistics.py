@@ -258,7 +258,7 @@ class Statistics:
 
 
 def correlation(x: np.ndarray, rewards: np.ndarray) -> float | None:
-    """Return Pearson's correlation; None if x is constant, or if rewards are but for rounding."""
+    """Return Pearson's correlation; None of fewer than three, if x is constant, or if rewards are but for rounding."""
     return pearson(x, rewards) if len(x) and np.ptp(rewards) > 1e-12 else None
 
 

@@ -20,6 +20,7 @@ from .measure import BenchmarkError, Run, WrongAnswerError, cpu_seconds, elapsed
 
 READY_WITHIN = 600.0  # seconds; enough for a machine without cached kernels
 ANSWERED_WITHIN = 120.0
+MAX_REPLY = 4 << 20  # bytes: a server may be anybody's
 SETTLING = 0.02  # time after a reply until the server is idle: it updates metrics and frees memory
 SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
 
@@ -90,7 +91,9 @@ def fetch(url: str, key: str | None = None) -> bytes:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(urllib.request.Request(url, headers=headers), timeout=ANSWERED_WITHIN) as reply:
-        content: bytes = reply.read()
+        content: bytes = reply.read(MAX_REPLY + 1)
+    if len(content) > MAX_REPLY:
+        raise OSError(f"{url} sends more than {MAX_REPLY:,} bytes")
     return content
 
 

@@ -15,6 +15,8 @@ import click
 
 from ..errors import ScoringError, one_of
 from ..records.files import Source, format_of, source_name
+from ..records.manifest import ALSO_BY, Manifest
+from ..rewards.registry import SCORE
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
 from ..wording import in_this_shell
@@ -57,7 +59,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     ),
 )
 @answers_argument("ANSWERS", several=True)
-@task_option("name", "score; with FOLDER: that of each row")
+@task_option("name", "score; with FOLDER: as the benchmark of each row does, such as scirecipe")
 @click.option(
     "--profile",
     metavar="NAME",
@@ -148,8 +150,9 @@ def command(
     install. If no metric can be computed, there is no result and the exit code is 2.
 
     With FOLDER, which assay prepare has written, ANSWERS are answers to its rows: each needs the id of its row, and
-    every row of a split that is answered needs one. Each task is evaluated as its benchmark does; an option is for the
-    tasks that have it, or with TASK.NAME=VALUE for one.
+    every row of a split that is answered needs one. Each row is evaluated as its benchmark does, those of SciRecipe by
+    scirecipe and not by score; an option is for the tasks that have it, or with TASK.NAME=VALUE for one. The first
+    line on standard error names the tasks, their profiles and why they are used.
 
     With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
     prompt; a record without a pair is listed, and the exit code is 1.
@@ -210,7 +213,7 @@ def command(
         needed = needs(layout, list(parts)) if layout is not None else []
         if layout is not None:
             works = [work_for(need, works) for need in needed]
-        evaluated = evaluate_all(evaluations, works, quiet)
+        evaluated = evaluate_all(evaluations, works, task_lines(works, manifest, name, table), quiet)
         remarks = with_prompt_warnings(models, evaluated, manifest)
         if layout is not None:
             keys = [need.key for need in needed]
@@ -253,11 +256,36 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def evaluate_all(evaluations: Evaluations, works: Sequence[Work], quiet: bool) -> list[list[EvaluatedFile]]:
-    """Return the evaluated files of each work; raises ScoringError and UnreadableFiles."""
+def task_lines(works: Sequence[Work], manifest: Manifest | None, name: str | None, table: str | None) -> list[str]:
+    """Return which tasks evaluate the answers, with which profiles, and why: metrics depend on it."""
+    lines = []
+    for task, _, options in works:
+        profile = getattr(task.checked(options), "profile", None)
+        if table is not None:
+            reason = f"--table {table} needs it"
+        elif name is not None:
+            reason = "--task names it"
+        elif manifest is not None:
+            reason = f"it evaluates as the benchmark of the rows in {manifest.folder} does"
+            reason += "; without the folder, it is score" if SCORE in ALSO_BY.get(task.name, ()) else ""
+        else:
+            reason = "it is the default; with a folder of assay prepare, rows are evaluated as their benchmark does"
+        lines.append(f"task         {task.name}{f', profile {profile}' if profile else ''}: {reason}")
+    return list(dict.fromkeys(lines))
+
+
+def evaluate_all(
+    evaluations: Evaluations, works: Sequence[Work], lines: Sequence[str], quiet: bool
+) -> list[list[EvaluatedFile]]:
+    """Return the evaluated files of each work; raises ScoringError and UnreadableFiles.
+
+    lines: printed before, once the files are read.
+    """
     started = time.perf_counter()
     read = [answers for work in works for answers in evaluations.read(work)]
     number = sum(len(answers.records) for answers in read)
+    for line in () if quiet else lines:
+        say(line, err=True)
     with Progress(number, quiet) as progress:
         evaluated = [evaluations.evaluate(work, lambda rows: progress.advance(rows, rows)) for work in works]
     if not quiet:

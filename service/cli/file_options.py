@@ -21,6 +21,7 @@ from ..records.rows import Fields
 from ..records.wrong_files import DocumentError, WrongFile
 from ..rewards.registry import SCORE
 from ..terminal import say
+from ..wording import one_line
 
 if TYPE_CHECKING:
     from ..records.row_tasks import RowTasks
@@ -292,7 +293,7 @@ def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[N
 def document_failure(name: str, fmt: str, error: DocumentError) -> CommandError:
     """Return the error about a file that is malformed as a whole."""
     kind = "" if is_columnar(fmt) or isinstance(error, FieldError | WrongFile | WrongAnswers) else "not JSON: "
-    return CommandError(f"{name}: {kind}{error}")
+    return CommandError(one_line(f"{name}: {kind}{error}"))
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]

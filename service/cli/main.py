@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from ..interruption import INTERRUPTED, Ended, end_by_signal
-from ..terminal import say, visible, watched_start
+from ..terminal import MAX_MESSAGE, say, visible, watched_start
+from ..wording import clipped
 from .vocabulary import command_meant, option_meant
 
 COMMANDS = {
@@ -120,11 +121,19 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
+class PrintableError(click.ClickException):
+    """An error of a command, whose message is harmless and short."""
+
+    exit_code = click.UsageError.exit_code
+
+
 def printable(error: click.ClickException) -> click.ClickException:
-    message = visible(error.format_message())
+    message = visible(clipped(error.format_message(), MAX_MESSAGE))
     if message == error.format_message():
         return error
-    return click.UsageError(message, getattr(error, "ctx", None))
+    if isinstance(error, click.UsageError):
+        return click.UsageError(message, error.ctx)
+    return PrintableError(message)
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:

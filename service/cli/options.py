@@ -19,7 +19,7 @@ from ..interruption import ended_by_signals
 from ..records.output_file import release_claims, what_was_written
 from ..settings import NONE, NULLABLE
 from ..terminal import MAX_LISTED, say
-from ..wording import in_this_shell
+from ..wording import in_this_shell, one_line
 from .vocabulary import current_names
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Command(click.Command):
             with ended_by_signals():
                 return super().invoke(ctx)
         except UnreadableInput as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(one_line(str(error))) from None
         except UsageError as error:
-            raise click.UsageError(str(error), ctx) from None
+            raise click.UsageError(one_line(str(error)), ctx) from None
         except KeyboardInterrupt as interruption:
             written = what_was_written()
             if written is not None:
@@ -160,7 +160,7 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
         return load(flags, None, path)
     except ScoringError as error:
         for issue in error.issues:
-            say(f"Error: {issue.path}: {issue.detail}", err=True)
+            say(one_line(f"Error: {issue.path}: {issue.detail}"), err=True)
         raise click.exceptions.Exit(USAGE) from None
 
 
@@ -202,7 +202,9 @@ class CommandError(click.ClickException):
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> CommandError:
         sentences = [
-            in_this_shell(issue.detail) if issue.reason == "not_installed" else f"{flag_of(issue.path)}: {issue.detail}"
+            in_this_shell(issue.detail)
+            if issue.reason == "not_installed"
+            else one_line(f"{flag_of(issue.path)}: {issue.detail}")
             for issue in issues
         ]
         more = len(sentences) - MAX_LISTED

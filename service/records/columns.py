@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .rows import PIECE_ROWS
-from .wrong_files import DocumentError, WrongFile, beginning_of, require_columnar
+from .wrong_files import DocumentError, WrongFile, beginning_of, require_columnar, require_end
 
 READ_AHEAD = 2**20
 PARQUET, IPC_FILE, IPC_STREAM, FEATHER_1 = b"PAR1", b"ARRO", b"\xff\xff\xff\xff", b"FEA1"
@@ -40,6 +40,7 @@ def open_columns(source: str) -> Iterator[ColumnSource]:
         if source == "-":
             shutil.copyfileobj(sys.stdin.buffer, spool)
         else:
+            require_end(source)
             with open(source, "rb") as stream:
                 shutil.copyfileobj(stream, spool)
         spool.flush()

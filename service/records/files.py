@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from ..errors import UnreadableInput, UsageError
+from ..whole_files import MEBIBYTE, read_whole, shown_size
 from ..wording import in_this_shell, install_command
 from .forms import is_request, request_rows
 from .rows import Fault, Location, Record
@@ -29,9 +30,11 @@ from .wrong_files import (
     FROM_LATIN_1,
     HEAD_BYTES,
     DocumentError,
+    WrongFile,
     beginning_of,
     packed_remedy,
     require_document,
+    require_end,
     require_json,
     text_fault,
 )
@@ -44,6 +47,8 @@ FORMATS = ("jsonl", "json", *COLUMNAR)
 EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".{fmt}": fmt for fmt in FORMATS[1:]}
 
 MAX_LINE_BYTES = 64 * 2**20
+MAX_DOCUMENT = 2**31  # bytes of a JSON document, which is read whole
+MAX_METADATA = 64 * MEBIBYTE
 
 JSON_WHITESPACE = " \t\r\n"
 SCANNER = json.JSONDecoder(parse_int=float)
@@ -162,7 +167,7 @@ def open_records(source: Source, columns: Iterable[str] | None = None, as_json: 
         if source.format == "jsonl" or is_row(first):
             yield Records(jsonl_rows(stream, source.max_line_bytes, first), size)
             return
-        document = json_document(first + stream.read())
+        document = json_document(first + rest_of_document(stream, size))
         require_document(document, source.path)
         if document.lstrip(JSON_WHITESPACE).startswith("["):
             yield Records(array_rows(document), size)
@@ -197,6 +202,7 @@ def open_source(source: str, fmt: str | None) -> Iterator[tuple[BinaryIO, int | 
         require_json(beginning_of(sys.stdin.buffer), source, fmt)
         yield sys.stdin.buffer, None
         return
+    require_end(source)
     with open(source, "rb", HEAD_BYTES) as stream:
         require_json(beginning_of(stream), source, fmt)
         yield stream, os.fstat(stream.fileno()).st_size or None
@@ -224,6 +230,19 @@ def jsonl_rows(stream: BinaryIO, max_line_bytes: int, first: bytes = b"") -> Ite
         text = (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip()
         if text:
             yield decoded(location, text, size)
+
+
+def rest_of_document(stream: BinaryIO, size: int | None) -> bytes:
+    """Read a stream to its end; raises WrongFile for a document of more than MAX_DOCUMENT bytes."""
+    if size is not None and size <= MAX_DOCUMENT:
+        return stream.read()
+    parts, length = [], 0
+    while length <= MAX_DOCUMENT and size is None and (part := stream.read(MEBIBYTE)):
+        parts.append(part)
+        length += len(part)
+    if size is not None or length > MAX_DOCUMENT:
+        raise WrongFile(f"it has more than {shown_size(MAX_DOCUMENT)}; JSON Lines may have any number of rows")
+    return b"".join(parts)
 
 
 def json_document(content: bytes) -> str:
@@ -380,7 +399,7 @@ def saved_files(folder: Path, split: str | None) -> list[Source]:
 def metadata(path: Path, name: str, kind: type) -> list[Any]:
     """Return a list in a JSON file of `datasets`, empty if it is missing; raises UsageError if it is malformed."""
     try:
-        listed = orjson.loads(path.read_bytes()).get(name) or []
+        listed = orjson.loads(read_whole(path, MAX_METADATA)).get(name) or []
     except (orjson.JSONDecodeError, AttributeError):
         raise UsageError(f"{path}: it is not a JSON object") from None
     if not isinstance(listed, list) or not all(isinstance(entry, kind) for entry in listed):

@@ -20,7 +20,8 @@ from ..errors import UsageError
 from ..rewards.registry import SCORE
 from ..tasks.evaluation import task_named
 from ..tasks.thoth import sections_in
-from ..wording import first_n, plural
+from ..whole_files import read_whole
+from ..wording import first_n, named, plural
 from .fields import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, Message, asking_of
 from .files import MANIFEST, Source, open_records, sha256_of, source_file
 from .forms import ANSWER_NAMES, SPECIFICATIONS, unfolded
@@ -32,6 +33,7 @@ from .wrong_files import DocumentError
 FORMAT = 1
 """The version of the manifest's form."""
 
+MAX_MANIFEST = 1 << 30  # bytes
 MAX_NAMED = 10  # ids that an error names
 SHOWN_DIGITS = 12  # of a digest
 
@@ -119,8 +121,7 @@ def is_prepared(path: str) -> bool:
 def read_manifest(folder: str) -> Manifest:
     """Read the manifest of a folder; raises UsageError if it is malformed, changed, or without references."""
     path = os.path.join(folder, MANIFEST)
-    with open(path, "rb") as stream:
-        content = stream.read()
+    content = read_whole(path, MAX_MANIFEST)
     try:
         about = orjson.loads(content)
         entries = [Entry(**row) for row in about.pop("rows")]
@@ -129,7 +130,7 @@ def read_manifest(folder: str) -> Manifest:
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         raise UsageError(f"{path}: it is not a manifest; write it with assay prepare") from None
     if version != FORMAT:
-        raise UsageError(f"{path}: it has the form {version}, not {FORMAT}; write it again with assay prepare")
+        raise UsageError(f"{path}: it has the form {named(version)}, not {FORMAT}; write it again with assay prepare")
     if digest != digest_of_rows(lines):
         raise UsageError(f"{path}: its rows were changed after assay prepare wrote them")
     if repeated := [name for name, count in Counter(entry.id for entry in entries).items() if count > 1]:

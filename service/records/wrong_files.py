@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from shlex import quote
 from typing import BinaryIO
@@ -55,6 +56,17 @@ class DocumentError(ValueError):
 
 class WrongFile(DocumentError):
     """A file is in another format, encoding or compression; the sentence ends with the command to type."""
+
+
+def require_end(source: str) -> None:
+    """Raise WrongFile for a device, such as /dev/zero, which may have no end; a terminal and /dev/null have one."""
+    status = os.stat(source)
+    if stat.S_ISBLK(status.st_mode) or (stat.S_ISCHR(status.st_mode) and not os.path.samefile(source, os.devnull)):
+        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        is_terminal = os.isatty(descriptor)
+        os.close(descriptor)
+        if not is_terminal:
+            raise WrongFile("it is a device, which may have no end")
 
 
 def beginning_of(stream: BinaryIO) -> bytes:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from ..terminal import visible
-from ..wording import NOTHING
+from ..wording import NOTHING, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+MAX_CELL = 1_000  # characters of a text in a cell, which may be the value of a field
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # spreadsheets compute or strip these
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
 APOSTROPHE = "'"  # before a cell: what follows is text
@@ -67,7 +68,9 @@ Row = Sequence["str | int | Cell | None"]  # texts, whole numbers, cells, and No
 def as_cell(value: str | int | Cell | None) -> Cell:
     if isinstance(value, Cell):
         return value
-    return Cell(value if isinstance(value, str) else NOTHING if value is None else f"{value:,}")
+    if isinstance(value, str):
+        return Cell(value if len(value) <= MAX_CELL else f"{value[:MAX_CELL]}…")
+    return Cell(NOTHING if value is None else f"{value:,}")
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Table:
         heads, rows = self.heads, list(self._lines() if self.groups else ([*map(str, row)] for row in self.cells))
         if self.groups and sys.stdout.isatty():
             heads = broken(heads, rows, get_terminal_size().columns)
-        heads, rows = [visible(head) for head in heads], [[visible(cell) for cell in row] for row in rows]
+        heads, rows = [visible(head) for head in heads], [[visible(one_line(cell)) for cell in row] for row in rows]
         drawn = RichTable(
             box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold"
         )

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -25,6 +26,7 @@ ADDRESS = r"^https?://[^\s@]+$"
 
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 MAX_REPLY = 4 << 20
+MAX_LINE = 64 << 20  # bytes of a line of a file with a reply, whose characters JSON may write as six
 MAX_PAUSE = 30.0
 FIRST_PAUSE = 0.25
 NOT_A_COMPLETION = (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -212,12 +214,13 @@ def in_parallel(
 def whole_lines(stream: IO[bytes], beginning: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the bytes of each line; cut off a last line that was not written completely.
 
-    beginning: of every line; a last line without an end that begins otherwise is yielded.
+    beginning: of every line; a last line without an end that begins otherwise is yielded. Lines of more than MAX_LINE
+    bytes, which no reply makes, come in parts.
     """
     stream.seek(0)
     end = 0
-    for number, line in enumerate(stream, start=1):
-        if not line.endswith(b"\n") and line[: len(beginning)] == beginning[: len(line)]:
+    for number, line in enumerate(iter(partial(stream.readline, MAX_LINE), b""), start=1):
+        if not line.endswith(b"\n") and len(line) < MAX_LINE and line[: len(beginning)] == beginning[: len(line)]:
             stream.truncate(end)
             return
         end += len(line)

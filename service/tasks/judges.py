@@ -93,9 +93,17 @@ class JudgeReplies:
         for number, line in whole_lines(stream, BEGINNING):
             try:
                 reply = json.loads(line)
-                self._kept[reply["request"]] = Judgement(reply["texts"], reply["logprobs"])
-            except (ValueError, KeyError, TypeError):
+                self._kept[reply["request"]] = kept_judgement(reply)
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 raise refused(f"{self.path}: line {number} is not a judge's reply") from None
+
+
+def kept_judgement(reply: Any) -> Judgement:
+    """Return a judgement of a file; raises ValueError or the like for anything else."""
+    texts, logprobs = reply["texts"], reply["logprobs"]
+    if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
+        raise ValueError("not a judge's reply")
+    return Judgement(texts, None if logprobs is None else {name: float(value) for name, value in logprobs.items()})
 
 
 def refused(detail: str) -> InvalidRequest:

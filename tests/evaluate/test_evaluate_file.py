@@ -29,6 +29,7 @@ def test_a_table_like_the_papers(call, tmp_path):
     assert notes.splitlines() == [
         "Semantic-A is out of 150, the other percentages out of 100.",
         "±: standard error of the mean over the records.",
+        "No ± of a mean: fewer than 10 values, all of them equal.",
         "Every record has level 1.",
         "",
         evaluate("score", []).signature,

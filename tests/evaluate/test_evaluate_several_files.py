@@ -95,7 +95,10 @@ def test_the_document_holds_scipys_intervals(evaluated, files):
                 method="percentile",
             ).confidence_interval  # fmt: skip
             assert (one["n"], one["difference"]) == (len(x), pytest.approx(np.mean(x - y)))
-            assert (one["low"], one["high"]) == pytest.approx(tuple(expected), abs=1e-12)
+            if len(x) < 10 and np.ptp(x - y) == 0.0:
+                assert (one["low"], one["high"], one["p"]) == (None, None, 1.0)  # the models give the same
+            else:
+                assert (one["low"], one["high"]) == pytest.approx(tuple(expected), abs=1e-12)
     assert compared["all"]["best"]["order_s"] == ["tuned"]
     assert compared["by"]["type"]["safety"]["best"]["order_s"] == ["base", "tuned"]
 

@@ -108,3 +108,31 @@ def test_lines_that_cannot_be_read_are_listed_once(folder: str, call: Call, tmp_
     done = call("score", folder, broken, "-o", "scored.jsonl", "-q")
     rows = read_rows(Path("scored.jsonl"))
     assert (done.exit_code, len(rows), sum("error" in row for row in rows)) == (1, len(lines) + 2, 2)
+
+
+def test_the_tasks_and_profiles_are_said_first(folder: str, call: Call, tmp_path: Path) -> None:
+    """The same answers are evaluated by another task if they have their references: say by which, and why."""
+    row = next(row for row in read_rows(Path("rows", "test.jsonl")) if row["task"] == "score")
+    answer = next(answer for answer in read_rows(Path("full.jsonl")) if answer["id"] == row["id"])
+    inline = write_rows(tmp_path / "inline.jsonl", [answer | {"reference": row["reference"]}])
+    of_folder = "task         scirecipe, profile thoth: it evaluates as the benchmark of the rows in rows does"
+    default = "task         score, profile paper: it is the default"
+    for sources, flags, lines in (
+        ((folder, "full.jsonl"), (), [of_folder, "task         bioprobench.pqa", "task         bioprobench.ord"]),
+        ((folder, "full.jsonl", "half.jsonl"), (), [of_folder, "task         bioprobench.pqa, profile "]),
+        ((folder, "full.jsonl"), ("--task", "score"), ["task         score, profile paper: --task names it"]),
+        ((folder, "full.jsonl"), ("--profile", "paper"), [of_folder.replace("thoth", "paper")]),
+        ((folder, "full.jsonl"), ("--table", "paper.1"), ["task         scirecipe, profile thoth: --table paper.1"]),
+        ((inline,), (), [default]),
+        ((inline,), ("--profile", "thoth"), [default.replace("paper", "thoth")]),
+        ((inline,), ("--task", "scirecipe"), ["task         scirecipe, profile thoth: --task names it"]),
+        ((inline, inline), ("--name", "a", "--name", "b"), [default]),
+    ):
+        several = "--task" not in flags and sources[0] == folder
+        metrics = () if "--table" in flags else ("--metrics", "step_m,exact_match,accuracy" if several else "step_m")
+        done = call("evaluate", *sources, *flags, *metrics)
+        said = done.stderr.splitlines()
+        assert all(line.startswith(start) for line, start in zip(said, lines, strict=False)), done.output
+        assert "without the folder, it is score" in said[0] or of_folder[:50] not in said[0]
+        assert done.stderr.count("task  ") == len(dict.fromkeys(said[: done.stderr.count("task  ")]))
+        assert "task  " not in call("evaluate", *sources, *flags, *metrics, "-q").stderr

@@ -14,11 +14,11 @@ from assay.research.reports.differences import (
     Draws,
     Sample,
     differences,
-    interval_of,
     means_of_differences,
     pair_records,
     statistics,
 )
+from assay.research.reports.inference import bootstrap_p, interval_of
 from assay.service.tasks.evaluation import task_named
 from assay.service.tasks.task import Evaluation, mean_of
 
@@ -60,7 +60,7 @@ def test_intervals_of_mean_differences_are_scipys(n):
         assert one.n == n
         assert one.difference == pytest.approx(x.mean() - y.mean(), abs=1e-12)
         expected = scipys(lambda x, y: np.mean(x - y), x, y)
-        assert one.interval[:2] == pytest.approx(expected, abs=1e-12)
+        assert one.interval == pytest.approx(expected, abs=1e-12)
 
 
 def test_questions_are_drawn_with_all_their_rows(monkeypatch):
@@ -69,7 +69,7 @@ def test_questions_are_drawn_with_all_their_rows(monkeypatch):
     sums, sizes = np.array([8.0, 6.0, 0.5]), np.array([3.0, 2.0, 1.0])
     drawn = means_of_differences(differences[:, None], questions, RESAMPLES, SEED)
     expected = scipys(lambda x, n: x.sum() / n.sum(), sums, sizes)
-    assert interval_of(drawn[:, 0])[:2] == pytest.approx(expected, abs=1e-12)
+    assert interval_of(drawn[:, 0], 3) == pytest.approx(expected, abs=1e-12)
     monkeypatch.setattr("assay.research.reports.differences.MAX_CELLS", 7)  # pieces continue the same draws
     assert (means_of_differences(differences[:, None], questions, RESAMPLES, SEED) == drawn).all()
     again = statistics(lambda rows: [differences[rows].mean()], questions, RESAMPLES, SEED)
@@ -81,7 +81,7 @@ def test_pairs_without_a_difference_or_an_interval():
     model, baseline = samples({"x": np.array([1.0, nan, 0.5, 2.0])}, {"x": np.array([0.0, 5.0, nan, 1.5])})
     (one,) = differences(["x"], model, baseline, draws(4))
     assert (one.n, one.difference) == (2, 0.75)
-    assert one.interval[:2] == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
+    assert one.interval == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
     columns = {"x": np.array([1.0, 0.0, 0.0])}
 
     def corpus(side, rows):
@@ -89,9 +89,10 @@ def test_pairs_without_a_difference_or_an_interval():
 
     (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
     assert (one.difference, one.interval) == (0.0, None)
-    assert interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
-    assert interval_of(np.arange(1.0, 100.0)).p == 2 / 100  # the share of both sides
-    assert interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
+    assert interval_of(np.zeros(99), 10) == (0.0, 0.0)
+    assert bootstrap_p(np.zeros(99), 10) == 1.0
+    assert bootstrap_p(np.arange(1.0, 100.0), 10) == 2 / 100  # the share of both sides
+    assert bootstrap_p(np.array([-1.0] * 9 + [1.0] * 90), 10) == 20 / 100
 
 
 def test_means_of_means_and_other_values_are_computed_for_each_resample():
@@ -111,7 +112,7 @@ def test_means_of_means_and_other_values_are_computed_for_each_resample():
     rows = np.arange(30)
     for name, one in found.items():
         expected = scipys(lambda r, _, name=name: corpus(sides[0], r)[name] - corpus(sides[1], r)[name], rows, rows)
-        assert one.interval[:2] == pytest.approx(expected, abs=1e-12), name
+        assert one.interval == pytest.approx(expected, abs=1e-12), name
         assert one.difference == pytest.approx(corpus(sides[0], rows)[name] - corpus(sides[1], rows)[name])
 
 
