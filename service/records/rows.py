@@ -14,6 +14,7 @@ import orjson
 
 from ..errors import InvalidRequest, Issue, row_of
 from ..scoring.alternatives import ANY_OF
+from ..scoring.labels import read_label
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
@@ -163,17 +164,16 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
 
 
 def reference_of(value: Any, in_column: bool = False) -> Any:
-    """Return a reference of SCORE as scorers take it: in the rows of files, an array has alternatives.
+    """Return a reference of SCORE as scorers take it.
 
     in_column: whether objects have every field that others have, null where they lack it.
     """
     reference = {ANY_OF: value} if isinstance(value, list) else value
-    if not in_column or not isinstance(reference, dict):
-        return reference
-    reference = without_nulls(reference)
-    if isinstance(entries := reference.get(ANY_OF), list):
-        return reference | {ANY_OF: list(map(without_nulls, entries))}
-    return reference
+    if in_column and isinstance(reference, dict):
+        reference = {name: without_nulls(part) for name, part in reference.items() if part is not None}
+        if isinstance(entries := reference.get(ANY_OF), list):
+            reference[ANY_OF] = list(map(without_nulls, entries))
+    return read_label(reference).reference
 
 
 def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:

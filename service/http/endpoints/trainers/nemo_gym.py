@@ -16,6 +16,7 @@ from pydantic import Field
 from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
+from ....scoring.labels import members, text_of
 from ...request.exchange import Exchange
 from ...request.intake import Paths
 from ...request.jobs import JobCall
@@ -32,7 +33,7 @@ from .dialects import (
     finite_json,
     numbers_of_one,
 )
-from .rows import JsonObject, array_of, elements, members, parsed, spans_in, text
+from .rows import JsonObject, array_of, elements, parsed, spans_in
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
@@ -93,8 +94,8 @@ class NemoGym(Dialect):
             texts += OutputReader(issues).texts(value)
         return Rollouts(orjson.dumps(["".join(texts)]), RESPONSE, array_of(label))
 
-    def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions) -> bytes:
-        return echoed(request, finite_json(numbers_of_one(scores, options.names_tasks)))
+    def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions, every_task: bool) -> bytes:
+        return echoed(request, finite_json(numbers_of_one(scores, every_task)))
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
@@ -154,20 +155,20 @@ class OutputReader:
                 fields = self._members(item, path, "type", "role", "content", "summary")
                 if not fields:
                     continue
-                kind, role = text(fields[0]), text(fields[1])
+                kind, role = text_of(fields[0]), text_of(fields[1])
                 if kind == "reasoning":
                     yield from ("<think>", *self._parts(fields[3], f"{path}.summary", "summary_text"), "</think>")
                 elif kind in ("message", None) and role in ("assistant", None):
                     yield from self._parts(fields[2], f"{path}.content", "output_text")
 
     def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
-        if (whole := text(content)) is not None:
+        if (whole := text_of(content)) is not None:
             yield whole
             return
         for part_path, part in self._items(content, path, "must be a string or an array of parts"):
             fields = self._members(part, part_path, "type", "text")
-            if fields and text(fields[0]) == kind:
-                if (value := text(fields[1])) is None:
+            if fields and text_of(fields[0]) == kind:
+                if (value := text_of(fields[1])) is None:
                     self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
                 yield value or ""
 
@@ -212,7 +213,7 @@ class Sessions:
 
 def named_session(body: Body, limits: Limits) -> bytes:
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
-    return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
+    return b"{}" if text_of(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
 
 FIELD = "verify_responses"
