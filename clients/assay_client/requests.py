@@ -260,15 +260,15 @@ def checked_sequence(argument: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:
-    """Return text unchanged, and steps, a record or another task's boolean as JSON; None for anything else."""
+    """Return text unchanged, and steps, alternatives, a record or another task's boolean as JSON; else None."""
     if isinstance(reference, str):
         return reference
     if isinstance(reference, bool) and task != SCORE:
         return dumps(reference)
-    if not isinstance(reference, Mapping):
+    if not isinstance(reference, (Mapping, list, tuple)):
         return None
     try:
-        return dumps(dict(reference))
+        return dumps(dict(reference) if isinstance(reference, Mapping) else list(reference))
     except (TypeError, ValueError):
         return None
 

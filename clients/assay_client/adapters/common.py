@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import threading
 from collections import deque
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
 from ..requests import checked_sequence
+from ..labels import object_in
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS
@@ -125,7 +125,7 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
     The reference is the member `reference`, else SCORE's `steps` or `any_of`, else the label without its task; the
     whole label if metadata have the task. Members that are null count as missing, as in a column of objects.
     """
-    row, (field, _) = object_of(label), task_field()
+    row, (field, _) = object_in(label), task_field()
     task = task_of(metadata, row, record=record)
     if task is None or row is None or field_of(metadata, field) is not MISSING:
         return label, task
@@ -134,15 +134,6 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
         return members["reference"], task
     forms = {name: members[name] for name in FORMS if name in members} if task == SCORE else {}
     return forms or members, task
-
-
-def object_of(label: Any) -> Mapping[str, Any] | None:
-    if isinstance(label, str) and label.lstrip()[:1] == "{":
-        try:
-            label = json.loads(label)
-        except ValueError:
-            return None
-    return label if isinstance(label, Mapping) else None
 
 
 def reference_of(reference: Any, task: str | None = None) -> Any:

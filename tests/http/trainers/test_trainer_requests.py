@@ -21,6 +21,7 @@ from assay.service.http.request.exchange import Readiness
 from assay.service.http.request.intake import Paths
 from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import FastPath, Limits
+from assay.service.scoring.labels import text_of
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
