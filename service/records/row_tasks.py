@@ -239,7 +239,7 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
     references: list[Any] = [None] * len(numbers)
     for rollout, number in zip(readable, index, strict=True):
         references[number] = rollout.reference
-    batch = replace(empty, references=references, reference_index=np.array(index, np.int64))
+    batch = replace(empty, references=references, reference_index=np.array(index, np.int64), has_read_labels=True)
     batch.responses = [rollout.response for rollout in readable]
     if batch.task is None:
         batch.task_codes = np.array([NUMBERS[rollout.task] for rollout in readable], np.uint8)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import orjson
 
 from ..errors import InvalidRequest, Issue, row_of
+from ..rewards.registry import REWARD_TASKS, SCORE
 from ..scoring.alternatives import ANY_OF
 from ..scoring.labels import read_label
 
@@ -160,6 +161,9 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
         return Fault("not_a_string", f"the field {fields.response!r} is not a string")
     rollout.response = record[fields.response]
     rollout.reference = reference_of(record[fields.reference], rollout.location.kind == "row")
+    named = rollout.reference.get("task") if isinstance(rollout.reference, dict) else None
+    if isinstance(named, str) and named in REWARD_TASKS:
+        return Fault("other_task", f"reference: its label names the task {named}, but it is scored as {SCORE}")
     return set_group(rollout, rollout.reference, record, fields)
 
 
