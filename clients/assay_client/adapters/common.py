@@ -15,6 +15,7 @@ from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
 from ..requests import checked_sequence
 from ..labels import object_in
+from ..messages import message_text
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS
@@ -182,11 +183,10 @@ def completion_text(completion: Any) -> str:
     replies = [message for message in messages if message.get("role", "assistant") == "assistant"]
     if not replies:
         return ""
-    message = replies[-1]
-    content = message.get("content") or ""
-    text = content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
-    reasoning = message.get("reasoning_content") or message.get("thinking")
-    return f"<think>{reasoning}</think>{text}" if reasoning and "<think>" not in text else text
+    text = message_text(replies[-1])
+    if text is None and replies[-1].get("content"):
+        raise TypeError("the content of a chat message must be text or a list of its parts")
+    return text or ""
 
 
 COMPLETION = 'must be text or a list of chat messages, such as [{"role": "assistant", "content": "…"}]'

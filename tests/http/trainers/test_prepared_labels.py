@@ -137,7 +137,11 @@ BAD: dict[str, tuple[Any, str, tuple[str, str]]] = {
     "other members": ({"goal": REFERENCE}, "", ("label", "bad_step_schema")),
     "an unknown task": ({"task": "bioprobench.or", "reference": ORD}, "", ("label.task", "unknown_task")),
     "no name of a task": ({"task": 3, "reference": REFERENCE}, "", ("label.task", "wrong_type")),
-    "a label in a label": ({"task": "score", "reference": {"task": "score", **STEPS}}, "", ("label", "bad_step_schema")),
+    "a label in a label": (
+        {"task": "score", "reference": {"task": "score", **STEPS}},
+        "",
+        ("label", "bad_step_schema"),
+    ),
     "another task than the URL's": (
         {"task": "bioprobench.pqa", "answer": "5"},
         "?task=bioprobench.err",

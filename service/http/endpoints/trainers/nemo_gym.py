@@ -14,9 +14,10 @@ import orjson
 from pydantic import Field
 
 from ....errors import Issue
+from ....messages import THOUGHTS
 from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
-from ....scoring.labels import members, text_of
+from ....scoring.labels import ABSENT, NULL, members, text_of
 from ...request.exchange import Exchange
 from ...request.intake import Paths
 from ...request.jobs import JobCall
@@ -140,8 +141,9 @@ def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
 class OutputReader:
     """Reads the text of a response: the text parts of the assistant's messages.
 
-    Reasoning that a parser has separated from the text is put back between <think> and </think>. Items and parts of
-    other types (tool calls and results, refusals) are ignored.
+    Reasoning that a parser has separated from the text is put back between <think> and </think>: the summary of an
+    item, or else its content, and such parts of a message. What is missing or null is empty. Items and parts of other
+    types (tool calls and results, refusals) are ignored.
     """
 
     def __init__(self, issues: list[Issue]) -> None:
@@ -157,20 +159,30 @@ class OutputReader:
                     continue
                 kind, role = text_of(fields[0]), text_of(fields[1])
                 if kind == "reasoning":
-                    yield from ("<think>", *self._parts(fields[3], f"{path}.summary", "summary_text"), "</think>")
+                    summary = "".join(self._parts(fields[3], f"{path}.summary", "summary_text"))
+                    thoughts = summary or "".join(self._parts(fields[2], f"{path}.content", "reasoning_text"))
+                    yield from ("<think>", thoughts, "</think>")
                 elif kind in ("message", None) and role in ("assistant", None):
                     yield from self._parts(fields[2], f"{path}.content", "output_text")
 
     def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
+        if content in (ABSENT, NULL, None):
+            return
         if (whole := text_of(content)) is not None:
             yield whole
             return
         for part_path, part in self._items(content, path, "must be a string or an array of parts"):
-            fields = self._members(part, part_path, "type", "text")
-            if fields and text_of(fields[0]) == kind:
+            fields = self._members(part, part_path, "type", "text", *THOUGHTS)
+            if not fields:
+                continue
+            name = text_of(fields[0])
+            if name == kind:
                 if (value := text_of(fields[1])) is None:
                     self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
                 yield value or ""
+            elif name in THOUGHTS:
+                texts = (text_of(field) for field in (*fields[2:], fields[1]))
+                yield from ("<think>", next((thought for thought in texts if thought), ""), "</think>")
 
     def _items(self, value: Any, path: str, detail: str) -> Iterator[tuple[str, Any]]:
         array = elements(value, path, self._elements)
