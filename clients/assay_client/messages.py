@@ -25,7 +25,7 @@ def message_text(message: Mapping[str, Any]) -> str | None:
 
 def content_of(content: Any) -> tuple[str | None, str]:
     """Return the text of the content of a message, None without one, and the thoughts among its parts."""
-    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+    if not isinstance(content, (list, tuple)) or not all(isinstance(part, Mapping) for part in content):
         return (content if isinstance(content, str) else None), ""
     texts, thoughts = [], []
     for part in content:

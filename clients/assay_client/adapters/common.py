@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
-from ..requests import checked_sequence
 from ..labels import object_in
 from ..messages import message_text
+from ..requests import checked_sequence
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS
@@ -183,8 +183,8 @@ def completion_text(completion: Any) -> str:
     replies = [message for message in messages if message.get("role", "assistant") == "assistant"]
     if not replies:
         return ""
-    text = message_text(replies[-1])
-    if text is None and replies[-1].get("content"):
+    text, content = message_text(replies[-1]), replies[-1].get("content")
+    if text is None and content and not (isinstance(content, (list, tuple)) and is_completion(content)):
         raise TypeError("the content of a chat message must be text or a list of its parts")
     return text or ""
 
