@@ -46,7 +46,7 @@ def reject_constant(name: str) -> Any:
 
 
 INCLUDES = ("components", "advantages", "steps")
-NO_REFERENCE = Issue("reference", "wrong_type", 'a string, {"steps": [...]} or {"any_of": [...]} is needed')
+NO_REFERENCE = Issue("reference", "wrong_type", 'a string, {"steps": [...]}, {"any_of": [...]} or their list is needed')
 NO_TASK_REFERENCE = Issue("reference", "wrong_type", "a string, a record or a boolean is needed")
 NO_RESPONSE = Issue("response", "wrong_type", "a string is needed")
 NO_GROUP = Issue("groups", "wrong_type", "a string or an integer is needed")

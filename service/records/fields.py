@@ -198,9 +198,11 @@ def chat_messages(turns: Any) -> list[Message] | None:
         if not isinstance(turn, dict):
             return None
         role = turn.get("role", turn.get("from"))
+        if not isinstance(role, str):
+            return None
         is_answer = turn is turns[-1] and ROLES.get(role, role) == "assistant"
         content = message_text(turn) if is_answer else content_of(turn.get("content", turn.get("value")))[0]
-        if not isinstance(role, str) or content is None:
+        if content is None:
             return None
         messages.append({"role": ROLES.get(role, role), "content": content})
     return messages or None

@@ -229,7 +229,7 @@ def read_json_label(value: bytes, tasks: Collection[str], is_inner: bool = False
             return Label(value, orjson.loads(task) if name is None else name)
         return Label(read_json_label(chosen_in(value, name == SCORE), tasks, is_inner=True).reference, name)
     entries = elements_of(forms[1], MAX_ALTERNATIVES) if forms[1] else None
-    if entries and spans_of(value, ()).count == 1:
+    if entries and spans_of(value, ()).number == 1:
         value = b'{"%b":[%b]}' % (ANY_OF.encode(), b",".join(map(without_quotes, entries)))
     return Label(value)
 
@@ -254,7 +254,7 @@ def without_quotes(value: bytes) -> bytes:
 
 def _is_object(text: bytes) -> bool:
     try:
-        return spans_of(text, ()).count >= 0
+        return spans_of(text, ()).number >= 0
     except NotJson:
         return False
 
@@ -262,12 +262,12 @@ def _is_object(text: bytes) -> bool:
 class Spans(NamedTuple):
     """The members of a JSON object: their number, and start and stop of some; (0, 0) for a missing one."""
 
-    count: int
+    number: int
     spans: list[list[int]]
 
 
 def spans_of(body: Body, names: tuple[str, ...]) -> Spans:
-    """Return the spans of some members of a JSON object; the count is OTHER_KIND for JSON of another kind.
+    """Return the spans of some members of a JSON object; the number is OTHER_KIND for JSON of another kind.
 
     Of members with the same name, the last counts. Raise NotJson.
     """

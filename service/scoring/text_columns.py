@@ -450,7 +450,7 @@ def begins_with_brace(column: TextColumn, row: int) -> bool:
     start, stop = column.offsets[row : row + 2].tolist()
     while start < stop and column.data[start] in WHITESPACE.encode():
         start += 1
-    return start < stop and column.data[start] == ord("{")
+    return bool(start < stop and column.data[start] == ord("{"))
 
 
 def issues_of_all(

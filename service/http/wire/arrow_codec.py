@@ -248,7 +248,7 @@ def _without_views(table: Any, limits: Limits) -> Any:
 
 
 def _plain_type(kind: Any) -> Any:
-    return without_views(pa.array([], kind), int).type
+    return without_views(pa.array([], kind), lambda nbytes: None).type
 
 
 def _read_references(batch: Batch, column: Any, limits: Limits) -> None:

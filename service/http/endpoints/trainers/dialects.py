@@ -19,9 +19,10 @@ from .....kernels.sequences import overlaps
 from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
+from ....scoring.labels import ABSENT
 from ...wire.headers import Problem
 from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
-from .rows import ABSENT, JsonObject, array_of, parsed
+from .rows import JsonObject, array_of, parsed
 
 FREQUENT_REASONS = (
     "think_not_opened",

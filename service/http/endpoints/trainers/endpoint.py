@@ -14,6 +14,7 @@ from ....rewards.batch import Batch
 from ....rewards.labels import follow_labels, read_labels
 from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
 from ....rewards.scorer import Scorer
+from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
@@ -26,7 +27,7 @@ from ...wire.headers import Body, Problem, StageTimes, invalid_request
 from ...wire.json_codec import Answer, FastPath, check_alternatives, issues_of, parse_query
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
-from .rows import ABSENT, JsonObject, follow, read_tasks
+from .rows import JsonObject, follow, read_tasks
 
 
 class Query(NamedTuple):
