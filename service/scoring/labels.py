@@ -106,7 +106,8 @@ def _chosen(label: Mapping[str, Any], task: str) -> Any:
 
 
 def _alternative(entry: Any) -> Any:
-    return (object_in(entry) or entry) if isinstance(entry, str) else entry
+    record = object_in(entry) if isinstance(entry, str) else None
+    return entry if record is None else record
 
 
 def read_list(references: Sequence[Any], tasks: Collection[str]) -> tuple[list[Any], dict[int, Any]]:
@@ -215,41 +216,55 @@ def _column_in(body: bytes, rows: int, max_bytes: int) -> tuple[TextColumn, np.n
 
 def read_json_label(value: bytes, tasks: Collection[str], is_inner: bool = False) -> Label:
     """Return what `read_label` does, for a reference in JSON: the reference in JSON, and the name of its task."""
-    value = without_quotes(value)
-    if value[:1] == b"[":
-        value = b'{"%b":%b}' % (ANY_OF.encode(), value)
-    if value[:1] != b"{":
+    text = _text_of_object(value) or value
+    if text[:1] == b"[":
+        text = b'{"%b":%b}' % (ANY_OF.encode(), text)
+    if text[:1] != b"{":
         return Label(value)
-    fields = members(value, "task", "reference", *FORMS)
-    assert fields is not None
-    task, _, *forms = fields
-    if task != ABSENT and not is_inner:
+    try:
+        number, spans = spans_of(text, LABEL_NAMES)
+    except NotJson:
+        return Label(value)  # a text that begins with a brace
+    task, reference, *forms = (text[start:stop] for start, stop in spans)
+    if task and not is_inner:
         name = SCORE if task == NULL else text_of(task)
         if name not in tasks:
-            return Label(value, orjson.loads(task) if name is None else name)
-        return Label(read_json_label(chosen_in(value, name == SCORE), tasks, is_inner=True).reference, name)
-    entries = elements_of(forms[1], MAX_ALTERNATIVES) if forms[1] else None
-    if entries and spans_of(value, ()).number == 1:
-        value = b'{"%b":[%b]}' % (ANY_OF.encode(), b",".join(map(without_quotes, entries)))
-    return Label(value)
+            return Label(text, orjson.loads(task) if name is None else name)
+        chosen = _chosen_in(text, reference, forms if name == SCORE else ())
+        return Label(read_json_label(chosen, tasks, is_inner=True).reference, name)
+    entries = elements_of(forms[1], MAX_ALTERNATIVES) if forms[1] and number == 1 else None
+    if entries:
+        text = b'{"%b":[%b]}' % (ANY_OF.encode(), b",".join(map(without_quotes, entries)))
+    return Label(text)
+
+
+LABEL_NAMES = ("task", "reference", *FORMS)
 
 
 def chosen_in(label: bytes, is_score: bool) -> bytes:
     """Return the reference of a label in JSON: its `reference`, SCORE's steps or alternatives, else the label."""
-    reference, *forms = members(label, "reference", *FORMS) or (ABSENT,)
+    reference, *forms = members(label, *LABEL_NAMES[1:]) or (ABSENT,)
+    return _chosen_in(label, reference, forms if is_score else ())
+
+
+def _chosen_in(label: bytes, reference: bytes, forms: Sequence[bytes]) -> bytes:
     if reference not in (ABSENT, NULL):
-        return bytes(reference)
-    named = zip(FORMS, forms, strict=False) if is_score else ()
+        return reference
+    named = zip(FORMS, forms, strict=False)
     present = (b'{"%b":%b}' % (name.encode(), part) for name, part in named if part not in (ABSENT, NULL))
     return next(present, label)
 
 
 def without_quotes(value: bytes) -> bytes:
     """Return the object whose text a string in JSON is; any other value unchanged."""
-    if value[:1] != b'"':
-        return value
-    text = orjson.loads(value).strip(WHITESPACE).encode()
-    return text if text[:1] == b"{" and _is_object(text) else value
+    text = _text_of_object(value)
+    return text if text is not None and _is_object(text) else value
+
+
+def _text_of_object(value: bytes) -> bytes | None:
+    """Return the text in a JSON string that begins with a brace; None for any other value."""
+    text = orjson.loads(value).strip(WHITESPACE).encode() if value[:1] == b'"' else b""
+    return text if text[:1] == b"{" else None
 
 
 def _is_object(text: bytes) -> bool:

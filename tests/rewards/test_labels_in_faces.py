@@ -39,6 +39,7 @@ GOOD: dict[str, Any] = {
 BAD: dict[str, Any] = {
     "other members": {"goal": "5"},
     "no member": {},
+    "an alternative without a member": {"any_of": [REFERENCE, "{}"]},
     "no step": {"steps": []},
     "no list of steps": {"steps": "Step 1"},
     "a step that is none": {"steps": ["add"]},
