@@ -17,6 +17,7 @@ from .json_scanner import (
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    begins_object,
     is_name,
     next_value,
     open_value,
@@ -38,8 +39,9 @@ fewer than a million steps.
 OVERFULL = -2
 """Result for an array that has more elements than its column has rows."""
 
-# Kinds of an element: text, steps that became text, and faults.
+# Kinds of an element: text, steps that became text, faults, and a reference that is the text of a JSON object.
 FIT, FROM_STEPS, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG, NO_ALTERNATIVE, TOO_MANY_ALTERNATIVES = range(8)
+JSON_TEXT = 8
 
 MAX_ALTERNATIVES = 16
 STEPS_NAME = np.frombuffer(b"steps", np.uint8)
@@ -139,15 +141,34 @@ def read_steps_object(body, pos, stop, out, begin, max_bytes):
     return pos, end, NOT_STEPS if other_members else fault
 
 
+@hot_kernel
+def mark_json_texts(kinds, data, offsets):
+    """Write the kind of each text of a column of references: JSON_TEXT or FIT; returns whether any is JSON_TEXT.
+
+    kinds: uint8 (n,), written. data, offsets: the text column, whose offsets may be invalid.
+    """
+    found = False
+    size = np.int64(data.shape[0])
+    for row in range(kinds.shape[0]):
+        start, stop = offsets[row], offsets[row + 1]
+        kinds[row] = FIT
+        if 0 <= start <= stop <= size and begins_object(data, start, stop):
+            kinds[row] = JSON_TEXT
+            found = True
+    return found
+
+
 @helper
 def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
     """Read the element at `pos` to `out[end:]`: (position after it or BAD, end of out, kind).
 
-    Where references are read (`takes_steps`), JSON that is neither text nor steps is copied as it is.
+    Where references are read (`takes_steps`), JSON that is neither text nor steps is copied as it is, and text that
+    begins as an object is JSON_TEXT.
     """
     if pos < stop and body[pos] == QUOTE:
+        begin = end
         pos, end = read_string(body, pos, stop, out, end)
-        return pos, end, FIT
+        return pos, end, JSON_TEXT if takes_steps and begins_object(out, begin, end) else FIT
     start, begin = pos, end
     kind = WRONG_TYPE
     if takes_steps and pos < stop and body[pos] == OPEN_OBJECT:

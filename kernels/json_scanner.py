@@ -42,6 +42,13 @@ def skip_whitespace(text, pos, stop):
 
 
 @helper
+def begins_object(text, start, stop):
+    """Return whether the first byte of `text[start:stop]` but white space is an opening brace."""
+    pos = skip_whitespace(text, start, stop)
+    return pos < stop and text[pos] == OPEN_OBJECT
+
+
+@helper
 def hex_unit(text, pos, stop):
     """Return the UTF-16 code unit of the four hex digits at `pos`, or BAD."""
     if stop - pos < 4:

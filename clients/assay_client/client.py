@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
 from .errors import InvalidRequest, Unavailable, invalid_setting
+from .labels import named_task, named_tasks
 from .local import LocalService, shared_local_service
 from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
 from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
@@ -30,8 +31,9 @@ from .transport.http11 import HttpExchange, TransportFault, request_head
 from .transport.transports import AsyncTransport, Transport
 from .transport.waiting import Blocking, completed
 
-Reference = str | bool | Mapping[str, Any]
-"""Text; steps, alternatives or a record of a task as a mapping; or a boolean for a task that asks for one."""
+Reference = str | bool | Mapping[str, Any] | Sequence[Any]
+"""Text; steps, alternatives, a label or a record of a task as a mapping or its JSON text; a list of alternatives; or a
+boolean for a task that asks for one."""
 
 _request_numbers = count(1)
 
@@ -82,7 +84,8 @@ class BaseClient:
         task: str | Sequence[str] | None = None,
     ) -> Scores:
         """Score a batch of n responses in one request; parameters, result and errors are as for `Client.score`."""
-        task = SCORE if task is None else task
+        if task is None:
+            task = named_tasks(references, reference_index, len(responses) if hasattr(responses, "__len__") else 0)
         merged = self.settings.merged(config, task if isinstance(task, str) else MIXED)
         request = score_request(responses, references, reference_index, merged, include, records, groups, task)
         return await self._scores(request, await self._deadline(timeout))
@@ -290,8 +293,9 @@ class Client(BaseClient):
         responses : sequence of str
             The n responses.
         references : sequence of str, mapping or bool
-            Each a text, `{"steps": [...]}`, or `{"any_of": [...]}` with 1 to 16 of these, of which the best counts.
-            For other tasks, a text, a record, or a boolean if the task asks for one.
+            Each a text, `{"steps": [...]}`, or `{"any_of": [...]}` with 1 to 16 of these, of which the best counts, or
+            just their list. For other tasks, a text, a record, or a boolean if the task asks for one. An object may be
+            its JSON text, and a label, `{"task": ..., "reference": ...}`.
         reference_index : sequence of int, optional
             The position of the reference of each response; optional if there is one reference or n.
         config : mapping, optional
@@ -307,7 +311,7 @@ class Client(BaseClient):
             The query of each response: advantages are within a group. By default a group is the responses with the same
             reference index.
         task : str or sequence of str, optional
-            One of `REWARD_TASKS` for all responses, or one for each; SCORE by default.
+            One of `REWARD_TASKS` for all responses, or one for each; by default SCORE, or what labels name.
 
         Returns
         -------
@@ -342,6 +346,7 @@ class Client(BaseClient):
         arguments and the errors are as for `score`. Calls that name their task, also SCORE, have `TASK_COMPONENTS`, and
         share requests whatever their tasks.
         """
+        task = named_task(reference) if task is None else task
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
         key = self._batch_key(config, task, timeout, steps)
         future: Future[Score] = Future()
@@ -417,6 +422,7 @@ class AsyncClient(BaseClient):
         steps: bool = False,
     ) -> Score:
         """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
+        task = named_task(reference) if task is None else task
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
         key = self._batch_key(config, task, timeout, steps)
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()

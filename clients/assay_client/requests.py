@@ -46,7 +46,7 @@ def reject_constant(name: str) -> Any:
 
 
 INCLUDES = ("components", "advantages", "steps")
-NO_REFERENCE = Issue("reference", "wrong_type", 'a string, {"steps": [...]} or {"any_of": [...]} is needed')
+NO_REFERENCE = Issue("reference", "wrong_type", 'a string, {"steps": [...]}, {"any_of": [...]} or their list is needed')
 NO_TASK_REFERENCE = Issue("reference", "wrong_type", "a string, a record or a boolean is needed")
 NO_RESPONSE = Issue("response", "wrong_type", "a string is needed")
 NO_GROUP = Issue("groups", "wrong_type", "a string or an integer is needed")
@@ -260,15 +260,15 @@ def checked_sequence(argument: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:
-    """Return text unchanged, and steps, a record or another task's boolean as JSON; None for anything else."""
+    """Return text unchanged, and steps, alternatives, a record or another task's boolean as JSON; else None."""
     if isinstance(reference, str):
         return reference
     if isinstance(reference, bool) and task != SCORE:
         return dumps(reference)
-    if not isinstance(reference, Mapping):
+    if not isinstance(reference, (Mapping, list, tuple)):
         return None
     try:
-        return dumps(dict(reference))
+        return dumps(dict(reference) if isinstance(reference, Mapping) else list(reference))
     except (TypeError, ValueError):
         return None
 

@@ -112,8 +112,10 @@ def _row_of(record: Any) -> PreparedRow:
     if not (isinstance(messages, list) and messages and all(map(_is_message, messages))):
         raise ValueError("its prompt must be a text, or a list of messages with role and content")
     reference = about.get("reference", about.get("answer"))
+    if isinstance(reference, list):  # of alternatives, as their object in text
+        reference = json.dumps({"any_of": reference}, ensure_ascii=False)
     if not isinstance(reference, str):
-        raise ValueError("its reference (or answer) must be a text")
+        raise ValueError("its reference (or answer) must be a text, or a list of alternatives")
     columns = {name: about[name] for name in COLUMNS if about.get(name) not in (None, "")}
     name = about.get("id")
     return PreparedRow(messages, reference, about.get("task") or "score", "" if name is None else str(name), columns)

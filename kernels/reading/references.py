@@ -13,6 +13,7 @@ import numpy as np
 
 from ..column import TextColumn, frozen
 from ..compiler import helper, hot_kernel, inlined
+from ..json_scanner import begins_object
 from ..memory import (
     ACTION,
     BY_ACTION,
@@ -266,9 +267,11 @@ def append_reference(workspace, steps, references, row):
 def read_reference(workspace, tables, data, start, stop, references, row, max_steps, quantities):
     """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line from 0)."""
     reset(workspace)
-    outcome, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
-    if outcome != FOUND:
-        key_start, key_stop = start, stop
+    key_start, key_stop = start, stop
+    if not begins_object(data, start, stop):  # else it is no text of a reference, whatever follows
+        outcome, first, last, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
+        if outcome == FOUND:
+            key_start, key_stop = first, last
     steps = bad_line = np.int64(0)
     if has_more_lines(data, key_start, key_stop, max_steps):
         status = TOO_LONG

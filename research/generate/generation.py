@@ -13,9 +13,9 @@ import orjson
 
 from ...service.errors import AssayError, UnreadableInput, UsageError
 from ...service.interruption import uninterrupted
+from ...service.messages import message_text
 from ...service.records.manifest import MAX_NAMED, SHOWN_DIGITS, Manifest
 from ...service.records.output_file import Claim
-from ...service.records.responses import message_text
 from ...service.tasks.endpoint import ChatEndpoint, EndpointFault, in_parallel, text_of, whole_lines
 from ...service.terminal import Progress
 from ...service.wording import first_n, named, plural

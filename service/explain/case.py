@@ -17,6 +17,7 @@ from ..errors import InvalidReference, InvalidRequest, Issue
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.alternatives import Alternatives, alternatives_of
+from ..scoring.labels import read_label
 from ..scoring.text_columns import (
     MAX_REFERENCE_BYTES,
     UNLIMITED,
@@ -74,6 +75,7 @@ def case_of(
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     settings, content = scorer.settings, utf8(response)
+    reference = read_label(reference).reference
     column, references, alternatives = parsed_reference(reference, settings, max_reference_bytes)
     too_large = []
     if column.lengths.max() > MAX_BYTES or references.step_counts.max() > MAX_STEPS:

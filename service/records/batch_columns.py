@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..http.wire.arrow_codec import is_list, steps_array, text_column_of
+from ..http.wire.arrow_codec import steps_array, text_column_of
+from ..http.wire.string_views import has_views, is_list, without_views
 from ..rewards.registry import NUMBERS, SCORE
 from ..rewards.scores import Scores, Steps
-from .columns import json_text_of, json_values
+from .columns import json_text_of, json_values, require_bytes
 from .output_file import output_file, temp_dir_for
 from .row_tasks import RowTasks
 from .rows import (
@@ -82,6 +83,7 @@ class BatchScorer:
 
     def score(self, batch: Any) -> ScoredBatch:
         """Score every row with a response, a valid reference and a task that gives rewards."""
+        batch = as_plain(batch)
         named = self._named(batch)
         faults = {row: fault for row, (_, fault) in enumerate(named) if fault is not None}
         codes = np.array([NUMBERS[name] for name, _ in named], np.uint8)
@@ -175,6 +177,13 @@ def joined(parts: list[tuple[np.ndarray, Scores]]) -> Scores:
     )
 
 
+def as_plain(batch: Any) -> Any:
+    """Return a valid batch with strings in place of views."""
+    if not any(has_views(kind) for kind in batch.schema.types):
+        return batch
+    return pa.RecordBatch.from_arrays([without_views(c, require_bytes) for c in batch.columns], batch.schema.names)
+
+
 def rows_of(batch: Any, rows: np.ndarray) -> Any:
     """Return some rows of a batch, in order."""
     if len(rows) == batch.num_rows:
@@ -183,7 +192,7 @@ def rows_of(batch: Any, rows: np.ndarray) -> Any:
     chosen[rows] = True
     try:
         return batch.filter(pa.array(chosen))
-    except pa.ArrowNotImplementedError:  # not for every type (views)
+    except pa.ArrowNotImplementedError:  # not for every type (views of lists)
         return pa.concat_batches([batch.slice(row, 1) for row in rows.tolist()])
 
 

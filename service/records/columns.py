@@ -18,10 +18,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..http.wire.string_views import has_views, validate_views
 from .rows import PIECE_ROWS
 from .wrong_files import DocumentError, WrongFile, beginning_of, require_columnar, require_end
 
 READ_AHEAD = 2**20
+MAX_SHOWN_BYTES = 2**30
 PARQUET, IPC_FILE, IPC_STREAM, FEATHER_1 = b"PAR1", b"ARRO", b"\xff\xff\xff\xff", b"FEA1"
 
 
@@ -106,9 +108,16 @@ class ColumnSource:
         """
         with _damage_as_document_error():
             for batch in self._parquet(names, dictionary) if self._magic == PARQUET else self._ipc(names):
-                batch.validate(full=True)  # kernels trust offsets and UTF-8
+                views = [k for k, kind in enumerate(batch.schema.types) if has_views(kind)]
+                if not views:
+                    batch.validate(full=True)  # kernels trust offsets and UTF-8
                 for first in range(0, batch.num_rows, PIECE_ROWS):
-                    yield batch.slice(first, PIECE_ROWS)
+                    piece = batch.slice(first, PIECE_ROWS)
+                    for k in views:
+                        validate_views(piece.column(k), require_bytes)
+                    if views:
+                        piece.validate(full=True)
+                    yield piece
 
     def records(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
         """Yield the values of the named columns, as far as there are such, or of all, row by row.
@@ -139,6 +148,12 @@ class ColumnSource:
         options = pa.ipc.IpcReadOptions(included_fields=indices)
         open_reader = pa.ipc.open_file if self.is_ipc_file else pa.ipc.open_stream
         return open_reader(file, options=options)
+
+
+def require_bytes(nbytes: int) -> None:
+    """Raise DocumentError for views that show too much text: many of them may show the same."""
+    if nbytes > MAX_SHOWN_BYTES:
+        raise DocumentError(f"{PIECE_ROWS} rows of string views show more than {MAX_SHOWN_BYTES} bytes")
 
 
 def nested_names(fields: Iterable[Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import did_you_mean
+from ..messages import content_of, message_text
 from ..tasks.scirecipe_records import text_of
 from .rows import SAMPLE_ROWS, Fields, Record
 from .wrong_files import DocumentError
@@ -186,15 +187,22 @@ def has_text(value: Any) -> TypeGuard[str]:
 
 
 def chat_messages(turns: Any) -> list[Message] | None:
-    """Return turns of a conversation as chat messages, None if they are not roles with texts."""
+    """Return turns of a conversation as chat messages, None if they are not roles with texts.
+
+    An answer at the end is whole, with thoughts that are apart; templates leave those of earlier turns out.
+    """
     if not isinstance(turns, list):
         return None
     messages = []
     for turn in turns:
         if not isinstance(turn, dict):
             return None
-        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
-        if not isinstance(role, str) or not isinstance(content, str):
+        role = turn.get("role", turn.get("from"))
+        if not isinstance(role, str):
+            return None
+        is_answer = turn is turns[-1] and ROLES.get(role, role) == "assistant"
+        content = message_text(turn) if is_answer else content_of(turn.get("content", turn.get("value")))[0]
+        if content is None:
             return None
         messages.append({"role": ROLES.get(role, role), "content": content})
     return messages or None

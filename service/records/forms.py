@@ -21,11 +21,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
 from ..errors import one_of
 from ..rewards.registry import REWARD_TASKS, SCORE
 from ..scoring.alternatives import alternatives_of
+from ..scoring.labels import read_label
 from ..scoring.text_columns import references_as_column
 from ..tasks.thoth import sections_in
 from .fields import (
@@ -253,8 +252,8 @@ def trainer_parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         nested = row.get("extra_info")
         if row.get("data_source") in REWARD_TASKS:
             yield "task", row["data_source"]
-    elif (row.get("input") or row.get("prompt")) and (isinstance(label, str) or alternatives_of(label) is not None):
-        yield from label_parts(label) if isinstance(label, str) else (("reference", label),)
+    elif (row.get("input") or row.get("prompt")) and isinstance(label, (str, Mapping, list)):
+        yield from label_parts(label)
         nested = row.get("metadata")
     elif isinstance(row.get("info"), Mapping) and row.get("answer") is not None:
         yield "reference", row["answer"]
@@ -264,14 +263,12 @@ def trainer_parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((name, about[name]) for name in ABOUT if about.get(name) is not None)
 
 
-def label_parts(label: str) -> Iterator[tuple[str, Any]]:
-    """Yield the task and the reference in a label, which is a reference or JSON text of both."""
-    try:
-        value = orjson.loads(label)
-    except orjson.JSONDecodeError:
-        value = None
-    is_pair = isinstance(value, dict) and value.keys() == {"task", "reference"}
-    yield from value.items() if is_pair else (("reference", label),)
+def label_parts(label: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the task that a label names, and its reference."""
+    reference, task = read_label(label, REWARD_TASKS)
+    if task is not None:
+        yield "task", task
+    yield "reference", reference if task is not None else label
 
 
 def answer_parts(row: Mapping[str, Any], has_reference: bool) -> dict[str, Any]:

@@ -14,11 +14,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from ..messages import message_text
 from ..tasks.scirecipe_records import text_of
 from .fields import CONVERSATION_NAMES, RESPONSE_NAMES, ROLES, asking_of, field_at
 from .forms import unfolded
@@ -261,27 +262,6 @@ def answer_in(value: Any) -> str | None:
     roles = ((message.get("role", message.get("from")), message) for message in value)
     answers = [message for role, message in roles if ROLES.get(role, role) == "assistant"]
     return message_text(answers[-1]) if answers else None
-
-
-def message_text(message: Mapping[str, Any]) -> str | None:
-    """Return the text of a chat message, with reasoning that is separate between <think> tags; None without either."""
-    content = message.get("content", message.get("value"))
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    text = content if isinstance(content, str) else "".join(joined(parts, "text"))
-    reasoning = next((message[name] for name in REASONING_NAMES if isinstance(message.get(name), str)), "")
-    reasoning = reasoning or "".join(joined(parts, "reasoning"))
-    if reasoning and "<think>" not in text:
-        return f"<think>{reasoning}</think>{text}"
-    return text if isinstance(content, str) or text else None
-
-
-REASONING_NAMES = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message in which servers keep reasoning apart."""
-
-
-def joined(parts: Iterable[Mapping[str, Any]], name: str) -> list[str]:
-    """Return the texts of the parts of a message that have this field."""
-    return [part[name] for part in parts if isinstance(part.get(name), str)]
 
 
 def failed(name: str, error: Any) -> Unreadable:

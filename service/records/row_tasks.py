@@ -12,11 +12,21 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, ScoringError
 from ..rewards.batch import Batch, error_of
-from ..rewards.registry import NUMBERS, SCORE, TASK_REWARDS, identity_of, reward_of, set_options, set_tasks
+from ..rewards.registry import (
+    NUMBERS,
+    REWARD_TASKS,
+    SCORE,
+    TASK_REWARDS,
+    identity_of,
+    reward_of,
+    set_options,
+    set_tasks,
+)
 from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
 from ..rewards.scores import Scores
 from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
 from ..scoring.column_scorer import Columns, ColumnScorer
+from ..scoring.labels import read_label
 from ..scoring.text_columns import Texts
 from ..settings import ScoreSettings, usable_cores
 from ..tasks.evaluation import task_named
@@ -189,16 +199,23 @@ class RowTasks:
         reference too.
         """
         value = record.get(field)
+        label = read_label(value, REWARD_TASKS)
+        if label.task in REWARD_TASKS:
+            if label.task != task.name:
+                return None, Fault("other_task", f"{self.about(task.name)}: its label names the task {label.task}")
+            reference, detail = task.reference(label.reference)
+            return reference, None if reference is not None else self._bad_reference(task, detail)
         if alternatives_of(value) is not None:
-            return None, Fault("bad_reference", f"{self.about(task.name)}: {NOT_OF_SCORE}")
+            return None, self._bad_reference(task, NOT_OF_SCORE)
         is_record = isinstance(value, str) and task.record_in(value) is not None
         whole = value is None or (field in task.record.model_fields and not is_record)
         reference, detail = task.reference(record) if whole else (None, "")
         if reference is None and value is not None:
             reference, detail = task.reference(value)
-        return reference, None if reference is not None else Fault(
-            "bad_reference", f"{self.about(task.name)}: {detail}"
-        )
+        return reference, None if reference is not None else self._bad_reference(task, detail)
+
+    def _bad_reference(self, task: Task, detail: str) -> Fault:
+        return Fault("bad_reference", f"{self.about(task.name)}: {detail}")
 
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""
@@ -222,7 +239,7 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
     references: list[Any] = [None] * len(numbers)
     for rollout, number in zip(readable, index, strict=True):
         references[number] = rollout.reference
-    batch = replace(empty, references=references, reference_index=np.array(index, np.int64))
+    batch = replace(empty, references=references, reference_index=np.array(index, np.int64), has_read_labels=True)
     batch.responses = [rollout.response for rollout in readable]
     if batch.task is None:
         batch.task_codes = np.array([NUMBERS[rollout.task] for rollout in readable], np.uint8)
@@ -251,4 +268,5 @@ def score_valid(score: Callable[[Batch], T], batch: Batch) -> tuple[T, dict[int,
         references, local = np.unique(index[valid], return_inverse=True)
         batch = batch.at(np.flatnonzero(valid), references, local.astype(np.int64))
         batch.rows = batch.reference_numbers = None
+        batch.issues = []  # they were of references
         rows = rows[valid]

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import orjson
 
 from ..errors import InvalidRequest, Issue, row_of
+from ..rewards.registry import REWARD_TASKS, SCORE
 from ..scoring.alternatives import ANY_OF
+from ..scoring.labels import read_label
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
@@ -159,21 +161,23 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
         return Fault("not_a_string", f"the field {fields.response!r} is not a string")
     rollout.response = record[fields.response]
     rollout.reference = reference_of(record[fields.reference], rollout.location.kind == "row")
+    named = rollout.reference.get("task") if isinstance(rollout.reference, dict) else None
+    if isinstance(named, str) and named in REWARD_TASKS:
+        return Fault("other_task", f"reference: its label names the task {named}, but it is scored as {SCORE}")
     return set_group(rollout, rollout.reference, record, fields)
 
 
 def reference_of(value: Any, in_column: bool = False) -> Any:
-    """Return a reference of SCORE as scorers take it: in the rows of files, an array has alternatives.
+    """Return a reference of SCORE as scorers take it.
 
     in_column: whether objects have every field that others have, null where they lack it.
     """
     reference = {ANY_OF: value} if isinstance(value, list) else value
-    if not in_column or not isinstance(reference, dict):
-        return reference
-    reference = without_nulls(reference)
-    if isinstance(entries := reference.get(ANY_OF), list):
-        return reference | {ANY_OF: list(map(without_nulls, entries))}
-    return reference
+    if in_column and isinstance(reference, dict):
+        reference = {name: without_nulls(part) for name, part in reference.items() if part is not None}
+        if isinstance(entries := reference.get(ANY_OF), list):
+            reference[ANY_OF] = list(map(without_nulls, entries))
+    return read_label(reference).reference
 
 
 def set_group(rollout: Rollout, group: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:

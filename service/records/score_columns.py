@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..http.wire.string_views import without_views
 from ..terminal import Progress
 from .batch_columns import BatchScorer, SpooledResults, column_output, is_reference, is_text
-from .columns import ColumnSource, json_text_of, json_values
+from .columns import ColumnSource, json_text_of, json_values, require_bytes
 from .files import is_columnar
 from .output_file import temp_dir_for
 from .row_tasks import RowTasks
@@ -120,7 +121,10 @@ def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: Spo
 
 
 def _as_type(column: Any, kind: Any) -> Any:
-    return column if column.type == kind else column.cast(kind)
+    if column.type == kind:
+        return column
+    column = without_views(column, require_bytes)
+    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(kind)
 
 
 def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:

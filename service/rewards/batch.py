@@ -49,6 +49,14 @@ class Batch:
     steps that became text, else a fault, whose text is the reference as JSON: it may be a record of another task."""
     alternatives: Alternatives | None = None
     """Which texts of a column of references are alternatives of one reference; None if each is a reference."""
+    has_read_labels: bool = False
+    """True once `labels.read_labels` has replaced references by what their tasks take."""
+    label_tasks: np.ndarray | None = None
+    """uint8 (references,): the number of the task that each names, `NO_TASK` without one, or `UNKNOWN`."""
+    label_faults: dict[int, Issue] = field(default_factory=dict)
+    """The issue of each reference whose task is `UNKNOWN`; it is a member of the record in other tasks than SCORE."""
+    follows_labels: bool = False
+    """True if the request names no task, so that labels may."""
     reference_index: np.ndarray | None = None
     """int64 (n,), set by `set_index`, or else by `check` to the only reference or the one of the same position."""
     groups: np.ndarray | None = None
@@ -188,15 +196,20 @@ class Batch:
 
     def _check_groups(self) -> None:
         """Check what depends on a valid index: references without a response, and groups of one."""
-        index, codes = self.reference_index, self.task_codes
+        index = self.reference_index
         if index is None:
             return
-        if codes is not None and len(np.unique(codes)) != 1:
+        self.check_unused()
+        if self.advantages and self.groups is None and not (self.issues and self.has_issue("groups")):
+            self.issues += groups_of_one(index)
+
+    def check_unused(self) -> None:
+        """Append an issue for each reference without a response, where responses have several tasks."""
+        index, codes = self.reference_index, self.task_codes
+        if index is not None and codes is not None and len(np.unique(codes)) != 1:
             detail = "no response names it, so its task is unknown"
             unused = np.setdiff1d(np.arange(self.reference_count), index)
             self.issues += [Issue(f"references[{row}]", "unused_reference", detail) for row in unused.tolist()]
-        if self.advantages and self.groups is None and not (self.issues and self.has_issue("groups")):
-            self.issues += groups_of_one(index)
 
     def at(self, rows: np.ndarray, references: np.ndarray | None, index: np.ndarray) -> Batch:
         """Return the batch with these rows and references, int64, ascending; None for all references."""
@@ -211,6 +224,7 @@ class Batch:
             references=chosen if texts is None else taken(chosen, texts),
             kinds=self.kinds if self.kinds is None or texts is None else self.kinds[texts],
             alternatives=alternatives,
+            label_tasks=None,
             reference_index=index,
             groups=None,
             task_codes=None if self.task_codes is None else self.task_codes[rows],

@@ -29,12 +29,11 @@ from ...kernels.json_columns import (
 from ...kernels.score import COMPONENTS
 from ...kernels.warmup import warmup
 from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, did_you_mean, one_of
+from ..scoring import text_columns
 from ..scoring.alternatives import Alternatives, path_of
 from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
 from ..scoring.text_columns import (
     MIN_REFERENCES,
-    NO_ALTERNATIVES,
-    TOO_MANY,
     Texts,
     issues_of_all,
     references_as_column,
@@ -73,15 +72,12 @@ NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""
 
 FAULTS = {
-    WRONG_TYPE: ("wrong_type", "must be a string or an object with steps"),
-    NOT_STEPS: (
-        "bad_step_schema",
-        "must have one field: steps, or any_of, an array",
-    ),
-    NO_STEP_GIVEN: ("no_steps", "it has no step"),
+    WRONG_TYPE: text_columns.WRONG_TYPE,
+    NOT_STEPS: text_columns.NOT_STEPS,
+    NO_STEP_GIVEN: text_columns.NO_STEP_GIVEN,
     STEPS_TOO_LONG: ("too_long", "its steps are over the limit of bytes"),
-    NO_ALTERNATIVE: NO_ALTERNATIVES,
-    TOO_MANY_ALTERNATIVES: TOO_MANY,
+    NO_ALTERNATIVE: text_columns.NO_ALTERNATIVES,
+    TOO_MANY_ALTERNATIVES: text_columns.TOO_MANY,
 }
 """Reason and detail of a reference that is neither text nor steps, by its kind."""
 

@@ -21,6 +21,7 @@ from ..scoring.column_scorer import Columns, ColumnScorer, Validate, overridden_
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import UNKNOWN, Batch, error_of, in_order, read_objects
+from .labels import apply_labels, follow_labels, read_labels
 from .registry import REWARDS, SCORE, reward_of, set_options, set_tasks, split_config
 from .scores import Scores, Steps
 
@@ -104,14 +105,16 @@ class Scorer:
             n responses of any content.
         references : sequence of str or mapping
             Each a whole answer, the lines of its key section, ``{"steps": [...]}``, or ``{"any_of": [...]}`` with 1 to
-            16 of these, of which the best counts; of other tasks, a record of their benchmark.
+            16 of these, of which the best counts, or just their list; of other tasks, a record of their benchmark. An
+            object may be its JSON text, and a label, ``{"task": ..., "reference": ...}``.
         reference_index : sequence of int or integer ndarray, shape (n,), optional
             The reference of each response. By default the only reference, or the one of the same position if there
             are n.
         groups : sequence of str or int, shape (n,), optional
             The group of each response, such as its prompt, for `Scores.advantages`; by default, its reference.
         task : str or sequence of str, shape (n,)
-            The reward to compute, or the reward of each response (docs/metrics.md, Rewards).
+            The reward to compute, or the reward of each response (docs/metrics.md, Rewards). By default SCORE, or what
+            the label of a reference names.
         task_options : mapping, optional
             Options of that task; where each response has a task, options by the name of the task.
         steps : bool, optional
@@ -134,6 +137,7 @@ class Scorer:
         """
         batch = read_objects(self.columns, responses, references, reference_index, groups)
         if set_tasks(batch, task):
+            follow_labels(batch)
             set_options(batch, task_options or {})
         batch.steps = steps
         return score(batch)
@@ -256,7 +260,9 @@ def split(batch: Batch) -> list[Batch]:
 
     Parts of a batch with issues are `read_only`; where it is not known which task a reference is of, it is in none.
     """
+    read_labels(batch)
     batch.check()
+    apply_labels(batch)
     if batch.issues or batch.task is None:
         batch.check_texts()
     parts = [part if part.task == SCORE else without_alternatives(batch, part) for part in parts_of(batch)]

@@ -32,6 +32,7 @@ from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, Issue, row_of
 from .alternatives import ANY_OF, Alternatives, alternatives_of, flattened, path_of
+from .labels import SCORE, WHITESPACE, read_list
 from .stopping import check_finished, current_flag
 
 MIN_ROWS = 64  # of a slice: a third of a millisecond of work
@@ -189,6 +190,9 @@ Texts = TextColumn | list[Any]
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _STEP_FIELDS = ("action", "objects", "parameters")
+WRONG_TYPE = "wrong_type", "must be a string or an object with steps"
+NOT_STEPS = "bad_step_schema", "must have one field: steps, or any_of, an array"
+NO_STEP_GIVEN = "no_steps", "it has no step"
 NO_ALTERNATIVES = "no_alternatives", "any_of is empty"
 TOO_MANY = "too_many", f"any_of has more than {MAX_ALTERNATIVES} references"
 
@@ -279,6 +283,7 @@ def references_as_column(
     """
     if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
         raise InvalidReference([Issue("references", "wrong_type", "a list of references is needed")])
+    references, _ = read_list(references, (SCORE,))
     try:
         return column_of([reference.encode() for reference in references]), [], None
     except (AttributeError, UnicodeEncodeError):
@@ -298,17 +303,14 @@ def references_as_column(
 
 def _validation_error(reference: Any) -> tuple[str, str] | None:
     if not isinstance(reference, Mapping):
-        return "wrong_type", "a reference must be a string or an object with steps"
+        return WRONG_TYPE
     if (entries := alternatives_of(reference)) is not None:
-        nested = "bad_step_schema", "alternatives are not possible here"
-        return NO_ALTERNATIVES if not entries else TOO_MANY if len(entries) > MAX_ALTERNATIVES else nested
-    if set(reference) != {"steps"}:
-        return "bad_step_schema", "a reference object must have exactly the field steps, or any_of"
-    steps = reference["steps"]
-    if not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
-        return "bad_step_schema", "steps must be a list of steps"
+        return NO_ALTERNATIVES if not entries else TOO_MANY if len(entries) > MAX_ALTERNATIVES else NOT_STEPS
+    steps = reference.get("steps")
+    if set(reference) != {"steps"} or not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
+        return NOT_STEPS
     if not steps:
-        return "no_steps", "a reference must have at least one step"
+        return NO_STEP_GIVEN
     for number, step in enumerate(steps, 1):
         if not isinstance(step, Mapping):
             return "bad_step_schema", f"step {number} is not an object with action, objects and parameters"
@@ -356,6 +358,8 @@ _DETAILS = {
     "bad_step_schema": "line {line}: {fields}",
 }
 
+NOT_AN_OBJECT = "it begins with a brace, but is not the text of one JSON object"
+
 MAX_EXPLAINED = 100
 """References whose wrong fields are named: bounds the time."""
 
@@ -384,6 +388,7 @@ class ReferenceReader:
         self._bad_lines = np.zeros(rows, np.int64)
         self._too_long = np.zeros(rows, np.bool_)
         self._wrong_fields: dict[int, str] = {}
+        self._not_objects: set[int] = set()
         self._explained_below = rows
         self.failed = False
 
@@ -404,6 +409,8 @@ class ReferenceReader:
         check_finished(read_references(statuses, self._bad_lines[rows], references, *chunk, *how, self._stop_flag))
         if statuses.any():
             self.failed = True
+            beginnings = np.flatnonzero((statuses == REASONS.index("bad_step_line")) & (self._bad_lines[rows] == 0))
+            self._not_objects.update(first + row for row in beginnings.tolist() if begins_with_brace(chunk, row))
             if first < self._explained_below:
                 self._explain(chunk, first, np.flatnonzero(statuses == REASONS.index("bad_step_schema")))
         return references
@@ -425,7 +432,7 @@ class ReferenceReader:
                 reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
             else:
                 reason = REASONS[self._statuses[row]]
-                detail = _DETAILS[reason].format(
+                detail = (NOT_AN_OBJECT if row in self._not_objects else _DETAILS[reason]).format(
                     line=int(self._bad_lines[row]) + 1,
                     max_steps=self._max_steps,
                     fields=fields.get(row, _FIELDS),
@@ -436,6 +443,14 @@ class ReferenceReader:
     def check(self) -> None:
         if self.failed:
             raise InvalidReference(self.issues())
+
+
+def begins_with_brace(column: TextColumn, row: int) -> bool:
+    """Return whether the first character of a text but white space is a brace."""
+    start, stop = column.offsets[row : row + 2].tolist()
+    while start < stop and column.data[start] in WHITESPACE.encode():
+        start += 1
+    return bool(start < stop and column.data[start] == ord("{"))
 
 
 def issues_of_all(

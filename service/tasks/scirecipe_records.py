@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..scoring.labels import read_label
 from .thoth import sections_in
 
 SECTIONS = ("think", "key", "orc", "note")
@@ -54,7 +55,9 @@ def level_of(size: int) -> int:
 
 
 def reference_of(record: Mapping[str, Any]) -> Any:
-    return record["reference"] if "reference" in record else record.get("key")
+    """Return the reference of a record, or its published key, as scorers take it."""
+    reference = record["reference"] if "reference" in record else record.get("key")
+    return read_label(reference).reference if isinstance(reference, (str, dict)) else reference
 
 
 def orc_of(record: Mapping[str, Any]) -> str | None:

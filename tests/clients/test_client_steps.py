@@ -99,7 +99,7 @@ def test_errors_name_the_alternative_of_the_caller(face: Any, faults: FaultServe
     found = client.together([("x", {"any_of": ["r", ""]}), ("xx", {"any_of": ["r", ""]})])
     assert [(type(error), error.issues[0].path) for error in found] == [(InvalidReference, "reference.any_of[1]")] * 2
     with pytest.raises(InvalidRequest, match=r"references\[0\]: wrong_type .*any_of"):
-        client.score(["x"], [["r", "s"]])
+        client.score(["x"], [{"r", "s"}])
 
 
 TEXTS = ["x" * 40, "", "x" * 50]

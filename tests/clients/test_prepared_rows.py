@@ -57,6 +57,12 @@ def test_rows_as_prime_rl_has_them(tmp_path: Path) -> None:
     assert read_rows(file) == read_rows(written(tmp_path / "trl.jsonl", ORD))
 
 
+def test_a_row_with_alternatives(tmp_path: Path) -> None:
+    """As `assay prepare --alternatives` writes it."""
+    (row,) = read_rows(written(tmp_path / "rows.jsonl", ROW | {"reference": ["prose", "Step 1: µ"]}))
+    assert row.reference == '{"any_of": ["prose", "Step 1: µ"]}'
+
+
 def test_rows_are_selected_by_columns_whatever_type_the_framework_passes(tmp_path: Path) -> None:
     file = written(tmp_path / "rows.jsonl", ROW, ORD, ORD | {"id": "r3", "level": "1"})
     assert [row.id for row in read_rows(file, level=2)] == ["r2"]

@@ -126,7 +126,7 @@ def test_a_field_with_the_name_of_a_result_is_never_overwritten(call, tmp_path: 
 
 
 def test_requests(score) -> None:
-    """The reply, or rows of it; in a request, an array is no reference."""
+    """The reply, or rows of it."""
     request = {"responses": [PERFECT, SWAPPED], "references": [{"any_of": [OTHER, STEPS]}]}
     expected = Scorer().score(**request, steps=True)
     reply, _ = score(request, *INCLUDE, source="json", target="json")
@@ -135,8 +135,10 @@ def test_requests(score) -> None:
         rows, _ = score(request, *INCLUDE, source="json", target=target)
         assert [row["steps"] for row in rows] == list(expected.steps)
         assert [row["alternative"] for row in rows] == expected.alternative.tolist()
-    _, said = score(request | {"references": [[OTHER, REFERENCE]]}, code=1, source="json")
-    assert "references[0]: must be a string" in said
+    listed, _ = score(request | {"references": [[OTHER, STEPS]]}, *INCLUDE, source="json", target="json")
+    assert listed == reply
+    _, said = score(request | {"references": [[OTHER, 5]]}, code=1, source="json")
+    assert "references[0].any_of[1]: must be a string" in said
 
 
 @pytest.mark.parametrize("source", ["jsonl", "parquet"])

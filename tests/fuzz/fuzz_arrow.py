@@ -58,11 +58,12 @@ def seeds() -> list[bytes]:
         pa.table({"response": responses, "reference": references}),
         pa.table({"response": responses, "reference": references.dictionary_encode()}),
         pa.table({"reference": references.cast(pa.large_string()), "response": responses.cast(pa.large_string())}),
+        pa.table({"response": responses.cast(pa.string_view()), "reference": references.cast(pa.string_view())}),
         pa.table({"response": [answer_text(), None], "reference": [KEY, KEY]}),
         pa.table({"response": [1, 2], "reference": [KEY, "prose"], "more": [KEY, KEY]}),
         pa.table({"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())}),
     ]
-    return [*(stream_of(table) for table in tables), *(stream_of(table.slice(1), 1) for table in tables[:3]), b""]
+    return [*(stream_of(table) for table in tables), *(stream_of(table.slice(1), 1) for table in tables[:4]), b""]
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ from tests.fuzz.fuzzing import fuzz, outcome
 # isort: split
 import orjson
 
-from assay.service.http.endpoints.trainers.rows import ABSENT, JsonObject, elements, members
+from assay.service.http.endpoints.trainers.rows import JsonObject, elements
 from assay.service.http.wire.headers import Problem
+from assay.service.scoring.labels import ABSENT, members
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory

@@ -42,7 +42,7 @@ def parse_reference(
         text = encodable(reference)
         if len(text.encode()) > MAX_REFERENCE_BYTES:
             raise UnreadableReferenceError("too_long")
-        sections = find_sections(text)
+        sections = None if text.lstrip(" \t\n\r").startswith("{") else find_sections(text)
         given, read = lines(sections.key if sections else text), key_step
     else:
         given, read = reference["steps"], step_from_object

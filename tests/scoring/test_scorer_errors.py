@@ -35,7 +35,9 @@ STEP = ONE_STEP[0]
 BAD: list[tuple[Any, str]] = [
     (None, "wrong_type"),
     (b"Step 1: {}", "wrong_type"),
-    ([GOOD], "wrong_type"),
+    (["prose"], "bad_step_line"),
+    ("{", "bad_step_line"),
+    ('{"goal": 5}', "bad_step_schema"),
     ({}, "bad_step_schema"),
     ({"steps": ONE_STEP, "goal": "x"}, "bad_step_schema"),
     ({"steps": "Step 1"}, "bad_step_schema"),
@@ -60,9 +62,11 @@ BAD: list[tuple[Any, str]] = [
 def test_every_bad_reference_is_named():
     """Malformed objects and invalid texts, alone and together with valid ones between them."""
     for reference, reason in BAD:
-        assert issues(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
+        inner = ".any_of[0]" if isinstance(reference, list) else ""
+        assert issues(InvalidReference, ["x"], [reference]) == [(f"references[0]{inner}", reason)]
     references = [other for reference, _ in BAD for other in (GOOD, reference, KEY)]
-    expected = [(f"references[{3 * k + 1}]", reason) for k, (_, reason) in enumerate(BAD)]
+    inner_paths = [".any_of[0]" if isinstance(reference, list) else "" for reference, _ in BAD]
+    expected = [(f"references[{3 * k + 1}]{inner_paths[k]}", reason) for k, (_, reason) in enumerate(BAD)]
     assert issues(InvalidReference, ["x"], references, [0]) == expected
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import threading
 from collections import deque
@@ -14,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
+from ..labels import object_in
+from ..messages import message_text
 from ..requests import checked_sequence
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
@@ -125,7 +126,7 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
     The reference is the member `reference`, else SCORE's `steps` or `any_of`, else the label without its task; the
     whole label if metadata have the task. Members that are null count as missing, as in a column of objects.
     """
-    row, (field, _) = object_of(label), task_field()
+    row, (field, _) = object_in(label), task_field()
     task = task_of(metadata, row, record=record)
     if task is None or row is None or field_of(metadata, field) is not MISSING:
         return label, task
@@ -134,15 +135,6 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
         return members["reference"], task
     forms = {name: members[name] for name in FORMS if name in members} if task == SCORE else {}
     return forms or members, task
-
-
-def object_of(label: Any) -> Mapping[str, Any] | None:
-    if isinstance(label, str) and label.lstrip()[:1] == "{":
-        try:
-            label = json.loads(label)
-        except ValueError:
-            return None
-    return label if isinstance(label, Mapping) else None
 
 
 def reference_of(reference: Any, task: str | None = None) -> Any:
@@ -191,11 +183,10 @@ def completion_text(completion: Any) -> str:
     replies = [message for message in messages if message.get("role", "assistant") == "assistant"]
     if not replies:
         return ""
-    message = replies[-1]
-    content = message.get("content") or ""
-    text = content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
-    reasoning = message.get("reasoning_content") or message.get("thinking")
-    return f"<think>{reasoning}</think>{text}" if reasoning and "<think>" not in text else text
+    text, content = message_text(replies[-1]), replies[-1].get("content")
+    if text is None and content and not (isinstance(content, (list, tuple)) and is_completion(content)):
+        raise TypeError("the content of a chat message must be text or a list of its parts")
+    return text or ""
 
 
 COMPLETION = 'must be text or a list of chat messages, such as [{"role": "assistant", "content": "…"}]'

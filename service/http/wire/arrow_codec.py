@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby
+from functools import partial
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...scoring.alternatives import ANY_OF, Alternatives
 from ...scoring.text_columns import NO_ALTERNATIVES, TOO_MANY, rows_of
 from .headers import Problem
 from .json_codec import Limits
+from .string_views import has_views, is_list, validate_views, without_views
 
 MAX_METADATA = 1 << 16
 """Maximum bytes of one message's metadata: 64 KiB can describe a schema that takes 75 MiB of memory."""
@@ -166,16 +168,17 @@ def arrow_errors() -> Iterator[None]:
 def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
     """Return a stream as a batch, with each distinct reference once.
 
-    Columns: `response` (string or large_string), `reference` (the same, a dictionary of either, or lists of either,
-    whose texts are alternatives), and optionally `task` (as `response`, or a dictionary) and `group` (as `task`, or
-    integers); others are not unpacked. A stream of one record batch is not copied; its responses, and references in a
-    dictionary, are not validated here, but while they are read. Raise Problem `not-arrow`, and `too-large` for too many
-    rows or references and as `check_bounds` does.
+    Columns: `response` (string, large_string or string_view), `reference` (the same, a dictionary of one, or lists of
+    one, whose texts are alternatives), and optionally `task` (as `response`, or a dictionary) and `group` (as `task`,
+    or integers); others are not unpacked. A stream of one record batch without views is not copied; its responses, and
+    references in a dictionary, are not validated here, but while they are read. Raise Problem `not-arrow`, and
+    `too-large` for too many rows or references, for views that show too much, and as `check_bounds` does.
     """
     with arrow_errors():
         check_bounds(body, limits)
         table, issues = _read_columns(body)
         table = pa.table([_merge_chunks(column) for column in table.columns], names=table.column_names)
+        table = _without_views(table, limits)
         _validate(table)
     max_rows = limits.max_responses
     if table.num_rows > max_rows:
@@ -189,8 +192,7 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
             issues.append(Issue(name, "too_large", detail))
             continue
-        if is_list(arrays[name].type) and (pc.sum(pc.list_value_length(arrays[name])).as_py() or 0) > max_rows:
-            raise over_limit(limits, "reference", "too_many", f"more than {max_rows} texts in its lists")
+        _check_lists(name, arrays[name], limits)
         if nulls := _null_issues(name, arrays[name]):
             issues += nulls
             column = arrays.pop(name)
@@ -213,6 +215,42 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
     return batch
 
 
+def _check_lists(name: str, array: Any, limits: Limits) -> None:
+    """Raise Problem `too-large` if lists have too many elements, which they may share."""
+    if is_list(array.type) and (pc.sum(pc.list_value_length(array)).as_py() or 0) > limits.max_responses:
+        raise over_limit(limits, name, "too_many", f"more than {limits.max_responses} texts in its lists")
+
+
+def _without_views(table: Any, limits: Limits) -> Any:
+    """Return a table with strings in place of views, which are valid; raise Problem `too-large` before copying more
+    than a body may have.
+    """
+    if not any(has_views(kind) for kind in table.schema.types):
+        return table
+    charged = [0, 0]
+
+    def charge(kind: int, name: str, nbytes: int) -> None:
+        charged[kind] += nbytes
+        if charged[kind] > limits.max_body_bytes:
+            detail = f"its views show more than {limits.max_body_bytes} bytes"
+            raise over_limit(limits, name, "too_large", detail)
+
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if has_views(column.type):
+            for chunk in column.chunks:
+                _check_lists(name, chunk, limits)
+                validate_views(chunk, partial(charge, 0, name))
+            chunks = [without_views(chunk, partial(charge, 1, name)) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, None if chunks else _plain_type(column.type))
+        columns.append(column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _plain_type(kind: Any) -> Any:
+    return without_views(pa.array([], kind), lambda nbytes: None).type
+
+
 def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
     if is_list(column.type):
         _read_alternatives(batch, column)
@@ -227,13 +265,6 @@ def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
     batch.references, batch.reference_index = text_column_of(column.dictionary), index
 
 
-def is_list(kind: Any) -> bool:
-    """Return whether an Arrow type is a list, in any layout."""
-    types = pa.types
-    layouts = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
-    return any(is_layout(kind) for is_layout in layouts)
-
-
 def _read_alternatives(batch: Batch, column: Any) -> None:
     """Set references from lists of texts without nulls, each distinct list once."""
     texts = column.flatten()
@@ -242,10 +273,7 @@ def _read_alternatives(batch: Batch, column: Any) -> None:
     numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum(pc.list_value_length(column).to_numpy(zero_copy_only=False)).tolist()
     lists: dict[bytes, int] = {}
-    index = [
-        lists.setdefault(numbers[first:last].tobytes(), len(lists))
-        for first, last in zip([0, *ends[:-1]], ends, strict=True)
-    ]
+    index = [lists.setdefault(numbers[first:last].tobytes(), len(lists)) for first, last in pairwise([0, *ends])]
     entries = [np.frombuffer(key, np.int64) for key in lists]
     counts = [len(entry) for entry in entries]
     batch.issues += [
@@ -332,7 +360,7 @@ def _schema_issues(schema: pa.Schema) -> list[Issue]:
             kind = kind.value_type
         if name == "group" and pa.types.is_integer(kind):
             continue
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
             or_integers = " or integers" if name == "group" else ""
             issues.append(Issue(name, "wrong_type", f"must be a column of strings{or_integers}"))
     unknown = [name for name in schema.names if name not in (*REQUIRED, *OPTIONAL)]

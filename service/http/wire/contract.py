@@ -53,7 +53,8 @@ class ScoreRequest(Contract):
 
     references: list[KeyLines | Steps | AnyOf] = Field(
         description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps; or "
-        "alternatives of these. A response counts once for each alternative towards `max_responses`."
+        "alternatives of these, or their list; or a label with `task` and `reference`. Text that begins with a brace "
+        "is read as its object. A response counts once for each alternative towards `max_responses`."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(

@@ -24,6 +24,7 @@ from ....kernels.json_columns import (
     COLUMN,
     FIELDS,
     FROM_STEPS,
+    JSON_TEXT,
     NOT_AN_OBJECT,
     NOT_JSON,
     TOO_MANY,
@@ -37,10 +38,10 @@ from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missi
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
+from ...rewards.labels import follow_labels, read_labels
 from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
-from ...scoring.alternatives import split_column
 from ...scoring.column_scorer import configurations_of, overridden_by_each, rules_of
 from ...scoring.text_columns import UNLIMITED
 from .headers import Problem
@@ -70,8 +71,8 @@ class Envelope:
     references: TextColumn | None = None
     responses: TextColumn | None = None
     reference_kinds: np.ndarray | None = None
-    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, else a fault: the text is then
-    the JSON of the reference, which may be a record of another task."""
+    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, `JSON_TEXT` for text that begins
+    with a brace, else a fault: the text is then the JSON of the reference, which may be a record of another task."""
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
@@ -105,8 +106,9 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
             column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
             setattr(envelope, name, column)
             if second:
-                rows = np.flatnonzero(kinds[row, :first] > FROM_STEPS)
-                envelope.invalid_rows[name] = [(k, FAULTS[int(kinds[row, k])][0]) for k in rows.tolist()]
+                faulty = (kinds[row, :first] > FROM_STEPS) & (kinds[row, :first] != JSON_TEXT)
+                rows = np.flatnonzero(faulty).tolist()
+                envelope.invalid_rows |= {name: [(k, FAULTS[int(kinds[row, k])][0]) for k in rows]} if rows else {}
             if name == "references":
                 envelope.reference_kinds = kinds[row, :first]
         elif state == VALUE and row < len(texts):
@@ -350,12 +352,12 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         max_reference_bytes=limits.max_reference_bytes,
         issues=issues + response_issues(envelope),
     )
-    if envelope.references is not None and envelope.reference_kinds is not None:
-        split = split_column(envelope.references, envelope.reference_kinds, limits.max_reference_bytes)
-        batch.references, batch.kinds, batch.alternatives = split
+    read_labels(batch)
     if "task" in invalid:
         batch.task = None
     elif set_tasks(batch, values.get("task", SCORE)):
+        if "task" not in values:
+            follow_labels(batch)
         if "config" not in invalid:
             set_config(batch, scorer, values.get("config", {}))
         if "configs" in values:

@@ -114,7 +114,7 @@ def without(name: str) -> dict[str, Any]:
 ITEMS = [PERFECT, message(PERFECT), None]
 PARTS = [
     {**message(), "content": ["x", {"type": "output_text", "text": None}]},
-    {**message(), "content": None},
+    {**message(), "content": 5},
     {**reasoning(), "summary": 3},
 ]
 BAD = {

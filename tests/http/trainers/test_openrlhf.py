@@ -75,10 +75,10 @@ def test_prompts(client, document, rollouts):
 
 BAD = {
     "labels": (
-        openrlhf([PERFECT] * 8, [None, REFERENCE, "Add.", 3, [REFERENCE], "", {"steps": []}, {"answer": REFERENCE}]),
+        openrlhf([PERFECT] * 8, [None, REFERENCE, "Add.", 3, [3], "", {"steps": []}, {"answer": REFERENCE}]),
         [
             *(("labels[0]", "wrong_type"), ("labels[2]", "bad_step_line"), ("labels[3]", "wrong_type")),
-            *(("labels[4]", "wrong_type"), ("labels[5]", "no_steps"), ("labels[6]", "no_steps")),
+            *(("labels[4].any_of[0]", "wrong_type"), ("labels[5]", "no_steps"), ("labels[6]", "no_steps")),
             ("labels[7]", "bad_step_schema"),
         ],
     ),

@@ -16,11 +16,12 @@ from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, Slim
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
 from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoint
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.endpoints.trainers.rows import JsonObject, text
+from assay.service.http.endpoints.trainers.rows import JsonObject
 from assay.service.http.request.exchange import Readiness
 from assay.service.http.request.intake import Paths
 from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import FastPath, Limits
+from assay.service.scoring.labels import text_of
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
@@ -180,5 +181,5 @@ def test_ignored_members_are_never_built(compiled):
     document = JsonObject(body, ("b",))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert text(document["b"]) == "x"
+    assert text_of(document["b"]) == "x"
     assert peak < 1.5 * len(body)

@@ -40,6 +40,8 @@ def table_of(reply: httpx.Response):
 KINDS = {
     "strings": (pa.string(), False),
     "large strings": (pa.large_string(), False),
+    "views, as Polars writes them": (pa.string_view(), False),
+    "a dictionary of views": (pa.string_view(), True),
     "dictionary": (pa.string(), True),
 }
 """Type of texts, and whether references are a dictionary."""

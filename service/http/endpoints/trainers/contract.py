@@ -11,8 +11,16 @@ from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE
 from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
-Reference = StrictStr | Steps | AnyOf | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
-"""A reference of SCORE as text, steps or alternatives, or of another task as a record or the answer itself."""
+Reference = (
+    StrictStr
+    | Steps
+    | AnyOf
+    | Annotated[list[Any], Field(min_length=1, max_length=16)]
+    | StrictBool
+    | Annotated[dict[str, Any], Field(min_length=1)]
+)
+"""A reference of SCORE as text, steps or alternatives, or of another task as a record or the answer itself; or a label,
+which names its task."""
 
 DESCRIPTIONS = {
     "score_task": "The number of the row's task in GET /v1/tasks, 0 for SCORE: an identifier, not a quantity.",
@@ -80,7 +88,7 @@ class AggregateRequest(Lenient):
 def numbers_model(name: str, documentation: str, kind: Any, **first: Any) -> type[BaseModel]:
     fields: dict[str, Any] = {number: (kind, Field(description=DESCRIPTIONS[number])) for number in NUMBERS}
     for number in TASK_NUMBERS[len(NUMBERS) :]:
-        description = f"{DESCRIPTIONS[number]} Only if the query has `task` or `task_field`."
+        description = f"{DESCRIPTIONS[number]} Only if the query or a label names a task."
         fields[number] = (kind | None, Field(None, description=description))
     model: type[BaseModel] = create_model(name, __doc__=documentation, **first, **fields)
     return model

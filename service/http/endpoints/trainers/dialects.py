@@ -19,9 +19,10 @@ from .....kernels.sequences import overlaps
 from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
+from ....scoring.labels import ABSENT
 from ...wire.headers import Problem
 from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
-from .rows import ABSENT, JsonObject, array_of, parsed
+from .rows import JsonObject, array_of, parsed
 
 FREQUENT_REASONS = (
     "think_not_opened",
@@ -159,8 +160,10 @@ class Dialect(ABC):
         """Return the rollouts of a request with this label; append to `issues`."""
 
     @abstractmethod
-    def encode(self, scores: Scores, request: JsonObject, options: Any) -> bytes:
-        """Return the bytes of the reply; raise ArithmeticError for a number that is not finite."""
+    def encode(self, scores: Scores, request: JsonObject, options: Any, every_task: bool) -> bytes:
+        """Return the bytes of the reply, with the numbers of all tasks for `every_task`; raise ArithmeticError for a
+        number that is not finite.
+        """
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: Any) -> bytes | None:
         """Return the reply that excludes a rollout with these issues from training; None if there is none."""
@@ -187,8 +190,8 @@ class OpenRlhf(Dialect):
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(request["query"], "query[]", label, request["prompts"])
 
-    def encode(self, scores: Scores, request: JsonObject, options: OpenRlhfOptions) -> bytes:
-        numbers = numbers_of(scores, options.names_tasks)
+    def encode(self, scores: Scores, request: JsonObject, options: OpenRlhfOptions, every_task: bool) -> bytes:
+        numbers = numbers_of(scores, every_task)
         rewards = finite_json(scores.rewards.tolist())
         filtered = finite_json(numbers["score_passed"]) if options.scores == "passed" else rewards
         return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, filtered, finite_json(numbers))
@@ -212,10 +215,10 @@ class Slime(Dialect):
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(array_of(request["response"]), "response", array_of(label))
 
-    def encode(self, scores: Scores, request: JsonObject, options: SlimeOptions) -> bytes:
+    def encode(self, scores: Scores, request: JsonObject, options: SlimeOptions, every_task: bool) -> bytes:
         if options.format == "float":
             return finite_json(scores.rewards.item())
-        return finite_json(numbers_of_one(scores, options.names_tasks))
+        return finite_json(numbers_of_one(scores, every_task))
 
 
 def numbers_of(scores: Scores, every_task: bool) -> dict[str, Sequence[float]]:

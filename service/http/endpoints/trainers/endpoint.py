@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
 from ....rewards.batch import Batch
+from ....rewards.labels import follow_labels, read_labels
 from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
 from ....rewards.scorer import Scorer
-from ....scoring.alternatives import split_column
+from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
@@ -27,7 +28,7 @@ from ...wire.json_codec import Answer, FastPath, issues_of, parse_query
 from ...wire.work import are_few, check_work
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
-from .rows import ABSENT, JsonObject, follow, read_tasks
+from .rows import JsonObject, follow, read_tasks
 
 
 class Query(NamedTuple):
@@ -233,7 +234,7 @@ class TrainerEndpoint:
                 times.decoded()
                 scores = fast_path.score()
                 times.scored()
-                reply = dialect.encode(scores, request, options)
+                reply = dialect.encode(scores, request, options, options.names_tasks)
                 times.encoded()
                 return Answer(reply, scores)
         columns = rollouts.read(path, limits, issues)
@@ -245,25 +246,27 @@ class TrainerEndpoint:
         if body.inline and not are_few(columns.references, columns.responses):
             return None
         times.decoded()
-        rows, max_bytes = columns.references.rows, limits.max_reference_bytes
-        references, kinds, alternatives = split_column(columns.references, columns.reference_kinds, max_bytes)
-        if body.inline and alternatives is not None:
-            return None
         batch = Batch(
             responses=columns.responses,
-            references=references,
-            kinds=kinds,
-            alternatives=alternatives,
-            reference_index=np.arange(rows),
+            references=columns.references,
+            kinds=columns.reference_kinds,
+            reference_index=np.arange(columns.references.rows),
             task=task,
             task_codes=np.array(codes, np.uint8) if task is None else None,
             configurations={"config": query.scorer.columns},
             options=query.task_options,
-            max_reference_bytes=max_bytes,
+            max_reference_bytes=limits.max_reference_bytes,
             issues=[*issues],
         )
+        if options.names_tasks:
+            read_labels(batch)
+        else:
+            follow_labels(batch)
+        if body.inline and batch.alternatives is not None:
+            return None
         check_work(batch, limits.max_responses, limits.max_body_bytes)
-        return begin(batch, lambda scores: dialect.encode(scores, request, options), times, refuse)
+        every_task = options.names_tasks or batch.label_tasks is not None
+        return begin(batch, lambda scores: dialect.encode(scores, request, options, every_task), times, refuse)
 
     def _refusal(
         self, issues: list[Issue], request: JsonObject, query: Query, batch_issues: Sequence[Issue], unlisted: int = 0

@@ -14,8 +14,10 @@ import orjson
 from pydantic import Field
 
 from ....errors import Issue
+from ....messages import THOUGHTS
 from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
+from ....scoring.labels import ABSENT, NULL, members, text_of
 from ...request.exchange import Exchange
 from ...request.intake import Paths
 from ...request.jobs import JobCall
@@ -32,7 +34,7 @@ from .dialects import (
     finite_json,
     numbers_of_one,
 )
-from .rows import JsonObject, array_of, elements, members, parsed, spans_in, text
+from .rows import JsonObject, array_of, elements, parsed, spans_in
 
 PARAMETERS, RESPONSE = "responses_create_params", "response"
 SESSION_ID = "resources_session_id"
@@ -93,8 +95,8 @@ class NemoGym(Dialect):
             texts += OutputReader(issues).texts(value)
         return Rollouts(orjson.dumps(["".join(texts)]), RESPONSE, array_of(label))
 
-    def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions) -> bytes:
-        return echoed(request, finite_json(numbers_of_one(scores, options.names_tasks)))
+    def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions, every_task: bool) -> bytes:
+        return echoed(request, finite_json(numbers_of_one(scores, every_task)))
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
@@ -139,8 +141,9 @@ def fields_of_row(request: JsonObject) -> Iterator[tuple[str, Any]]:
 class OutputReader:
     """Reads the text of a response: the text parts of the assistant's messages.
 
-    Reasoning that a parser has separated from the text is put back between <think> and </think>. Items and parts of
-    other types (tool calls and results, refusals) are ignored.
+    Reasoning that a parser has separated from the text is put back between <think> and </think>: the summary of an
+    item, or else its content, and such parts of a message. What is missing or null is empty. Items and parts of other
+    types (tool calls and results, refusals) are ignored.
     """
 
     def __init__(self, issues: list[Issue]) -> None:
@@ -154,22 +157,32 @@ class OutputReader:
                 fields = self._members(item, path, "type", "role", "content", "summary")
                 if not fields:
                     continue
-                kind, role = text(fields[0]), text(fields[1])
+                kind, role = text_of(fields[0]), text_of(fields[1])
                 if kind == "reasoning":
-                    yield from ("<think>", *self._parts(fields[3], f"{path}.summary", "summary_text"), "</think>")
+                    summary = "".join(self._parts(fields[3], f"{path}.summary", "summary_text"))
+                    thoughts = summary or "".join(self._parts(fields[2], f"{path}.content", "reasoning_text"))
+                    yield from ("<think>", thoughts, "</think>")
                 elif kind in ("message", None) and role in ("assistant", None):
                     yield from self._parts(fields[2], f"{path}.content", "output_text")
 
     def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
-        if (whole := text(content)) is not None:
+        if content in (ABSENT, NULL, None):
+            return
+        if (whole := text_of(content)) is not None:
             yield whole
             return
         for part_path, part in self._items(content, path, "must be a string or an array of parts"):
-            fields = self._members(part, part_path, "type", "text")
-            if fields and text(fields[0]) == kind:
-                if (value := text(fields[1])) is None:
+            fields = self._members(part, part_path, "type", "text", *THOUGHTS)
+            if not fields:
+                continue
+            name = text_of(fields[0])
+            if name == kind:
+                if (value := text_of(fields[1])) is None:
                     self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
                 yield value or ""
+            elif name in THOUGHTS:
+                texts = (text_of(field) for field in (*fields[2:], fields[1]))
+                yield from ("<think>", next((thought for thought in texts if thought), ""), "</think>")
 
     def _items(self, value: Any, path: str, detail: str) -> Iterator[tuple[str, Any]]:
         array = elements(value, path, self._elements)
@@ -212,7 +225,7 @@ class Sessions:
 
 def named_session(body: Body, limits: Limits) -> bytes:
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
-    return b"{}" if text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
+    return b"{}" if text_of(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
 
 FIELD = "verify_responses"

@@ -1,0 +1,88 @@
+"""The labels of a batch: references as their tasks take them, and responses of the tasks that their labels name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...kernels.column import TextColumn
+from ..errors import Issue, one_of
+from ..scoring.labels import read_column, read_list
+from .batch import UNKNOWN, Batch
+from .registry import NUMBERS, REWARD_TASKS, SCORE
+
+NO_TASK = 254
+"""The number of the task of a reference that names none."""
+
+
+def read_labels(batch: Batch) -> None:
+    """Replace the references of a batch, once, by what their tasks take, and note the tasks that they name."""
+    references = batch.references
+    if references is None or batch.has_read_labels:
+        return
+    batch.has_read_labels = True
+    if isinstance(references, TextColumn):
+        limit = batch.max_reference_bytes
+        read = read_column(references, batch.kinds, batch.alternatives, limit, REWARD_TASKS)
+        batch.references, batch.kinds, batch.alternatives, named = read
+    else:
+        batch.references, named = read_list(references, REWARD_TASKS)
+    if not named:
+        return
+    batch.label_tasks = np.full(batch.reference_count, NO_TASK, np.uint8)
+    for row, name in named.items():
+        code, detail = task_number(name)
+        batch.label_tasks[row] = code
+        if code == UNKNOWN:
+            batch.label_faults[row] = Issue(f"references[{row}].task", fault_of(name), detail)
+
+
+def task_number(name: Any) -> tuple[int, str]:
+    """Return the number of a task, and what is wrong with its name if that is `UNKNOWN`."""
+    if isinstance(name, str):
+        return (NUMBERS[name], "") if name in NUMBERS else (UNKNOWN, one_of(name, REWARD_TASKS))
+    return UNKNOWN, "must be the name of a task"
+
+
+def fault_of(name: Any) -> str:
+    return "unknown_task" if isinstance(name, str) else "wrong_type"
+
+
+def follow_labels(batch: Batch) -> None:
+    """Let labels name the tasks of responses, as the request does not; its options are by task then."""
+    read_labels(batch)
+    if batch.label_tasks is None or batch.task != SCORE:
+        return
+    batch.follows_labels = True
+    if ((batch.label_tasks != NUMBERS[SCORE]) & (batch.label_tasks < NO_TASK)).any():
+        batch.task = None
+
+
+def apply_labels(batch: Batch) -> None:
+    """Set the tasks of responses by their labels, or report labels of other tasks than the request names."""
+    named, index = batch.label_tasks, batch.reference_index
+    if named is None or index is None:
+        return
+    codes = batch.task_codes
+    if codes is None:
+        if batch.task is None and not batch.follows_labels:
+            return
+        codes = np.full(len(index), NUMBERS[batch.task or SCORE], np.uint8)
+    labels = named[index]
+    is_unknown = (labels == UNKNOWN) & (codes == NUMBERS[SCORE])
+    batch.issues += [batch.label_faults[row] for row in np.unique(index[is_unknown]).tolist()]
+    is_known = (labels != NO_TASK) & (labels != UNKNOWN) & (codes != UNKNOWN)
+    if not batch.follows_labels:
+        wrong = is_known & (labels != codes)
+        for row, k in dict(zip(index[wrong].tolist(), np.flatnonzero(wrong).tolist(), strict=True)).items():
+            detail = f"its label names the task {REWARD_TASKS[labels[k]]}, but it is scored as {REWARD_TASKS[codes[k]]}"
+            batch.issues.append(Issue(f"references[{row}]", "other_task", detail))
+        is_known[:] = False
+    codes = np.where(is_unknown, UNKNOWN, np.where(is_known, labels, codes)).astype(np.uint8)
+    if batch.task is None or (codes != NUMBERS[batch.task]).any():
+        batch.task, batch.task_codes = None, codes
+        batch.check_unused()
+        if len(batch.configurations) > 1:
+            detail = "this field is only for the task score: it has settings of SCORE"
+            batch.issues.append(Issue("configs", "unknown_field", detail))
