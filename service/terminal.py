@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -63,7 +64,7 @@ def say(text: str, err: bool = False) -> None:
 
 
 class Drawable(Protocol):
-    def drawn(self) -> RichTable: ...
+    def drawn(self, width: int) -> list[RichTable]: ...
 
 
 def console_for(error: bool) -> Console:
@@ -83,18 +84,29 @@ def console_for(error: bool) -> Console:
 
 
 def show(*parts: str | Drawable, error: bool = False) -> None:
-    from rich.measure import Measurement
-
+    """Print sentences, which wrap between words, and tables, in as many blocks of columns as the width needs."""
     console = console_for(error)
-    drawn = [visible(clipped(part, MAX_MESSAGE)) if isinstance(part, str) else part.drawn() for part in parts]
-    for part in drawn:
-        if not isinstance(part, str):  # too wide rather than with truncated numbers
-            least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
-            console.width = max(console.width, least)
-    with console.capture() as captured:
-        console.print(*drawn, sep="\n")
-    text = "\n".join(line.rstrip() for line in captured.get().splitlines())
-    click.echo(text, err=error, color=None if console.is_terminal else False)
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            lines += [
+                piece
+                for line in visible(clipped(part, MAX_MESSAGE)).split("\n")
+                for piece in _wrapped(line, console.width)
+            ]
+            continue
+        for k, block in enumerate(part.drawn(console.width)):
+            with console.capture() as captured:
+                console.print(block, width=WIDE, crop=False)
+            lines += [*[""] * (k > 0), *(line.rstrip() for line in captured.get().splitlines())]
+    click.echo("\n".join(lines), err=error, color=None if console.is_terminal else False)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return the line broken between words; a longer word, such as a signature, stays whole."""
+    if len(line) <= width:
+        return [line.rstrip()]
+    return wrap(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 class Listing:

@@ -399,8 +399,7 @@ class Ablation:
 
     def parts(self) -> list[str | Table]:
         """Return the tables and the notes for a terminal."""
-        (_, rewards), (_, correlations) = self.halves()
-        return [rewards, "", correlations, "", *self.notes()]
+        return [self.table(), "", *self.notes()]
 
     def notes(self) -> list[str]:
         """Return what a reader of the table has to know."""

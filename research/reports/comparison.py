@@ -13,7 +13,7 @@ import orjson
 
 from ...service.records.files import source_name
 from ...service.tables.page import Chart, Estimate, intervals, render
-from ...service.tables.table import Cell, Row, Table, as_json, csv_text
+from ...service.tables.table import Cell, Legend, Row, Table, as_json, csv_text
 from ...service.tasks.evaluation import in_order
 from ...service.tasks.task import Metric, Task
 from ...service.wording import first_n, plural
@@ -180,10 +180,12 @@ class ComparedFiles:
                 notes.setdefault(note, []).append(name)
         for note, names in notes.items():
             yield note if len(names) == len(self.files) else f"{', '.join(names)}: {note}"
-        yield "* or bold: the best value as shown; rank: mean rank over the metrics that all models have, 1 is best."
+        yield Legend(
+            "* or bold: the best value as shown; rank: mean rank over the metrics that all models have, 1 is best."
+        )
 
     def _pair_notes(self, shown: Sequence[Difference]) -> Iterator[str]:
-        yield (
+        yield Legend(
             f"{INTERVAL}: percentiles of the paired bootstrap ({self.resamples:,} resamples, seed "
             f"{self.seed}). p-value: two-sided, of the sign-flip test, exact up to {MAX_EXACT} pairs; for each metric "
             "separately."

@@ -15,7 +15,7 @@ from ...service.records.answers import Answers, record_id
 from ...service.records.files import source_name, source_title
 from ...service.records.rows import Location
 from ...service.tables.page import Chart, histogram, render
-from ...service.tables.table import Cell, Table, as_json, csv_text
+from ...service.tables.table import Cell, Legend, Table, as_json, csv_text
 from ...service.tasks.evaluation import UNKNOWN, Aggregate, Result, metric_of
 from ...service.tasks.task import Evaluation, Metric, Task, mean_of
 from ...service.wording import NOTHING, clipped, in_this_shell, plural, share
@@ -146,21 +146,23 @@ class EvaluatedFile:
     def notes(self, rows: Sequence[Sequence[Any]]) -> Iterator[str]:
         for _, metric, heading in self.metrics:
             if metric is not None and metric.percent and metric.high not in (None, 1.0):
-                yield f"{heading} is out of {100 * (metric.high or 0):.0f}, the other percentages out of 100."
+                yield Legend(f"{heading} is out of {100 * (metric.high or 0):.0f}, the other percentages out of 100.")
         if any(isinstance(cell, Cell) and cell.error for row in rows for cell in row):
-            yield self.error_note()
+            yield Legend(self.error_note())
         if any(self.lacks_error(part) for part in self.divisions()):
-            yield NO_ERROR
+            yield Legend(NO_ERROR)
         for field, groups in self.result.by.items():
             if len(groups) == 1 and UNKNOWN not in groups:
                 yield f"Every record has {field} {one_line(next(iter(groups)))}."
         if self.about:
-            yield self.about
+            yield Legend(self.about)
         yield from map(in_this_shell, self.result.warnings)
         for names, reason in self.unavailable():
-            yield f"{NOTHING} {names}: not computed. {in_this_shell(reason)}"
+            yield Legend(f"{NOTHING} {names}: not computed. {in_this_shell(reason)}")
         if self.result.counts:
-            yield "(n) after a value: based on only n records; a mean of columns has the smallest n of its columns."
+            yield Legend(
+                "(n) after a value: based on only n records; a mean of columns has the smallest n of its columns."
+            )
 
     def lacks_error(self, part: Part) -> bool:
         """Return whether a mean over several records of a part has no standard error."""

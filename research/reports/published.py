@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import UsageError, one_of
-from ...service.tables.table import Cell, Row, Table
+from ...service.tables.table import Cell, Legend, Row, Table
 from ...service.tasks.evaluation import in_order, metric_of, summary_of, task_named, values_of
 from ...service.tasks.scirecipe_records import type_named
 from ...service.tasks.task import USUAL, Metric
@@ -359,14 +359,14 @@ def notes(table: PrintedTable, models: Sequence[Model], rows: Sequence[OwnRow], 
         spreads = {column.spread for column in table.columns if column.spread}
         of = SPREADS["records"] if "records" in spreads else "of single scores"
         errors = dict.fromkeys(file.error_note() for model in models for file in model.results.values())
-        yield from [f"±: standard deviation {of}, as printed."] if spreads else errors
+        yield from map(Legend, [f"±: standard deviation {of}, as printed."] if spreads else errors)
     for column in table.columns:
         high = column.metrics[0].high if column.metrics else None
         if column.unit == "percent" and high not in (None, 1.0):
-            yield f"{column.heading} is out of {100 * (high or 0):.0f}."
+            yield Legend(f"{column.heading} is out of {100 * (high or 0):.0f}.")
     if any(cell.n for cell in cells):
-        yield "(n) after a value: based on only n records."
-    yield from gaps(table, models, rows)
+        yield Legend("(n) after a value: based on only n records.")
+    yield from map(Legend, gaps(table, models, rows))
     if table.note:
         yield table.note
     if not beside:

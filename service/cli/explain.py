@@ -172,5 +172,5 @@ def print_all(explained: Explained, name: str, color: str) -> None:
     for k, (row, explanation) in enumerate(explained):
         if len(explained) > 1:
             start = "\n\n" if k else ""
-            say(f"{start}{row.rollout.location.within(name)}{row.id and f' ({row.id})'}\n")
+            say(f"{start}{row.rollout.location.within(name)}{row.id and f' ({row.id})'}: {explanation.outcome}\n")
         click.echo(as_text(explanation), color=colored)

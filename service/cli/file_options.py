@@ -86,7 +86,7 @@ output_format_option = click.option(
 def task_option(name: str, default: str = "") -> Callable[[Function], Function]:
     """Add `--task` under the name of its parameter; default: what the help says of it, if it is none by itself."""
     text = f"Task of every row, a name of evaluate --list{default and f'  [default: {default}]'}"
-    fallback = {} if default else {"default": SCORE, "show_default": True}
+    fallback: dict[str, Any] = {} if default else {"default": SCORE, "show_default": True}
     return click.option("--task", name, metavar="NAME", help=text, **fallback)
 
 

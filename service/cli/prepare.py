@@ -25,7 +25,7 @@ def paths_in(kind: click.Path) -> Callable[[click.Context, click.Parameter, tupl
 
     def checked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         paths = (path for text in values for path in ([text] if os.path.exists(text) else text.split(",")))
-        return tuple(kind.convert(path.strip(), parameter, ctx) for path in paths)
+        return tuple(str(kind.convert(path.strip(), parameter, ctx)) for path in paths)
 
     return checked
 

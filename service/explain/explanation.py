@@ -15,7 +15,7 @@ from ..rewards.scorer import Scorer
 from ..scoring.column_scorer import rules_of
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
-from ..wording import format_reward, format_reward_change
+from ..wording import format_reward, format_reward_change, plural
 from .alignment import Alignment, align, combined, equations_of, factors_of, formula
 from .case import Case, added_in, case_of, coverages, marks_of
 from .hints import hints_of
@@ -101,6 +101,7 @@ def _derive(case: Case) -> Explanation:
         reward=case.reward,
         score=case.components["score"],
         reason=case.reason,
+        outcome=_outcome(case.reason, factors, counted),
         headline=_headline(case, factors, failure.message if failure is not None else ""),
         components=ComponentValues(**case.components),
         config=settings,
@@ -221,11 +222,34 @@ def _headline(case: Case, factors: list[Factor], message: str) -> str:
         head += f" (alternative {case.alternative + 1} of {len(case.alternative_rewards)})"
     if case.reason != "ok":
         return f"{head}: {message}"
-    losses = sorted((f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda f: f.reward_change)
+    losses = _losses(factors)
     if not losses:
         return f"{head}: no deductions."
     parts = [f"{loss.label.lower()} {format_reward_change(loss.reward_change)} ({loss.detail})" for loss in losses[:3]]
     return f"{head}: {'; '.join(parts)}."
+
+
+def _losses(factors: list[Factor]) -> list[Factor]:
+    """Return what costs something, the most first."""
+    losses = (factor for factor in factors if factor.name != "best" and factor.reward_change < 0)
+    return sorted(losses, key=lambda factor: factor.reward_change)
+
+
+def _outcome(reason: str, factors: list[Factor], counted: Alignment | None) -> str:
+    """Return the reason and, if both gates pass, what costs most in a few words."""
+    losses = _losses(factors)
+    if reason != "ok" or counted is None or counted.scale is None or not losses:
+        return reason
+    largest, scale = losses[0].name, counted.scale
+    if largest == "step_gap" and scale.predicted_steps > scale.reference_steps:
+        return f"{reason}: {plural(scale.predicted_steps, 'step')} instead of {scale.reference_steps:,}"
+    if largest == "step_gap":
+        return f"{reason}: {scale.predicted_steps:,} of {plural(scale.reference_steps, 'step')}"
+    if largest == "unmatched":
+        return f"{reason}: {len(counted.pairs):,} of {plural(scale.reference_steps, 'step')} matched"
+    if largest == "length":
+        return f"{reason}: {scale.mean_words:.0f} words per step"
+    return f"{reason}: {losses[0].label.lower()}"
 
 
 def _sections(reading: Reading | None) -> Sections:

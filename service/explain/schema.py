@@ -357,6 +357,7 @@ class Explanation(Part):
     reward: float
     score: float
     reason: str
+    outcome: str = Field(description="The reason and, if the gates pass, what costs most: `ok: 1 of 3 steps`.")
     headline: str = Field(description="One sentence for people.")
     components: ComponentValues
     config: ScoreSettings = Field(description="The effective settings.")

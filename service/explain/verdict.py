@@ -12,6 +12,7 @@ from ..scoring.text_columns import wrong_fields
 from ..settings import ScoreSettings
 from ..wording import first_n, format_number, format_reward, plural
 from .edits import FIELDS, FRAMED
+from .look_alikes import look_alikes
 from .reading import KeyLine, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
@@ -47,6 +48,9 @@ BAD_LINES = {
     "bad_step_schema": "Use exactly the fields action (a string with at least one word), objects and parameters "
     "(arrays of strings).",
 }
+
+UNREADABLE = ("think_not_opened", "missing_sections", "no_steps", *BAD_LINES, "orc_numbering", "step_count")
+"""The reasons whose cause may be a character that looks like another one, or like nothing."""
 
 
 def checks_of(
@@ -115,7 +119,10 @@ def failure_of(
     if reason == "ok":
         return None
     gate = CHECKS[failed_check(reason, reading)][1]
-    return Failure(reason=reason, gate=gate, **_cause(reason, reading, coverages, added, settings)._asdict())
+    cause = _cause(reason, reading, coverages, added, settings)
+    if reading is not None and reason in UNREADABLE:
+        cause = cause._replace(message=cause.message + look_alikes(reading, settings.think_prefilled))
+    return Failure(reason=reason, gate=gate, **cause._asdict())
 
 
 def _cause(

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -172,16 +172,33 @@ def open_records(source: Source, columns: Iterable[str] | None = None, as_json: 
         if document.lstrip(JSON_WHITESPACE).startswith("["):
             yield Records(array_rows(document), size)
         else:
+            document = with_nulls(document.encode()).decode()
             yield Records(object_rows(document), size, document)
 
 
 def is_row(line: bytes) -> bool:
     """Return whether a line is a complete row, not a document or a part of one."""
     try:
-        value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
+        value = orjson.loads(with_nulls(line.removeprefix(BYTE_ORDER_MARK)))
     except orjson.JSONDecodeError:
         return False
     return isinstance(value, dict) and not is_request(value)
+
+
+def with_nulls(text: bytes) -> bytes:
+    """Return JSON with null in place of NaN and the infinities, which Python and pandas write beside texts.
+
+    Any other text is returned as it is, also one that is no JSON for another reason.
+    """
+    if b"NaN" not in text and b"Infinity" not in text:
+        return text
+    with suppress(orjson.JSONDecodeError):
+        orjson.loads(text)
+        return text  # a string has the word
+    try:
+        return orjson.dumps(json.loads(text, parse_constant=lambda _: None))
+    except (ValueError, TypeError, RecursionError):
+        return text
 
 
 def json_record(location: Location, row: dict[str, Any]) -> Record:
@@ -292,14 +309,12 @@ def _skip_whitespace(document: str, pos: int) -> int:
 def object_rows(document: str) -> Iterator[Record]:
     """Yield the records of a JSON object: those in its array `records`, the rows of a request, or the object itself.
 
-    Of a log of Inspect, they are its samples; it may have numbers that JSON does not have, such as NaN.
+    Of a log of Inspect, they are its samples.
     """
     try:
         value = orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        value = inspect_log(document)
-        if value is None:
-            raise DocumentError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+        raise DocumentError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if not isinstance(value, dict):
         raise DocumentError("neither an array of records nor an object with an array `records`")
     listed = value.get("samples" if is_inspect_log(value) else "records")
@@ -315,17 +330,9 @@ def is_inspect_log(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("samples"), list) and "eval" in value
 
 
-def inspect_log(document: str) -> dict[str, Any] | None:
-    """Return the log of Inspect in a document that JSON parsers refuse for its numbers, None if it is none."""
-    try:
-        value = json.loads(document)
-    except (ValueError, RecursionError):
-        return None
-    return value if is_inspect_log(value) else None
-
-
 def decoded(location: Location, text: bytes, size: int) -> Record:
-    """Return the record in a row, parsed strictly (RFC 8259, no lone surrogates), or its fault."""
+    """Return the record in a row, or its fault: parsed strictly (RFC 8259, no lone surrogates), but NaN is null."""
+    text = with_nulls(text)
     try:
         return Record(location, orjson.loads(text), None, size, text)
     except orjson.JSONDecodeError as error:

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -53,16 +52,8 @@ class Unreadable(Exception):
 
 
 def samples_of(record: Record) -> list[Sample] | Fault:
-    """Return the responses in one record of a file, or why it has none.
-
-    Numbers that JSON does not have, such as the NaN that Python writes for a metric without a value, are accepted.
-    """
-    if record.fault is None or record.fault.reason != "not_json" or not record.text:
-        return record.fault or samples_in(record.value)
-    try:
-        return samples_in(json.loads(record.text))
-    except (ValueError, RecursionError):
-        return record.fault
+    """Return the responses in one record of a file, or why it has none."""
+    return record.fault or samples_in(record.value)
 
 
 def samples_in(value: Any) -> list[Sample] | Fault:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
-import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_CELL = 1_000  # characters of a text in a cell, which may be the value of a field
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # spreadsheets compute or strip these
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
+GAP = 2  # spaces between columns
 APOSTROPHE = "'"  # before a cell: what follows is text
 
 LATEX = str.maketrans(
@@ -47,6 +48,10 @@ LATEX = str.maketrans(
 )
 PLAIN = str.maketrans({",": None, "−": "-"})
 MARKDOWN = str.maketrans({"|": r"\|", "*": r"\*", "<": "&lt;", "\n": " ", "\r": " "})
+
+
+class Legend(str):
+    """A note on marks and headings, which is the same for every table that has them."""
 
 
 class Cell(NamedTuple):
@@ -79,8 +84,7 @@ class Table:
 
     The first `left` columns are text, the others numbers. In a page, the first column is `code`, and the last one may
     wrap if the table is `wide`. A table of `groups` has the name of a group in the first of several columns of text. It
-    is shown once where it is repeated; in a terminal, standard errors are in rows below the first `groups` rows, and
-    headings break if the table would be too wide.
+    is shown once where it is repeated; in a terminal, standard errors are in rows below the first `groups` rows.
     """
 
     heads: Sequence[str]
@@ -100,25 +104,21 @@ class Table:
     def forms(self) -> list[tuple[str, str]]:
         return [("Markdown", self.markdown()), ("LaTeX", self.latex()), ("CSV", self.csv())]
 
-    def drawn(self) -> RichTable:
-        from rich import box
-        from rich.table import Table as RichTable
+    def drawn(self, width: int) -> list[RichTable]:
+        """Return blocks of columns that are at most this wide, each after the columns of text that name its rows.
 
-        heads, rows = self.heads, list(self._lines() if self.groups else ([*map(str, row)] for row in self.cells))
-        if self.groups and sys.stdout.isatty():
-            heads = broken(heads, rows, get_terminal_size().columns)
-        heads, rows = [visible(head) for head in heads], [[visible(one_line(cell)) for cell in row] for row in rows]
-        drawn = RichTable(
-            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold"
-        )
-        for k, head in enumerate(heads):
-            # Rich before 14.3 adds padding to the least width also where it draws none: left of the first column.
-            words = [word for row in rows for word in row[k].split()] if k >= max(self.left, 1) else []
-            width = max(map(len, words), default=None)
-            drawn.add_column(head, justify="left" if k < self.left else "right", overflow="fold", min_width=width)
-        for row in rows:
-            drawn.add_row(*row)
-        return drawn
+        If these are too wide for that, numbers of the rows take their place. Nothing is broken but texts without
+        digits, in a column that is too wide for a block of its own.
+        """
+        lines = self._lines() if self.groups else ([*map(str, row)] for row in self.cells)
+        rows = [list(map(one_line, line)) for line in lines]
+        texts = [list(map(visible, column)) for column in zip(self.heads, *rows, strict=True)]
+        names = [Column(column, "left") for column in texts[: self.left]]
+        others = [Column(column, "right") for column in texts[self.left :]]
+        too_wide = bool(names) and total([*names, *others]) > width
+        if too_wide and any(total([*names, *other.whole()]) > width for other in others):
+            names, others = [row_numbers(names)], [*names, *others]
+        return [drawn_block([*names, *block], width) for block in blocks(names, others, width)]
 
     def _lines(self) -> Iterator[list[str]]:
         cells, left = self.cells, self.left
@@ -186,23 +186,80 @@ def bold(cell: Cell, text: str, form: str) -> str:
     return form.format(text) if cell.best else text
 
 
-def broken(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the headings, broken after hyphens and between words if the table would be wider than `width`."""
-    columns = zip(heads, *rows, strict=True)
-    if sum(2 + max(map(len, column)) for column in columns) - 2 <= width:
-        return list(heads)
-    lines = [head.replace("-", "-\n").replace(" ", "\n") for head in heads]
-    most = max(text.count("\n") for text in lines)
-    return ["\n" * (most - text.count("\n")) + text for text in lines]
+class Column(NamedTuple):
+    """The texts of a column, its heading first."""
+
+    texts: Sequence[str]
+    justify: Literal["left", "right"]
+
+    @property
+    def width(self) -> int:
+        from rich.cells import cell_len
+
+        return max(map(cell_len, self.texts))
+
+    def whole(self) -> list[Column]:
+        """Return the column if it may not be broken: a name or a number; else nothing."""
+        is_prose = self.justify == "right" and not any(map(str.isdigit, "".join(self.texts[1:])))
+        return [] if is_prose else [self]
+
+
+def row_numbers(names: Sequence[Column]) -> Column:
+    """Return a column with the numbers of the rows that have these names; rows of standard errors have none."""
+    count = itertools.count(1)
+    return Column(["", *(text if text == "±" else str(next(count)) for text in names[-1].texts[1:])], "right")
+
+
+def total(columns: Sequence[Column]) -> int:
+    """Return the width of a block."""
+    return sum(column.width + GAP for column in columns) - GAP
+
+
+def blocks(names: Sequence[Column], others: Sequence[Column], width: int) -> list[list[Column]]:
+    """Divide the other columns into blocks that are at most this wide, after the names, if they can be."""
+    divided: list[list[Column]] = [[]]
+    for other in others:
+        if divided[-1] and total([*names, *divided[-1], other]) > width:
+            divided.append([])
+        divided[-1].append(other)
+    return divided
+
+
+def drawn_block(columns: Sequence[Column], width: int) -> RichTable:
+    """Draw columns side by side, without the rows that have nothing in them."""
+    from rich import box
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
+    room = width - total(columns[:-1]) - GAP if len(columns) > 1 else width
+    for column in columns:
+        head = column.texts[0]
+        breaks = column is columns[-1] and not column.whole() and column.width > room >= len(head)
+        most = room if breaks else column.width
+        drawn.add_column(head, justify=column.justify, no_wrap=not breaks, overflow="fold", width=most)
+    for row in zip(*(column.texts[1:] for column in columns), strict=True):
+        if any(row):
+            drawn.add_row(*row)
+    return drawn
 
 
 def with_notes(tables: Iterable[Table]) -> Iterator[str | Table]:
-    for table in tables:
+    """Yield tables with their titles and notes, and last the legends and the notes that all of them have."""
+    tables = list(tables)
+    counts = Counter(note for table in tables for note in dict.fromkeys(table.notes))
+    common = [
+        note for note, count in counts.items() if count > 1 and (count == len(tables) or isinstance(note, Legend))
+    ]
+    for k, table in enumerate(tables):
+        if table.title or k:
+            yield ""
         if table.title:
-            yield from ("", f"{table.title}:")
+            yield f"{table.title}:"
         yield table
-        if table.notes:
-            yield from ("", *table.notes)
+        if notes := [note for note in table.notes if note not in common]:
+            yield from ("", *notes)
+    if common:
+        yield from ("", *common)
 
 
 def as_json(document: Any) -> bytes:

@@ -146,8 +146,8 @@ def test_explain_finds_rows_by_number_id_and_reward(call, tmp_path, ending: str)
     assert call("explain", rows, "-n", 4).exit_code == call("explain", rows, "--id", "z").exit_code == 2
     done = call("explain", rows, "--worst", 2)
     assert [line for line in done.stdout.splitlines() if line.startswith(str(rows))] == [
-        f"{rows}{sign}2 (b)",
-        f"{rows}{sign}3 (c)",
+        f"{rows}{sign}2 (b): missing_sections",
+        f"{rows}{sign}3 (c): low_coverage",
     ]
     document = json.loads(call("explain", rows, "--worst", 9, "--json").stdout)
     assert [row["id"] for row in document] == ["b", "c", "a"]

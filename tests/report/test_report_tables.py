@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from assay.service.tables.page import MAX_POINTS, Chart, histogram, number, scatter, span, ticks
-from assay.service.tables.table import Cell, Table, broken
+from assay.service.tables.table import Cell, Table
 from assay.service.tasks.evaluation import every_task
 from tests.strategies import examples
 
@@ -67,9 +67,6 @@ def test_cells_as_text():
     best = Table(["", "a"], [["x", Cell("1.5", "0.1", best=True)], ["y", Cell("1.0", "0.2")]])
     assert "| x | **1.5 ± 0.1** |\n| y | 1.0 ± 0.2 |" in best.markdown()
     assert r"x & \textbf{1.5 $\pm$ 0.1} \\" in best.latex()
-    heads, rows = ["", "n", "Order-LCS", "KW F1"], [["all", "20", "70.59", "0.5000"]]
-    assert broken(heads, rows, 80) == heads
-    assert broken(heads, rows, 20) == ["\n", "\nn", "Order-\nLCS", "KW\nF1"]
 
 
 @given(st.floats(-100, 100), st.floats(1e-3, 1e5), st.integers(3, 9), st.booleans())

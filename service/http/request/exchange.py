@@ -21,8 +21,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from ....kernels.warmup import progress
 from ...errors import Issue, format_traceback
+from ...terminal import compiling
 from ..wire.headers import JSON, PROBLEM_JSON, Body, Problem, StageTimes
 
 log = logging.getLogger("assay")
@@ -59,7 +59,7 @@ class Readiness:
     """The state of the process: starting, then ready or failed; draining after SIGTERM."""
 
     def __init__(self) -> None:
-        self.obstacle: str | None = "The kernels are being compiled."
+        self.obstacle: str | None = "The kernels are being loaded."
         """A sentence that says why the process cannot score; None once it is ready."""
         self.starting = True
         self.draining = False
@@ -90,7 +90,7 @@ class Readiness:
         if self.obstacle is None:
             return
         detail = self.obstacle
-        if self.starting and (compiled := progress())[0]:
+        if self.starting and (compiled := compiling()) is not None:
             detail = "The kernels are being compiled: {} of {} functions.".format(*compiled)
         raise Problem("not-ready", detail)
 

@@ -56,8 +56,21 @@ export function size(bytes) {
   return bytes < 1 << 20 ? `${fixed(bytes / 1024, 1)} KiB` : `${fixed(bytes / (1 << 20), 1)} MiB`;
 }
 
-/** Returns a colored label for a reason. */
-export const badge = (reason) => make("span", { class: `reason ${reason === "ok" ? "good" : "bad"}` }, words(reason));
+/** Returns a colored label for a reason; an outcome adds what costs most: `ok: 1 of 3 steps`. */
+export const badge = (reason, outcome = reason) =>
+  make("span", { class: `reason ${reason === "ok" ? "good" : "bad"}` }, words(outcome));
+
+/** What the parts of a SCORE are at most, in the order in which they are named. */
+const PARTS = { order: 1, content: 1.5, scale: 1 };
+
+/** Returns the reason and, if both gates pass, the part that is furthest from its largest value: `ok: order 0.33`. */
+export function outcomeOf(reason, components, index, config = {}) {
+  if (reason !== "ok") return reason;
+  const share = (name) => components[name][index] / PARTS[name];
+  const counted = Object.keys(PARTS).filter((name) => name !== "order" || config.use_order !== false);
+  const worst = counted.reduce((least, name) => (share(name) < share(least) ? name : least));
+  return share(worst) < 1 ? `ok: ${worst} ${fixed(components[worst][index], 2)}` : reason;
+}
 
 /** Returns an identifier as words: `low_coverage` is "low coverage". */
 export const words = (name) => name.replaceAll("_", " ");

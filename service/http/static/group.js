@@ -1,6 +1,6 @@
 /** A group of rollouts: rewards and advantages side by side, sortable. */
 
-import { badge, fixed, make, place, rewardOf, signed } from "./dom.js";
+import { badge, fixed, make, outcomeOf, place, rewardOf, signed } from "./dom.js";
 import { Compare } from "./compare.js";
 import { Reproduce, curl } from "./reproduce.js";
 
@@ -54,7 +54,7 @@ export class Group {
       const components = SHOWN.map((name) => body.components[name][index]);
       return {
         values: [index, reward, advantages[index], body.reasons[index], ...components],
-        element: this.rowOf(names[index], { index, reward, range, widest, components }, body, advantages[index]),
+        element: this.rowOf(names[index], { index, reward, range, widest, components }, body, advantages[index], request.config),
       };
     });
     this.show();
@@ -66,7 +66,7 @@ export class Group {
     });
   }
 
-  rowOf(name, { index, reward, range, widest, components }, body, advantage) {
+  rowOf(name, { index, reward, range, widest, components }, body, advantage, config) {
     const [least, most] = range;
     const zero = Math.min(Math.max(0, least), most);
     const share = (value) => (most > least ? (value - least) / (most - least) : 0);
@@ -86,7 +86,7 @@ export class Group {
       make("th", { scope: "row" }, name),
       make("td", { class: "bars" }, make("span", { class: "figure" }, rewardOf(reward)), amount),
       make("td", { class: "bars" }, make("span", { class: "figure" }, signed(advantage, 3)), balance),
-      make("td", {}, badge(body.reasons[index])),
+      make("td", {}, badge(body.reasons[index], outcomeOf(body.reasons[index], body.components, index, config))),
       ...components.map((value) => make("td", { class: "figure" }, fixed(value, 3))),
       make("td", {}, make("button", { ...why, "aria-label": `Why? Explain rollout ${index + 1}` }, "Why?")),
     );

@@ -1,7 +1,7 @@
 /** The playground: sends the input on the left to the service and shows its answer on the right. */
 
 import { Complaints } from "./complaints.js";
-import { badge, byId, make, rewardOf, words } from "./dom.js";
+import { badge, byId, make, outcomeOf, rewardOf, words } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Edits } from "./edits.js";
 import { EXAMPLES, GROUP } from "./examples.js";
@@ -63,16 +63,16 @@ const loops = {
     byId("skeleton").hidden = !skeletonOf(body);
     editors.response.highlight(responseHighlights(body, request.response));
     if (request.reference === reference.text) editors.reference.highlight(referenceHighlights(body, reference.text));
-    status.say(`Reward ${rewardOf(body.reward)}, ${words(body.reason)}.`);
-    status.glance(make("strong", {}, rewardOf(body.reward)), badge(body.reason));
+    status.say(`Reward ${rewardOf(body.reward)}, ${words(body.outcome)}.`);
+    status.glance(make("strong", {}, rewardOf(body.reward)), badge(body.reason, body.outcome));
   }),
   group: loopOf((request) => service.scoreGroup(request), groupRequest, (answer, request) => {
     group.update(answer, request, { names: rollouts.names, withKey: Boolean(service.key) });
-    const { rewards, reasons } = answer.body;
+    const { rewards, reasons, components } = answer.body;
     const range = `rewards from ${rewardOf(Math.min(...rewards))} to ${rewardOf(Math.max(...rewards))}`;
     status.say(`${rewards.length} rollouts, ${range}.`);
     status.glance(`${rewards.length} rollouts, ${range}`);
-    rollouts.annotate(rewards, reasons);
+    rollouts.annotate(rewards, (index) => outcomeOf(reasons[index], components, index, request.config), reasons);
   }),
 };
 

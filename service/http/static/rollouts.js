@@ -64,10 +64,10 @@ export class Rollouts {
     this.changed();
   }
 
-  /** Shows the reward of each rollout next to its label. */
-  annotate(rewards, reasons) {
+  /** Shows the reward of each rollout next to its label; `outcomeOf(index)` names what costs most. */
+  annotate(rewards, outcomeOf, reasons) {
     this.fields.forEach(({ outcome }, index) =>
-      outcome.replaceChildren(rewardOf(rewards[index]), " ", badge(reasons[index])),
+      outcome.replaceChildren(rewardOf(rewards[index]), " ", badge(reasons[index], outcomeOf(index))),
     );
   }
 

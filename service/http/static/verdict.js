@@ -7,7 +7,7 @@ const STATES = { true: ["passed", "✓"], false: ["failed", "✗"], null: ["not 
 
 /** Returns the card with the reward; `before` is the previous reward, to show the change. */
 export function verdict(explanation, before) {
-  const { reward, score, reason, headline, failure: failed } = explanation;
+  const { reward, score, reason, outcome, headline, failure: failed } = explanation;
   const { smallest_reward: least, largest_reward: most, largest_score: largest } = explanation;
   const share = most > least ? (reward - least) / (most - least) : 0;
   const moved = before === null || rewardOf(before) === rewardOf(reward) ? null : reward - before;
@@ -23,7 +23,7 @@ export function verdict(explanation, before) {
     make(
       "div",
       { class: "said" },
-      make("p", { id: "reason" }, badge(reason)),
+      make("p", { id: "reason" }, badge(reason, outcome)),
       !failed && make("p", { class: "headline" }, ...sentence(withoutReward(headline))), // a failure is shown separately
       place(make("div", { class: "gauge", "aria-hidden": "true" }, make("span")), { share }),
       make(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import httpx
@@ -120,3 +123,18 @@ def test_preferences():
     found = quality_values(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0, w;q=-1")
     assert found == {b"gzip": 0.5, b"br": 1.0, b"x": 1.0, b"y": 0.0, b"z": 0.0, b"w": 0.0}
     assert not prefers_html(b"application/*;q=0.9, text/html;q=0.8")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_ok_says_what_cost_most() -> None:
+    """`ok` beside a low reward says nothing; docs of `POST /v1/explain`: `outcome`."""
+    components = {"order": [0.5, 1, 0, 1], "content": [1.2, 1.5, 1.5, 1.4], "scale": [0.9, 1, 0.8, 0.2]}
+    code = (
+        f"const {{ outcomeOf }} = await import({json.dumps((FOLDER / 'dom.js').as_uri())});"
+        f"const say = (reason, k, config) => outcomeOf(reason, {json.dumps(components)}, k, config);"
+        'const said = [say("ok", 0), say("ok", 1), say("ok", 2, { use_order: false }), say("ok", 3), say("x", 0)];'
+        'console.log(said.join("|"))'
+    )
+    options = {"capture_output": True, "text": True, "check": True, "timeout": 60}
+    done = subprocess.run(["node", "--input-type=module", "-e", code], **options)
+    assert done.stdout.strip() == "ok: order 0.50|ok|ok: scale 0.80|ok: scale 0.20|x"
