@@ -77,7 +77,26 @@ def test_any_configurations(client, columns, configs):
     configs = [config | {"max_steps": 1024} for config in configs]
     request = dict(zip(("responses", "references", "reference_index"), columns, strict=True))
     request["include"] = ["components", "steps"]
-    assert scored(client, request | {"configs": configs})["configs"] == separate(client, request, configs)
+    reply = scored(client, request | {"configs": configs})
+    with_places = [each | {"steps": completed(each["steps"], reply["steps"])} for each in reply["configs"]]
+    assert with_places == separate(client, request, configs)
+
+
+def completed(steps: Any, first_steps: Any) -> list[list[dict[str, Any]]]:
+    """Return the steps under a further configuration with what they share with those under the first one."""
+    if [len(row) for row in steps] != [len(row) for row in first_steps]:
+        return list(steps)  # read otherwise: nothing is shared
+    rows = zip(first_steps, steps, strict=True)
+    return [[first | step for first, step in zip(*row, strict=True)] for row in rows]
+
+
+def test_steps_that_configurations_share_are_sent_once(client):
+    configs = [{"order": "lcs"}, {"think_prefilled": True}]
+    reply = scored(client, REQUEST | {"include": ["steps"], "configs": configs})
+    whole = [set(step) for row in reply["steps"] for step in row]
+    shared, apart = ([set(step) for row in each["steps"] for step in row] for each in reply["configs"])
+    assert whole == apart == [{"start", "end", "orc_start", "orc_end", "coverage", "reference", "value"}] * 4
+    assert shared == [{"reference", "value"}] * 4
 
 
 WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
