@@ -63,6 +63,13 @@ def reply_too_long(product: str, request_bytes: int, limits: Limits, path: str =
     return Problem("too-large", detail, [Issue(path, "reply_too_large", product)])
 
 
+def check_length(reply: bytes, request_bytes: int, limits: Limits) -> bytes:
+    """Return a reply that was computed without a bound; raise Problem `too-large` if it is too long."""
+    if len(reply) > longest_reply(request_bytes, limits):
+        raise reply_too_long(f"a reply of {len(reply)} bytes", request_bytes, limits)
+    return reply
+
+
 def check_reply(
     batch: Batch, include: Collection[str], request_bytes: int, limits: Limits, sizes: Sizes = JSON_SIZES
 ) -> int:
