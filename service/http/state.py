@@ -94,7 +94,11 @@ class ServiceState:
                 "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
-            ("assay_unread_reply_bytes", "Bytes of replies that are computed or unread.", lambda: admission.replies.in_use),
+            (
+                "assay_unread_reply_bytes",
+                "Bytes of replies that are computed or unread.",
+                lambda: admission.replies.in_use,
+            ),
             ("assay_queued_bytes", "Bytes of queued bodies.", lambda: admission.batches.queued_bytes),
             ("assay_queued_bytes_limit", "Limit of queued bytes.", lambda: admission.batches.max_queued_bytes),
             ("assay_queued_requests", "Queued requests.", lambda: admission.batches.waiting),

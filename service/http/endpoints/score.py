@@ -31,7 +31,8 @@ from ..wire.json_codec import (
     parse_query,
     read_batch,
 )
-from ..wire.reply_bounds import ARROW_SIZES, check_reply, text_bytes
+from ..wire.parts import text_bytes
+from ..wire.reply_bounds import ARROW_SIZES, check_reply
 
 QUERY = ("config", "include", "task")
 
@@ -68,7 +69,7 @@ def answer_arrow(
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
     batch.steps = "steps" in asked.include
     check_alternatives(batch, limits.max_responses)
-    stream_bytes = max(len(stream), text_bytes(batch))  # a stream may have compressed buffers
+    stream_bytes = max(len(stream), text_bytes(batch.responses))  # a stream may have compressed buffers
     nbytes = check_reply(batch, asked.include, stream_bytes, limits, ARROW_SIZES)
     times.decoded()
 

@@ -282,8 +282,6 @@ class Limits:
     max_body_bytes: int
     max_responses: int
     max_reference_bytes: int
-    max_compared_bytes: int = 1 << 30
-    """Total bytes of references over all responses, for tasks that reread the reference for each response."""
     max_reply_bytes: int = 1 << 30
     """Maximum bytes of any reply; its request may allow fewer (see `reply_bounds.py`)."""
 

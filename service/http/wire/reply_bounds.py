@@ -102,12 +102,6 @@ def component_bytes(batch: Batch, sizes: Sizes) -> int:
     return len(COMPONENTS) * (sizes.number * with_steps + sizes.zero * (batch.size - with_steps))
 
 
-def text_bytes(batch: Batch) -> int:
-    """Return the bytes of the responses."""
-    column = batch.responses
-    return int(column.offsets[-1] - column.offsets[0]) if isinstance(column, TextColumn) else 0
-
-
 def may_have_steps(responses: Texts | None) -> np.ndarray:
     return responses.lengths >= MIN_STEP_BYTES if isinstance(responses, TextColumn) else np.ones(0, bool)
 
