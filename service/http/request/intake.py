@@ -113,9 +113,9 @@ class WorkerThreads:
                 for share in shares:
                     loop.call_soon_threadsafe(share.release)
 
-        future = (self._short if exchange.short else self._pool).submit(timed)
         for share in shares:
             share.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
+        future = (self._short if exchange.short else self._pool).submit(timed)
         future.add_done_callback(finished)
         return future
 

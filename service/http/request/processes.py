@@ -306,7 +306,7 @@ class Processes:
         body: Sequence[Buffer],
         max_bytes: int,
         abandoned: Event,
-        reserve: Callable[[int], None],
+        reserve: Callable[[int], None] = lambda _: None,
     ) -> tuple[Reply, Outcome | None]:
         """Run the job in a process; take another process if the first ended before it took the job.
 

@@ -48,7 +48,7 @@ JSON_SIZES = Sizes(number=25, zero=4, row=REASON_BYTES + 10, step=170, shared_st
 ARROW_SIZES = Sizes(number=8, zero=8, row=REASON_BYTES + 16, step=56, shared_step=56, names=1 << 13)
 
 BLOCK_BYTES = 1 << 20
-LF, CR = 0x0A, 0x0D
+BRACE = 0x7B
 
 
 def longest_reply(request_bytes: int, limits: Limits) -> int:
@@ -107,15 +107,13 @@ def may_have_steps(responses: Texts | None) -> np.ndarray:
 
 
 def steps_in(batch: Batch) -> int:
-    """Return the maximum number of steps of all responses: each has 56 bytes, and a line in <key> and one in <orc>."""
+    """Return the maximum number of steps of all responses: each is an object in JSON, and has 56 bytes or more."""
     column = batch.responses
     if not isinstance(column, TextColumn):
         return 0
-    text, breaks = column.data[int(column.offsets[0]) : int(column.offsets[-1])], 0
-    for start in range(0, len(text), BLOCK_BYTES):
-        block = text[start : start + BLOCK_BYTES]
-        breaks += int(np.count_nonzero(block == LF)) + int(np.count_nonzero(block == CR))
-    return min(int(may_have_steps(column).sum()) + breaks // 2, len(text) // MIN_STEP_BYTES)
+    text = column.data[int(column.offsets[0]) : int(column.offsets[-1])]
+    blocks = [text[start : start + BLOCK_BYTES] for start in range(0, len(text), BLOCK_BYTES)]
+    return min(sum(int(np.count_nonzero(block == BRACE)) for block in blocks), len(text) // MIN_STEP_BYTES)
 
 
 def step_bytes(batch: Batch, sizes: Sizes) -> int:
