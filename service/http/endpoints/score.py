@@ -35,6 +35,7 @@ from ..wire.parts import text_bytes
 from ..wire.reply_bounds import ARROW_SIZES, check_reply
 
 QUERY = ("config", "include", "task")
+MIN_ROW_BYTES = 5
 
 
 class Query(NamedTuple):
@@ -69,7 +70,8 @@ def answer_arrow(
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
     batch.steps = "steps" in asked.include
     check_alternatives(batch, limits.max_responses)
-    stream_bytes = max(len(stream), text_bytes(batch.responses))  # a stream may have compressed buffers
+    # a stream may have compressed buffers: a row has at least an offset and an index
+    stream_bytes = max(len(stream), text_bytes(batch.responses) + MIN_ROW_BYTES * batch.size)
     nbytes = check_reply(batch, asked.include, stream_bytes, limits, ARROW_SIZES)
     times.decoded()
 
