@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from assay import ScoreSettings
 from assay.kernels.score import COMPONENTS
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, errors_of, problem_of, scored
+from tests.http.samples import (
+    PERFECT,
+    REFERENCE,
+    REQUEST,
+    REWARDS,
+    SWAPPED,
+    errors_of,
+    problem_of,
+    scored,
+    with_places,
+)
 from tests.servers import serving
 from tests.strategies import batches, examples, settings
 
@@ -78,16 +88,7 @@ def test_any_configurations(client, columns, configs):
     request = dict(zip(("responses", "references", "reference_index"), columns, strict=True))
     request["include"] = ["components", "steps"]
     reply = scored(client, request | {"configs": configs})
-    with_places = [each | {"steps": completed(each["steps"], reply["steps"])} for each in reply["configs"]]
-    assert with_places == separate(client, request, configs)
-
-
-def completed(steps: Any, first_steps: Any) -> list[list[dict[str, Any]]]:
-    """Return the steps under a further configuration with what they share with those under the first one."""
-    if [len(row) for row in steps] != [len(row) for row in first_steps]:
-        return list(steps)  # read otherwise: nothing is shared
-    rows = zip(first_steps, steps, strict=True)
-    return [[first | step for first, step in zip(*row, strict=True)] for row in rows]
+    assert [with_places(each, reply) for each in reply["configs"]] == separate(client, request, configs)
 
 
 def test_steps_that_configurations_share_are_sent_once(client):
