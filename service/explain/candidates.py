@@ -38,6 +38,17 @@ class Drafting:
         self.reading, self.few_numbers = reading, few_numbers
         self.pool, self.draft = StepPool(), draft_of(reading)
         self.own: Numbers = tuple(map(self.pool.number, self.draft.steps))
+        self._said: dict[int, dict[str, bool]] = {}
+
+    def says(self, i: int, word: str) -> bool:
+        """Return whether the prose of step i has a word, which is searched for once for all alternatives."""
+        canon = self.reading.prose[i - 1].canon
+        if i not in self._said:
+            self._said[i] = dict.fromkeys(canon.split(" "), True)
+        said = self._said[i]
+        if word not in said:
+            said[word] = word in canon
+        return said[word]
 
 
 def candidates_of(sources: Sequence[EditCandidates]) -> Iterator[Candidate]:
@@ -201,7 +212,7 @@ class EditCandidates:
         body = _body_of(line)
         if drafting.few_numbers and set(added_numbers(line, said)).difference(added_numbers(self._lines[i - 1], said)):
             return self.pool.number(DraftStep(body, prose_of(line)))
-        unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
+        unsaid = [phrase.text for phrase in taken if not all(drafting.says(i, word) for word in phrase.words)]
         return self.pool.number(DraftStep(body, drafting.draft.steps[i - 1].prose).with_phrases(unsaid))
 
     def _renamed(self) -> Iterator[Candidate]:

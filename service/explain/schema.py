@@ -402,3 +402,8 @@ class Explanation(Part):
         "False if the budget of 2,048 edits or 8 MiB, or of 512 KiB of other alternatives, ran out; null if none were "
         "searched: for a response that fails a gate, and for the maximum reward."
     )
+    left_out: dict[str, int] = Field(
+        default={},
+        description="How many entries of lists of each name (`words`, `marks`, …), and how many texts (`response` of "
+        "suggestions), are left out because the reply would be too long for its request; empty if nothing is.",
+    )

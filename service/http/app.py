@@ -71,8 +71,9 @@ class RequestMiddleware:
             if connection is None or not connection.write_paused:  # do not wait for a client that does not read
                 await self.answer(exchange, Problem("not-ready", "The service is shutting down."))
         finally:
-            if exchange.permit is not None:
-                exchange.permit.release()
+            for share in (exchange.permit, exchange.reply_share):
+                if share is not None:
+                    share.release()
             self.count(exchange)
             if scope["method"] == "POST" and exchange.status not in (0, CLIENT_GONE) and not cut_off:
                 self.state.metrics.answered += 1

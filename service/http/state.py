@@ -47,7 +47,12 @@ class ServiceState:
         """For evaluations, explanations, and statistics of NeMo Gym."""
         self.rewarders = Processes(server.max_queued, FORK_SERVER)
         """For rewards of other tasks, so that evaluations do not delay them."""
-        limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
+        limits = Limits(
+            server.max_body_bytes,
+            server.max_responses,
+            server.max_reference_bytes,
+            max_reply_bytes=server.max_work_bytes,
+        )
         self.paths = Paths(limits, self.readiness, self.workers)
         build = {"version": VERSION, "config_id": config.score.config_id, "rules_version": RULES_VERSION}
         self.metrics = Metrics(build, self._gauges(), RunNames(server.max_runs))
@@ -89,7 +94,11 @@ class ServiceState:
                 "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
-            ("assay_unread_reply_bytes", "Bytes of replies that clients have not read yet.", lambda: admission.unread),
+            (
+                "assay_unread_reply_bytes",
+                "Bytes of replies that are computed or unread.",
+                lambda: admission.replies.in_use,
+            ),
             ("assay_queued_bytes", "Bytes of queued bodies.", lambda: admission.batches.queued_bytes),
             ("assay_queued_bytes_limit", "Limit of queued bytes.", lambda: admission.batches.max_queued_bytes),
             ("assay_queued_requests", "Queued requests.", lambda: admission.batches.waiting),

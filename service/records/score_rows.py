@@ -171,7 +171,7 @@ def _with_advantage(row: bytes, advantage: float) -> bytes:
     return row if math.isnan(advantage) else row[:-1] + b',"advantage":' + orjson.dumps(advantage) + b"}"
 
 
-LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
+LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES)
 """Files have no limits, except for the size of a reference."""
 
 

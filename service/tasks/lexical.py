@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from .task import (
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
     LIBRARIES,
+    MAX_CACHED_REFERENCES,
     MAX_LENGTH,
     METEOR_METRIC,
     ROUGE_METRICS,
@@ -193,7 +194,12 @@ def section_of(text: str, section: str | None) -> str:
 
 def bleu_metric(tokens: str = "13a") -> Any:
     library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
-    return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
+    metric = library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
+    extract = getattr(metric, "_extract_reference_info", None)
+    if extract is not None:  # sacreBLEU counts the n-grams of a reference again for each response
+        counted = lru_cache(MAX_CACHED_REFERENCES)(lambda *texts: extract(texts))
+        metric._extract_reference_info = lambda texts: counted(*texts)
+    return metric
 
 
 def fill_bleu(texts: TextPairs, metric: Any) -> np.ndarray:

@@ -17,6 +17,7 @@ from assay.service.tasks.text import meteor, text_pairs
 from assay.service.tasks.text.tokens import (
     METHOD_1,
     NO_SMOOTHING,
+    ngrams,
     porter_stemmer,
     rouge_l,
     rouge_n,
@@ -54,7 +55,9 @@ def test_rouge(pairs):
     assert rouge_l(pairs) == pytest.approx([twin.rouge_l(*pair) for pair in pairs], abs=1e-12)
     for reference, hypothesis in pairs:
         for n in (1, 2):
-            assert rouge_n(reference, hypothesis, n) == pytest.approx(twin.rouge_n(reference, hypothesis, n), abs=1e-12)
+            assert rouge_n(ngrams(reference, n), ngrams(hypothesis, n)) == pytest.approx(
+                twin.rouge_n(reference, hypothesis, n), abs=1e-12
+            )
 
 
 def of_the_system(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
@@ -166,7 +169,7 @@ def test_rouge_is_that_of_its_package(words):
     reference, hypothesis = " ".join(words), " ".join(words[::-1][1:])
     theirs = scorer.RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True).score(reference, hypothesis)
     pair = rouge_words(reference, porter_stemmer()), rouge_words(hypothesis, porter_stemmer())
-    ours = rouge_n(*pair, 1), rouge_n(*pair, 2), rouge_l([pair])[0]
+    ours = *(rouge_n(*(ngrams(words, n) for words in pair)) for n in (1, 2)), rouge_l([pair])[0]
     assert ours == pytest.approx([score.fmeasure for score in theirs.values()], abs=1e-12)
 
 

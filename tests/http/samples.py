@@ -54,6 +54,15 @@ def scored(client: httpx.Client, request: dict[str, Any], **options: Any) -> dic
     return document
 
 
+def with_places(entry: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of a reply's `configs` whose steps have what they share with the steps of the reply."""
+    steps, first_steps = entry["steps"], reply["steps"]
+    if [len(row) for row in steps] != [len(row) for row in first_steps]:
+        return entry  # the texts are read otherwise: nothing is shared
+    rows = zip(first_steps, steps, strict=True)
+    return entry | {"steps": [[first | step for first, step in zip(*row, strict=True)] for row in rows]}
+
+
 COMMAND_LINE = r"pip install|python -m|--\w"
 """What no sentence of a reply has: advice for those who run the program."""
 

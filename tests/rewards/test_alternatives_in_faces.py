@@ -25,6 +25,7 @@ from assay.service.ray.dataset import DatasetScorer
 from tests.cases.mixed import ROWS
 from tests.command_line import RUNNER
 from tests.files.any_format import FORMATS, read, write
+from tests.http.samples import with_places
 from tests.strategies import batches, examples, settings
 
 LIMITS = Limits(1 << 24, 65_536, 262_144)
@@ -110,7 +111,7 @@ def test_in_process_and_over_http(batch, overrides):
     request = {"responses": responses, "references": references, "reference_index": index}
     assert rows_of_reply(as_json(request | {"config": overrides})) == expected
     reply = as_json(request | {"configs": [{}, overrides]})
-    assert rows_of_reply(reply["configs"][1]) == expected
+    assert rows_of_reply(with_places(reply["configs"][1], reply)) == expected
     first, second = Scorer().score_configs([{}, overrides], *batch, steps=True)
     assert rows_of(second) == expected
     assert rows_of(first) == rows_of_reply(reply)

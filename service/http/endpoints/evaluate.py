@@ -13,6 +13,7 @@ from ...errors import InvalidRequest, Issue, ScoringError
 from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
+from ...explain.shortening import shortened
 from ...rewards.registry import SCORE
 from ...rewards.scorer import Scorer
 from ...settings import ScoreSettings
@@ -25,6 +26,7 @@ from ..request.processes import Processes
 from ..wire.contract import EvaluateRequest
 from ..wire.headers import Problem, StageTimes, decompress, invalid_request
 from ..wire.json_codec import Limits, field_issues, issues_of, json_document
+from ..wire.reply_bounds import check_length, longest_reply, reply_too_long
 
 
 def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
@@ -38,7 +40,9 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
 def evaluate_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     times.start()
     limits, deadline = call.limits, call.deadline
-    document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))
+    text = decompress(body, call.encoding.encode(), limits.max_body_bytes)
+    document, request_bytes = json_document(text), len(text)
+    del text  # its objects take the memory that it is allowed
     try:
         task, records, options = decode_evaluate_request(document, limits)
         times.decoded()
@@ -48,7 +52,7 @@ def evaluate_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
         raise invalid_request(error.issues) from None
     reply = orjson.dumps(result.document(), option=orjson.OPT_SERIALIZE_NUMPY)
     times.encoded()
-    return reply
+    return check_length(reply, request_bytes, limits)
 
 
 def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:
@@ -93,7 +97,8 @@ def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange],
 def explain_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     times.start()
     limits = call.limits
-    document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
+    text = decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES))
+    document = json_document(text)
     scorer = scorer_of(json.dumps(call.arguments["settings"]))
     try:
         scorer = decode_explain_request(document, scorer, limits)
@@ -104,7 +109,9 @@ def explain_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.scored()
-    reply = explanation.model_dump_json().encode()
+    reply = shortened(explanation, longest_reply(len(text), limits))
+    if reply is None:
+        raise reply_too_long("an explanation of many steps", len(text), limits)
     times.encoded()
     return reply
 

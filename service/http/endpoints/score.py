@@ -12,6 +12,7 @@ from ...errors import Issue, one_of
 from ...rewards.batch import Batch
 from ...rewards.registry import REWARD_TASKS, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
+from ...rewards.scores import Scores
 from ..request.exchange import Exchange
 from ..request.intake import Paths, PendingAnswer, begin
 from ..request.metrics import Metrics
@@ -29,9 +30,12 @@ from ..wire.json_codec import (
     parse_query,
     read_batch,
 )
+from ..wire.parts import text_bytes
+from ..wire.reply_bounds import ARROW_SIZES, check_reply
 from ..wire.work import are_few, check_work
 
 QUERY = ("config", "include", "task")
+MIN_ROW_BYTES = 5
 
 
 class Query(NamedTuple):
@@ -42,8 +46,15 @@ class Query(NamedTuple):
     task: str | None
 
 
-def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | PendingAnswer:
-    """Answer an Arrow stream; return what is left of one with rows of other tasks.
+def answer_arrow(
+    body: Body,
+    query: bytes,
+    scorer: Scorer,
+    limits: Limits,
+    times: StageTimes,
+    reserve: Callable[[int], None] = lambda _: None,
+) -> Answer | PendingAnswer:
+    """Answer an Arrow stream; return what is left of one with rows of other tasks. `reserve` is as for `answer_json`.
 
     Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
     error.
@@ -59,8 +70,16 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     batch.advantages, batch.max_reference_bytes = include[1], limits.max_reference_bytes
     batch.steps = "steps" in asked.include
     check_work(batch, limits.max_responses, limits.max_body_bytes)
+    # a stream may have compressed buffers: a row has at least an offset and an index
+    stream_bytes = max(len(stream), text_bytes(batch.responses) + MIN_ROW_BYTES * batch.size)
+    nbytes = check_reply(batch, asked.include, stream_bytes, limits, ARROW_SIZES)
     times.decoded()
-    return begin(batch, lambda scores: arrow.write_stream(scores, *include, identity_of(batch)), times)
+
+    def encode_stream(scores: Scores) -> bytes:
+        stream: bytes = arrow.write_stream(scores, *include, identity_of(batch))
+        return stream
+
+    return begin(batch, encode_stream, times, reserve=lambda: reserve(nbytes))
 
 
 def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
@@ -127,7 +146,8 @@ class ScoreEndpoint:
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
         query = exchange.scope["query_string"]
         answer: Callable[..., Answer | PendingAnswer | None] = answer_arrow if body.media_type == ARROW else answer_json
-        general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times)
+        reserve = exchange.reserve_reply
+        general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times, reserve=reserve)
 
         def inline() -> Answer | PendingAnswer | None:
             fast = None if query else fast_answer(body, self._paths.fast_path, times)
@@ -155,15 +175,22 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
 
 
 def answer_json(
-    body: Body, scorer: Scorer, limits: Limits, times: StageTimes, query: bytes = b""
+    body: Body,
+    scorer: Scorer,
+    limits: Limits,
+    times: StageTimes,
+    query: bytes = b"",
+    reserve: Callable[[int], None] = lambda _: None,
 ) -> Answer | PendingAnswer | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
     None if the body is `inline` but has many rows, `configs` or alternatives, which may be more work than the event
-    loop should do. Raise Problem with every error.
+    loop should do. Raise Problem with every error. `reserve` waits until a reply of so many bytes may be computed.
     """
     times.start()
-    envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
+    text = body.plain(limits.max_body_bytes)
+    envelope, request_bytes = parse_envelope(text, limits), len(text)
+    del text  # what was decompressed is not needed any more
     if query:
         take_fields(envelope, query)
     if body.inline and ("configs" in envelope.values or not are_few(envelope.references, envelope.responses)):
@@ -171,8 +198,10 @@ def answer_json(
     batch = read_batch(envelope, scorer, limits)
     if body.inline and batch.alternatives is not None:
         return None
+    include = envelope.values.get("include", ())
+    nbytes = check_reply(batch, include, request_bytes, limits)
     times.decoded()
-    return begin(batch, partial(encode_reply, batch, envelope.values.get("include", ())), times)
+    return begin(batch, partial(encode_reply, batch, include), times, reserve=lambda: reserve(nbytes))
 
 
 def take_fields(envelope: Envelope, query: bytes) -> None:

@@ -18,12 +18,14 @@ import math
 import os
 from bisect import insort
 from collections import deque
-from collections.abc import Awaitable, Callable
-from time import perf_counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from time import perf_counter, sleep
 
 from ...config import ServerSettings
 from ..wire.headers import Problem, StageTimes
-from .exchange import ClientGone, Exchange, deadline_exceeded
+from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 
 HEADROOM_BYTES = 190 << 20
 """Memory beyond the size when the service became ready, without the memory of bodies."""
@@ -96,14 +98,96 @@ MAX_PER_TURN = 64
 MAX_RETRY_SECONDS = 30
 
 
-class Permit:
-    """The bytes of a body that have arrived, and its place in the queue.
+class Share:
+    """Bytes of a budget, returned once all holders (the exchange and its job) have released them."""
 
-    The bytes are returned once all holders (the exchange and its job) have released them.
-    """
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._holders = 1
+
+    def hold(self) -> None:
+        self._holders += 1
+
+    def release(self) -> None:
+        """Remove a holder; the last one returns the bytes. Call it on the event loop's thread."""
+        self._holders -= 1
+        if not self._holders:
+            self.give_back()
+
+    def give_back(self) -> None:
+        raise NotImplementedError
+
+
+class ReplyShare(Share):
+    """The bytes of a reply: while it is computed, as many as it may have; then its length, until it is read."""
+
+    def __init__(self, replies: Replies) -> None:
+        super().__init__()
+        self._replies = replies
+
+    def reserve(self, nbytes: int, deadline: Deadline) -> None:
+        """Wait in a job's thread until the reply may be computed; raise Problem `deadline`, and ClientGone."""
+        if self._replies.resize(self, nbytes, forced=False):
+            return
+        with self._replies.waiting():
+            while not self._replies.resize(self, nbytes, forced=False):
+                if not deadline.left:
+                    raise deadline_exceeded()
+                if self._holders < HOLDERS:
+                    raise ClientGone
+                sleep(TICK_SECONDS)
+
+    def keep(self, nbytes: int) -> None:
+        """Count the complete reply, whether there is room for it or not."""
+        self._replies.resize(self, nbytes, forced=True)
+
+    def give_back(self) -> None:
+        self.keep(0)
+
+
+HOLDERS = 2
+"""A share has two holders until its exchange ends before its job."""
+
+
+class Replies:
+    """The bytes of replies that are computed or not read yet: at most `capacity`, or one reply."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.in_use = 0
+        self._waiting = 0
+        self._lock = Lock()
+
+    @property
+    def full(self) -> bool:
+        """True while replies have to wait for room."""
+        return self._waiting > 0 or self.in_use > self.capacity
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        with self._lock:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def resize(self, share: ReplyShare, nbytes: int, *, forced: bool) -> bool:
+        """Change the bytes of a share if there is room; return whether they were changed."""
+        with self._lock:
+            others = self.in_use - share.nbytes
+            if others and others + nbytes > self.capacity and not forced:
+                return False
+            self.in_use, share.nbytes = others + nbytes, nbytes
+            return True
+
+
+class Permit(Share):
+    """The bytes of a body that have arrived, and its place in the queue."""
 
     def __init__(self, budget: Budget, to_come: int = 0) -> None:
-        self.nbytes = 0
+        super().__init__()
         self.to_come = to_come
         self.complete = False
         self.since = perf_counter()
@@ -120,7 +204,6 @@ class Permit:
         self._recent = 0.0
         self._estimated = self.since
         self._budget = budget
-        self._holders = 1
 
     def arrive(self, nbytes: int) -> None:
         now = perf_counter()
@@ -142,14 +225,8 @@ class Permit:
         """Bytes that will arrive soon, which must not be given to later bodies."""
         return min(self.to_come, EXPECTED * self.recent(perf_counter()))
 
-    def hold(self) -> None:
-        self._holders += 1
-
-    def release(self) -> None:
-        """Remove a holder; the last one returns the bytes. Call it on the event loop's thread."""
-        self._holders -= 1
-        if not self._holders:
-            self._budget.give_back(self)
+    def give_back(self) -> None:
+        self._budget.give_back(self)
 
 
 class Budget:
@@ -377,7 +454,7 @@ class Admission:
         )
         self.singles = Budget(settings.max_work_bytes)
         self.loop_budget = LoopBudget()
-        self.unread = 0
+        self.replies = Replies(settings.max_work_bytes)
 
     @property
     def in_use(self) -> int:
@@ -385,18 +462,14 @@ class Admission:
 
     @property
     def replies_full(self) -> bool:
-        """True while more bytes of replies are unread than may be in work: no further job starts then."""
-        return self.unread > self.batches.capacity
+        """True while replies have to wait for room: no further job starts then."""
+        return self.replies.full
+
+    def reply_share(self) -> ReplyShare:
+        return ReplyShare(self.replies)
 
     def over_capacity(self) -> Problem:
         return self.batches.over_capacity()
-
-    async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None:
-        self.unread += nbytes
-        try:
-            await drained
-        finally:
-            self.unread -= nbytes
 
     async def admit(self, exchange: Exchange, nbytes: int) -> None:
         """Wait until a batch of `nbytes` may be read, and give its exchange a permit; raise as `Budget.enter`."""

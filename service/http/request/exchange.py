@@ -9,7 +9,7 @@ import re
 import secrets
 import threading
 from asyncio import Timeout
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Protocol
@@ -155,11 +155,18 @@ class HeldBytes(Protocol):
     def release(self) -> None: ...
 
 
+class ReservedBytes(Protocol):
+    def hold(self) -> None: ...
+    def release(self) -> None: ...
+    def reserve(self, nbytes: int, deadline: Deadline) -> None: ...
+    def keep(self, nbytes: int) -> None: ...
+
+
 class ReplyBytes(Protocol):
     @property
     def replies_full(self) -> bool: ...
     def over_capacity(self) -> Problem: ...
-    async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None: ...
+    def reply_share(self) -> ReservedBytes: ...
 
 
 class Exchange(Request):
@@ -167,6 +174,8 @@ class Exchange(Request):
 
     permit: HeldBytes | None = None
     """The request's share of the byte budget; the middleware releases it."""
+    reply_share: ReservedBytes | None = None
+    """The reply's share of the budget for replies, if it has one; the middleware releases it."""
     max_queue_seconds: float | None = None
     """Seconds that requests to this route may queue; None for routes that refuse at once."""
     short = True
@@ -230,10 +239,26 @@ class Exchange(Request):
         waited = not self.short or self.times.queue > 0  # so long that the client may have disconnected
         if not connection.send_whole(self.send_message, status, lines, body, waited):
             raise ClientGone
+        if self.reply_share is not None or connection.write_paused:
+            self.open_share().keep(len(body))
         if connection.write_paused:
-            await self._replies.count_unread(len(body), connection.drain())
+            await connection.drain()
             if connection.reply_lost:
                 raise ClientGone
+
+    def open_share(self) -> ReservedBytes:
+        """Return the reply's share, which at first has no bytes."""
+        if self.reply_share is None:
+            self.reply_share = self._replies.reply_share()
+        return self.reply_share
+
+    def reserve_reply(self, nbytes: int) -> None:
+        """Wait until a reply of at most `nbytes` may be computed; call it in a job, and on the event loop for nothing.
+
+        Raise Problem `deadline` or ClientGone if that happens first.
+        """
+        if self.reply_share is not None:
+            self.reply_share.reserve(nbytes, self.deadline)
 
     async def reply_problem(self, problem: Problem) -> None:
         document = problem.document(self.request_id.decode("ascii"))

@@ -100,7 +100,8 @@ class WorkerThreads:
             if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
                 raise Problem("over-capacity", "The queue of batches is full.")
             self.unfinished += 1
-        submitted, permit, loop = perf_counter(), exchange.permit, asyncio.get_running_loop()
+        submitted, loop = perf_counter(), asyncio.get_running_loop()
+        shares = [share for share in (exchange.permit, exchange.open_share()) if share is not None]
 
         def timed() -> T:
             while self._paused() and deadline.left and not stop.is_set:
@@ -115,13 +116,13 @@ class WorkerThreads:
         def finished(_job: object) -> None:
             with self._lock:
                 self.unfinished -= 1
-            if permit is not None:
-                with suppress(RuntimeError):  # the loop is closed: the process is ending
-                    loop.call_soon_threadsafe(permit.release)
+            with suppress(RuntimeError):  # the loop is closed: the process is ending
+                for share in shares:
+                    loop.call_soon_threadsafe(share.release)
 
+        for share in shares:
+            share.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
         future = (self._short if exchange.short else self._pool).submit(timed)
-        if permit is not None:
-            permit.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
         future.add_done_callback(finished)
         return future
 
@@ -309,13 +310,19 @@ def begin(
     encode: Callable[[Scores], bytes],
     times: StageTimes,
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
+    reserve: Callable[[], None] = lambda: None,
 ) -> PendingAnswer | Answer:
-    """Score the rows that kernels score; return the answer or what is left; `refuse` makes the error of a bad batch."""
+    """Score the rows that kernels score; return the answer or what is left.
+
+    refuse: makes the error of a bad batch. reserve: waits until the reply may be computed.
+    """
     parts = split(batch)
     here: list[Batch] = []
     left: list[Batch] = []
     for part in parts:
         (here if part.task == SCORE else left).append(part)
+    if not left:
+        reserve()
     outcomes = [score_here(part) for part in here]
     failed = bool(batch.issues) or any(map(isinstance, outcomes, repeat(ScoringError)))
     for part in left:
@@ -330,6 +337,8 @@ def begin(
         except ScoringError as error:
             unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
             raise refuse(error.issues, unlisted) from None
+        if left:
+            reserve()
         reply = encode(scores)
         times.encoded()
         return Answer(reply, scores)

@@ -61,7 +61,7 @@ class JobCall(BaseModel):
     job: str
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
-    limits: Limits = Limits(0, 0, 0, 0)
+    limits: Limits = Limits(0, 0, 0)
     encoding: str = ""
     arguments: dict[str, Any] = {}
 

@@ -284,7 +284,7 @@ class Processes:
         def watched() -> T | Problem:
             body = pack()
             max_bytes = BASE_BYTES + BYTES_PER_BODY_BYTE * max(admitted, sum(map(len, body)))
-            reply, outcome = self._watch(call, body, max_bytes, abandoned)
+            reply, outcome = self._watch(call, body, max_bytes, abandoned, exchange.reserve_reply)
             if outcome is not None:
                 exchange.times.add(outcome.times)
             try:
@@ -301,9 +301,17 @@ class Processes:
         return result
 
     def _watch(
-        self, call: JobCall, body: Sequence[Buffer], max_bytes: int, abandoned: Event
+        self,
+        call: JobCall,
+        body: Sequence[Buffer],
+        max_bytes: int,
+        abandoned: Event,
+        reserve: Callable[[int], None] = lambda _: None,
     ) -> tuple[Reply, Outcome | None]:
-        """Run the job in a process; take another process if the first ended before it took the job."""
+        """Run the job in a process; take another process if the first ended before it took the job.
+
+        reserve: waits until a reply of so many bytes may be read from the process's file.
+        """
         for _ in range(ATTEMPTS):
             try:
                 with memory_file("assay-request") as request, memory_file("assay-reply") as reply:
@@ -312,6 +320,7 @@ class Processes:
                         request.write(part)
                     request.flush()
                     error = self._run_once(call, request, reply, max_bytes, abandoned)
+                    reserve(os.fstat(reply.fileno()).st_size)
                     return read_reply(reply, error, max_bytes)
             except NotTaken:
                 continue

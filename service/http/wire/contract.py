@@ -119,6 +119,26 @@ class StepResult(Contract):
     value: float = Field(description="What it adds to the sum of `content`: 0 without a match.")
 
 
+class SharedStep(Contract):
+    """A step under a further configuration; its places and coverage are those of the same step in the reply's `steps`.
+
+    They are here too if the configurations read the texts differently (`think_prefilled`, `max_response_bytes`,
+    `max_steps`).
+    """
+
+    reference: int = Field(description="As in `steps`.")
+    value: float = Field(description="As in `steps`.")
+    start: int | None = None
+    end: int | None = None
+    orc_start: int | None = None
+    orc_end: int | None = None
+    coverage: float | None = None
+
+
+SharedStepColumn = Annotated[
+    list[list[SharedStep]] | None,
+    Field(description="What the steps have of their own under this configuration; only if `include` names them."),
+]
 StepColumn = Annotated[
     list[list[StepResult]] | None,
     Field(description="The steps of each response, empty if it has no valid ones; only if `include` names it."),
@@ -154,7 +174,7 @@ class ConfigScores(Contract):
     reasons: list[str]
     components: Components | None = Field(default=None, description="Only if `include` names it.")
     advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
-    steps: StepColumn = None
+    steps: SharedStepColumn = None
     alternative: AlternativeColumn = None
 
 

@@ -286,8 +286,8 @@ class Limits:
     max_body_bytes: int
     max_responses: int
     max_reference_bytes: int
-    max_compared_bytes: int = 1 << 30
-    """Total bytes of references over all responses, for tasks that reread the reference for each response."""
+    max_reply_bytes: int = 1 << 30
+    """Maximum bytes of any reply; its request may allow fewer (see `reply_bounds.py`)."""
 
 
 def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
@@ -406,12 +406,14 @@ def encode(
 ) -> bytes:
     """Return the bytes of the reply, with the optional columns that are True; raise ArithmeticError if not finite.
 
-    identity: `config_id` and `signature`. configs: the scores by further configurations, with their identities.
+    identity: `config_id` and `signature`. configs: the scores by further configurations, with their identities. Their
+    steps lack what they share with the steps of `scores`: places and coverage, if both read the texts alike.
     """
     reply = reply_columns(scores, components, advantages) | dict(identity)
     if configs:
         reply["configs"] = [
-            {**config_identity, **reply_columns(each, components, advantages)} for each, config_identity in configs
+            {**config_identity, **reply_columns(each, components, advantages, scores.steps)}
+            for each, config_identity in configs
         ]
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
@@ -423,7 +425,10 @@ MAX_LIST_ROWS = 64
 """Rows up to which lists are encoded faster than arrays."""
 
 
-def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[str, Any]:
+def reply_columns(
+    scores: Scores, components: bool, advantages: bool, sent_steps: Steps | None = None
+) -> dict[str, Any]:
+    """Return the columns of a reply; `sent_steps` are steps that are elsewhere in it."""
     as_lists = len(scores) <= MAX_LIST_ROWS
     names = REASONS if scores.is_score else None
     reasons = scores.reasons.tolist() if names is None else [names[code] for code in scores.reason_codes.tolist()]
@@ -433,7 +438,7 @@ def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[st
 
     columns: dict[str, Any] = {"rewards": encodable(scores.rewards), "reasons": reasons}
     if scores.steps is not None and scores.alternative is not None:
-        columns["steps"] = orjson.Fragment(encode_steps(scores.steps))
+        columns["steps"] = orjson.Fragment(encode_steps(scores.steps, sent_steps))
         columns["alternative"] = encodable(scores.alternative)
     if components:
         columns["components"] = {name: encodable(column) for name, column in scores.components.items()}
@@ -442,14 +447,17 @@ def reply_columns(scores: Scores, components: bool, advantages: bool) -> dict[st
     return columns
 
 
-def encode_steps(steps: Steps) -> bytes:
-    """Return the steps of all responses as JSON: an array of arrays of objects."""
+def encode_steps(steps: Steps, sent: Steps | None = None) -> bytes:
+    """Return the steps of all responses as JSON: an array of arrays of objects, without the places and the coverages
+    that they share with steps that are `sent` elsewhere.
+    """
     columns = steps.columns
+    is_sent = sent is not None and sent.columns.spans is columns.spans
     coverages, values = (orjson.dumps(column, option=orjson.OPT_SERIALIZE_NUMPY) for column in columns[2:5:2])
     size = STEP_ROOM * len(columns.coverages) + ROW_ROOM * (len(steps) + 1) + len(coverages) + len(values)
-    text = np.empty(size, np.uint8)
+    text, spans = np.empty(size, np.uint8), columns.spans[:0] if is_sent else columns.spans
     floats = [frozen(np.frombuffer(column, np.uint8), np.uint8) for column in (coverages, values)]
-    ints = [frozen(column, np.int64) for column in (columns.counts, columns.spans, columns.references)]
+    ints = [frozen(column, np.int64) for column in (columns.counts, spans, columns.references)]
     end = write_steps(text, *ints, *floats)
     return text[:end].tobytes()
 

@@ -20,7 +20,7 @@ from ...rewards.batch import Batch
 from ...rewards.registry import reward_of, task_reward
 from ...rewards.scorer import Outcome
 from ...scoring.column_scorer import Columns
-from ...scoring.text_columns import strings_of
+from ...scoring.text_columns import Texts, strings_of
 from ...tasks.evaluation import task_named
 from .headers import MAX_ERRORS, Problem, StageTimes
 from .json_codec import Limits, check_containers
@@ -91,9 +91,12 @@ QUICK_BYTES = 4096
 worst answer, nested lists for ORD, takes up to 15 ms."""
 
 
+def text_bytes(texts: Texts | None) -> int:
+    return int(texts.offsets[-1] - texts.offsets[0]) if isinstance(texts, TextColumn) else 0
+
+
 def is_quick(parts: Iterable[Batch]) -> bool:
-    columns = [texts for part in parts for texts in (part.responses, part.references)]
-    nbytes = sum(int(texts.offsets[-1] - texts.offsets[0]) for texts in columns if isinstance(texts, TextColumn))
+    nbytes = sum(text_bytes(texts) for part in parts for texts in (part.responses, part.references))
     return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
 
 
@@ -218,7 +221,7 @@ def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> I
         return
     for part, references in zip(parts, read, strict=True):
         if reward_of(part.task).compares and part.reference_index is not None:
-            check_compared(references, part.reference_index, limits.max_compared_bytes)
+            check_compared(references, part)
     for number, (part, references) in enumerate(zip(parts, read, strict=True)):
         assert part.responses is not None
         assert part.reference_index is not None
@@ -260,11 +263,19 @@ def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.n
         start, begun = stop, int(ends[stop - 1])
 
 
-def check_compared(references: Sequence[Mapping[str, Any]], reference_index: np.ndarray, max_bytes: int) -> None:
-    """Raise Problem `too-large` if the references of all responses have more than `max_bytes` bytes in total."""
+COMPARED = 20
+FREE_COMPARED_BYTES = 1 << 21
+"""Maximum bytes of references over all responses, for tasks that read the reference for each response: so many for each
+byte of the rows, and as many as groups of short responses need."""
+
+
+def check_compared(references: Sequence[Mapping[str, Any]], part: Batch) -> None:
+    """Raise Problem `too-large` if the references of all responses are too long for the rows."""
     lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
-    compared = int(lengths[reference_index].sum())
-    if compared > max_bytes:
-        detail = f"the references of all responses have {compared} bytes; this task allows {max_bytes}"
+    compared = int(lengths[part.reference_index].sum())
+    allowed = FREE_COMPARED_BYTES + COMPARED * (int(lengths.sum()) + text_bytes(part.responses))
+    if compared > allowed:
+        detail = f"the references of all responses have {compared} bytes; here this task allows {allowed}"
         issue = Issue("reference_index", "too_much_to_compare", detail)
-        raise Problem("too-large", "There are too many responses for references of this length.", [issue])
+        limit = f"{FREE_COMPARED_BYTES} bytes, and {COMPARED} for each byte of responses and references"
+        raise Problem("too-large", f"References count once for each response, up to {limit}.", [issue])

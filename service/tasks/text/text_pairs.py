@@ -29,6 +29,7 @@ from .meteor import meteor_scorer
 from .tokens import (
     STOP_WORDS,
     NltkRules,
+    ngrams,
     pieces,
     porter_stemmer,
     rouge_l,
@@ -139,12 +140,16 @@ class TextPairs:
         if stem is None:
             return
         words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: rouge_words(text, stem))
+        counted = lru_cache(2 * MAX_CACHED_REFERENCES)(lambda text, n: ngrams(words(text), n))
         for piece in pieces([len(pair.reference) + len(pair.generated) for pair in self.pairs], MAX_CHARACTERS):
             some = self.pairs[piece]
             rows = [pair.row for pair in some]
             split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
             for n in (1, 2):
-                self.columns[f"rouge_{n}"][rows] = [rouge_n(theirs, ours, n) for theirs, ours in split]
+                self.columns[f"rouge_{n}"][rows] = [
+                    rouge_n(counted(pair.reference, n), ngrams(ours, n))
+                    for pair, (_, ours) in zip(some, split, strict=True)
+                ]
             self.columns["rouge_l"][rows] = rouge_l(split)
             self.advance(piece.stop)
 

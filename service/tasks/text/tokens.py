@@ -108,8 +108,8 @@ def f_measure(common: int, predicted: int, true: int) -> float:
     return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
-def rouge_n(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> float:
-    ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
+def rouge_n(theirs: Counter[tuple[str, ...]], ours: Counter[tuple[str, ...]]) -> float:
+    """Compare the n-grams of a reference and of a response."""
     return f_measure((ours & theirs).total(), ours.total(), theirs.total())
 
 

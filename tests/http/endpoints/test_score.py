@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from assay import ScoreSettings
 from assay.kernels.score import COMPONENTS
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, errors_of, problem_of, scored
+from tests.http.samples import (
+    PERFECT,
+    REFERENCE,
+    REQUEST,
+    REWARDS,
+    SWAPPED,
+    errors_of,
+    problem_of,
+    scored,
+    with_places,
+)
 from tests.servers import serving
 from tests.strategies import batches, examples, settings
 
@@ -77,7 +87,17 @@ def test_any_configurations(client, columns, configs):
     configs = [config | {"max_steps": 1024} for config in configs]
     request = dict(zip(("responses", "references", "reference_index"), columns, strict=True))
     request["include"] = ["components", "steps"]
-    assert scored(client, request | {"configs": configs})["configs"] == separate(client, request, configs)
+    reply = scored(client, request | {"configs": configs})
+    assert [with_places(each, reply) for each in reply["configs"]] == separate(client, request, configs)
+
+
+def test_steps_that_configurations_share_are_sent_once(client):
+    configs = [{"order": "lcs"}, {"think_prefilled": True}]
+    reply = scored(client, REQUEST | {"include": ["steps"], "configs": configs})
+    whole = [set(step) for row in reply["steps"] for step in row]
+    shared, apart = ([set(step) for row in each["steps"] for step in row] for each in reply["configs"])
+    assert whole == apart == [{"start", "end", "orc_start", "orc_end", "coverage", "reference", "value"}] * 4
+    assert shared == [{"reference", "value"}] * 4
 
 
 WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any
 
+from assay.service.http.request.admission import Replies, ReplyShare
 from assay.service.http.request.exchange import Deadline
 from assay.service.http.wire.headers import StageTimes
 
@@ -21,6 +22,7 @@ class FakeExchange:
         self.short = short
         self.times = StageTimes()
         self.permit: Any = None
+        self.share = ReplyShare(Replies(1 << 30))
         self._gone = asyncio.Event()
         self._callback: Callable[[], None] | None = None
 
@@ -28,6 +30,12 @@ class FakeExchange:
         self._gone.set()
         if self._callback is not None:
             self._callback()
+
+    def open_share(self) -> ReplyShare:
+        return self.share
+
+    def reserve_reply(self, nbytes: int) -> None:
+        self.share.reserve(nbytes, self.deadline)
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         self._callback = callback

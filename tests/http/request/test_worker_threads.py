@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from assay.service.http.request.admission import Budget, Permit
+from assay.service.http.request.admission import Budget, Permit, Replies, ReplyShare
 from assay.service.http.request.exchange import ClientGone, Deadline
 from assay.service.http.request.intake import WorkerThreads
 from assay.service.http.wire.headers import Problem
@@ -114,3 +114,54 @@ async def test_a_full_queue_refuses(workers):
         assert (b"retry-after", b"1") in raised.value.headers
         patient = asyncio.create_task(workers.run(lambda: 2, FakeExchange(max_queue_seconds=10)))
     assert await asyncio.gather(*queued, patient) == [1, 1, 2]
+
+
+@in_loop
+async def test_a_reply_waits_for_room_and_gives_it_back(workers):
+    replies = Replies(100)
+    first, second = FakeExchange(), FakeExchange()
+    first.share, second.share = ReplyShare(replies), ReplyShare(replies)
+    await workers.run(lambda: first.reserve_reply(80), first)
+    waiting = asyncio.create_task(workers.run(lambda: second.reserve_reply(30), second))
+    while not replies.full:
+        await asyncio.sleep(0.01)
+    assert replies.in_use == 80
+    first.share.keep(60)  # the reply is shorter than it might have been
+    await waiting
+    assert (replies.in_use, replies.full) == (90, False)
+    for exchange in (first, second):
+        exchange.share.release()
+    await asyncio.sleep(0)
+    assert replies.in_use == 0
+
+
+@in_loop
+async def test_a_reply_without_room_ends_with_its_request(workers):
+    replies = Replies(100)
+    held = ReplyShare(replies)
+    held.keep(100)
+    late, gone = FakeExchange(0.2), FakeExchange()
+    late.share, gone.share = ReplyShare(replies), ReplyShare(replies)
+    with pytest.raises(Problem) as raised:
+        await workers.run(lambda: late.reserve_reply(1), late)
+    assert raised.value.kind == "deadline"
+    late.share.release()
+    abandoned = asyncio.create_task(workers.run(lambda: gone.reserve_reply(1), gone))
+    while not replies.full:
+        await asyncio.sleep(0.01)
+    gone.leave()
+    with pytest.raises(ClientGone):
+        await abandoned
+    gone.share.release()  # as the middleware does
+    while workers.unfinished:
+        await asyncio.sleep(0.01)
+    assert (replies.in_use, replies.full) == (100, False)
+
+
+def test_a_single_reply_may_exceed_the_capacity():
+    replies = Replies(100)
+    share = ReplyShare(replies)
+    share.reserve(150, FakeExchange().deadline)
+    assert replies.full
+    share.release()
+    assert replies.in_use == 0

@@ -24,6 +24,7 @@ from ...request.jobs import JobCall
 from ...request.processes import Processes
 from ...wire.headers import Body, Problem, StageTimes, decompress, invalid_request
 from ...wire.json_codec import Limits
+from ...wire.reply_bounds import check_length
 from .dialects import (
     IDENTIFIERS,
     NUMBERS,
@@ -383,7 +384,8 @@ def absent_numbers(task: int) -> frozenset[str]:
 
 def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     times.start()
-    run = read_run(decompress(body, call.encoding.encode(), call.limits.max_body_bytes), call.deadline.check)
+    text = decompress(body, call.encoding.encode(), call.limits.max_body_bytes)
+    run = read_run(text, call.deadline.check)
     times.decoded()
     prompts = {task: number for number, task in enumerate(sorted({record[TASK] for record in run.records}))}
     groups = np.array([prompts[record[TASK]] for record in run.records], np.int64)
@@ -403,7 +405,7 @@ def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     totals = orjson.dumps(overall | coverage), orjson.dumps(means | coverage)
     reply = b"".join([*parts, b'],"agent_metrics":%b,"key_metrics":%b}' % totals])
     times.scored()
-    return reply
+    return check_length(reply, len(text), call.limits)
 
 
 def read_run(body: bytes | bytearray, check: Callable[[], None]) -> Run:
