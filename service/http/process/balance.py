@@ -66,7 +66,7 @@ class Balance:
             descriptors = list(self._arrived())
             given, closed = 2 * self._slot, 2 * self._slot + 1
             self._counts[closed] = self._counts[given] - len(descriptors)
-            fcntl.lockf(self._table, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._slot)
+            fcntl.lockf(self._table, fcntl.LOCK_EX, 1, self._slot)
             self._takes_part = True
         for descriptor in descriptors:
             self._open(loop, protocol, descriptor)
@@ -150,7 +150,11 @@ class Balance:
         connection.setblocking(False)
 
         async def connect() -> None:
-            await loop.connect_accepted_socket(protocol, connection)
+            try:
+                await loop.connect_accepted_socket(protocol, connection)
+            except OSError:  # it was reset meanwhile
+                connection.close()
+                self.closed()
 
         task = loop.create_task(connect())
         self._opening.add(task)
@@ -161,12 +165,18 @@ class Inboxes:
     """The supervisor's part: the table, and an inbox for each worker, which keeps what a killed worker has not read."""
 
     def __init__(self, workers: int) -> None:
-        self.table = new_table(workers)
+        self._table = new_table(workers)
         self._pairs = [socket.socketpair() for _ in range(workers)]
 
     def descriptors(self, slot: int) -> list[int]:
         """Return what the worker of a slot inherits: the table, its inbox, and the way to each inbox."""
-        return [self.table, self._pairs[slot][0].fileno(), *(sender.fileno() for _, sender in self._pairs)]
+        return [self._table, self._pairs[slot][0].fileno(), *(sender.fileno() for _, sender in self._pairs)]
+
+    def close(self) -> None:
+        os.close(self._table)
+        for ours, theirs in self._pairs:
+            ours.close()
+            theirs.close()
 
 
 def inherited_balance(slot: int, descriptors: list[int]) -> Balance:

@@ -23,6 +23,7 @@ from ..app import create_app
 from ..request.access import OriginCheck
 from ..request.exchange import Readiness
 from ..state import ServiceState
+from .balance import Balance
 from .connection import GuardedProtocol, protocol_class
 from .refusals import Guard
 from .signals import ENDING, REPEAT_SECONDS, end_process
@@ -64,9 +65,10 @@ class DrainingServer(uvicorn.Server):
 
     listener: Listener
 
-    def __init__(self, config: uvicorn.Config, state: ServiceState) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServiceState, balance: Balance | None = None) -> None:
         super().__init__(config)
         self.state = state
+        self.balance = balance
         self.stop_at: float | None = None
         self.signalled_at = 0.0
         self.signal: signal.Signals | None = None
@@ -104,6 +106,8 @@ class DrainingServer(uvicorn.Server):
             else:
                 self.should_exit = True
         self.state.readiness.draining = True
+        if self.balance is not None:
+            self.balance.leave()
         signal.setitimer(signal.ITIMER_REAL, max_seconds + BACKSTOP_SECONDS)  # SIGALRM kills without the GIL
 
     def repeats(self, sig: int) -> bool:
@@ -122,7 +126,16 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and self.state.fleet is not None:
+            if self.balance is not None and not self.state.readiness.draining:
+                self.balance.join(self.placed_protocol)
             self.state.fleet.listens()
+
+    def placed_protocol(self) -> GuardedProtocol:
+        """Return the protocol of a connection that another worker has accepted."""
+        protocol = self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
+        assert isinstance(protocol, GuardedProtocol)
+        protocol.placed = True
+        return protocol
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second; return True to leave the main loop."""
@@ -225,13 +238,17 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
     return FAILED
 
 
-def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
+def run_server(
+    config: Config, state: ServiceState, listening: Callable[[], Listener], balance: Balance | None = None
+) -> int:
     """Serve on the listener that `listening` opens until a signal ends it; return the exit code."""
     app = create_app(config, state=state)
     state.origin = OriginCheck(config.server)
     admission = state.admission
-    uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
-    server = DrainingServer(uvicorn_settings, state)
+    uvicorn_settings = uvicorn_config(
+        app, config.server, state.metrics.rejected, lambda: admission.replies_full, balance
+    )
+    server = DrainingServer(uvicorn_settings, state, balance)
     server.handle_signals()
     try:
         server.listener = listening()
@@ -253,11 +270,12 @@ def uvicorn_config(
     settings: ServerSettings,
     rejected: Callable[[str], None] = lambda _kind: None,
     replies_full: Callable[[], bool] = lambda: False,
+    balance: Balance | None = None,
 ) -> uvicorn.Config:
     """Return the uvicorn configuration; `rejected` counts refusals, and clients must read fast while `replies_full`."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),
+        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full, balance)),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -307,7 +307,7 @@ class Processes:
     def _watch(
         self, call: JobCall, body: Sequence[Buffer], max_bytes: int, abandoned: Event
     ) -> tuple[Reply, Outcome | None]:
-        """Run the job in a process; take another process if the first one was killed or ended before it took the job."""
+        """Run the job in a process; take another one if the first was killed or ended before it took the job."""
         killed = False
         for _ in range(ATTEMPTS):
             try:

@@ -143,7 +143,16 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
         (CHUNKS + b"0\r\n", b"X-Trailer: y\r\n" * 10_000, "head_too_large"),
         (CHUNKS, b"1\r\n \r\n" * 10_000, "too_large"),
     ],
-    ids=["short headers", "one header", "many headers", "address", "extension of a chunk", "one trailer", "many trailers", "chunks"],
+    ids=[
+        "short headers",
+        "one header",
+        "many headers",
+        "address",
+        "extension of a chunk",
+        "one trailer",
+        "many trailers",
+        "chunks",
+    ],
 )
 def test_floods_are_cut_off(connection, strict, start, flood, reason):
     before, idle = rejections(strict, reason), resident(strict.process.pid)
