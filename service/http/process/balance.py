@@ -15,7 +15,6 @@ import os
 import socket
 import tempfile
 import time
-from asyncio import AbstractEventLoop, BaseProtocol, Task
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -51,17 +50,15 @@ class Balance:
         self._inboxes = inboxes
         """Where to send a connection to each worker."""
         self._takes_part = False
-        self._opening: set[Task[None]] = set()
         inbox.setblocking(False)
         for sender in inboxes:
             sender.setblocking(False)
 
-    def join(self, protocol: Callable[[], BaseProtocol]) -> None:
-        """Take part from now on; `protocol` makes the protocol of a connection that is passed to this worker.
+    def join(self, take: Callable[[socket.socket], None]) -> None:
+        """Take part from now on; `take` is called with each connection that is passed to this worker.
 
         Connections that were passed to an earlier worker of this slot, which was killed, are taken over.
         """
-        loop = asyncio.get_running_loop()
         with self._locked():
             descriptors = list(self._arrived())
             given, closed = 2 * self._slot, 2 * self._slot + 1
@@ -69,8 +66,8 @@ class Balance:
             fcntl.lockf(self._table, fcntl.LOCK_EX, 1, self._slot)
             self._takes_part = True
         for descriptor in descriptors:
-            self._open(loop, protocol, descriptor)
-        loop.add_reader(self._inbox.fileno(), self._receive, loop, protocol)
+            take(socket.socket(fileno=descriptor))
+        asyncio.get_running_loop().add_reader(self._inbox.fileno(), self._receive, take)
 
     def leave(self) -> None:
         """Be given no more connections; those of the own listener are kept only if nobody else takes part."""
@@ -141,24 +138,9 @@ class Balance:
                     self.closed()
                 yield from descriptors
 
-    def _receive(self, loop: AbstractEventLoop, protocol: Callable[[], BaseProtocol]) -> None:
+    def _receive(self, take: Callable[[socket.socket], None]) -> None:
         for descriptor in self._arrived():
-            self._open(loop, protocol, descriptor)
-
-    def _open(self, loop: AbstractEventLoop, protocol: Callable[[], BaseProtocol], descriptor: int) -> None:
-        connection = socket.socket(fileno=descriptor)
-        connection.setblocking(False)
-
-        async def connect() -> None:
-            try:
-                await loop.connect_accepted_socket(protocol, connection)
-            except OSError:  # it was reset meanwhile
-                connection.close()
-                self.closed()
-
-        task = loop.create_task(connect())
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+            take(socket.socket(fileno=descriptor))
 
 
 class Inboxes:

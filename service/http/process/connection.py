@@ -76,6 +76,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with lossless closing and the limits of its class attribute `guard`."""
 
     guard: Guard
+    by_loop = True
+    """False if the connection was not accepted by uvicorn's server, but by `DrainingServer.take`."""
     placed = False
     """True if another worker has accepted the connection and passed it on to this one."""
     passed_on = False
@@ -133,6 +135,8 @@ class GuardedProtocol(HttpToolsProtocol):
     # Transport callbacks
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if self.by_loop:
+            self.guard.accept_waiting()
         descriptor = transport.get_extra_info("socket").fileno()
         if self.guard.balance is not None and not self.placed and self.guard.balance.pass_on(descriptor):
             self.passed_on = True

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -41,6 +42,9 @@ SPARE_DESCRIPTORS = 64
 MIN_DESCRIPTORS = 64
 """Least limit of open files with which the service starts; idle, it has about 20 open."""
 
+MAX_ACCEPTED = 64
+"""Connections that are accepted in one turn of the event loop."""
+
 POLL_SECONDS = 0.03
 MIN_EMPTY_POLLS = 3
 """Polls in a row that must find the listen queue empty: handshakes take time."""
@@ -69,6 +73,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self.state = state
         self.balance = balance
+        self.connecting: set[asyncio.Task[None]] = set()
         self.stop_at: float | None = None
         self.signalled_at = 0.0
         self.signal: signal.Signals | None = None
@@ -125,17 +130,37 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        protocol = self.config.http_protocol_class
+        assert issubclass(protocol, GuardedProtocol)
+        protocol.guard.accept_waiting = self.accept_waiting
         if self.started and self.state.fleet is not None:
             if self.balance is not None and not self.state.readiness.draining:
-                self.balance.join(self.placed_protocol)
+                self.balance.join(self.take)
             self.state.fleet.listens()
 
-    def placed_protocol(self) -> GuardedProtocol:
-        """Return the protocol of a connection that another worker has accepted."""
+    def accept_waiting(self) -> None:
+        """Accept what waits in the listen queue: libuv accepts only one connection per turn of the loop."""
+        with suppress(OSError):  # none waits, or no descriptor is left
+            for _ in range(MAX_ACCEPTED):
+                self.take(self.listener.socket.accept()[0], placed=False)
+
+    def take(self, connection: socket.socket, *, placed: bool = True) -> None:
+        """Serve a connection that uvicorn has not accepted; `placed`: another worker has accepted it."""
         protocol = self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
         assert isinstance(protocol, GuardedProtocol)
-        protocol.placed = True
-        return protocol
+        protocol.by_loop, protocol.placed = False, placed
+        connection.setblocking(False)
+        task = asyncio.ensure_future(self.connect(connection, protocol))
+        self.connecting.add(task)
+        task.add_done_callback(self.connecting.discard)
+
+    async def connect(self, connection: socket.socket, protocol: GuardedProtocol) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+        except OSError:  # it was reset meanwhile
+            connection.close()
+            if self.balance is not None and protocol.placed:
+                self.balance.closed()
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second; return True to leave the main loop."""
