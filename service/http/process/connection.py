@@ -166,7 +166,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Break all cycles, so that the memory of the connection is free once its last request has ended."""
         for cycle in (*(cycle for cycle, _ in self.pipeline), self.cycle):
             if cycle is not None:
-                cycle.scope.pop(CONNECTION, None)
+                cycle.scope.pop(CONNECTION, None)  # type: ignore[misc]
         self.pipeline.clear()
         self.headers = TRAILERS
         self.scope = self.cycle = self.on_disconnect = None  # type: ignore[assignment]
@@ -289,7 +289,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def check_pipeline(self) -> None:
         """Raise Refused if too many requests, or too many headers, wait for earlier requests."""
-        headers = sum(len(cycle.scope["headers"]) for cycle, _ in self.pipeline)
+        headers = sum(len(list(cycle.scope["headers"])) for cycle, _ in self.pipeline)
         if len(self.pipeline) >= MAX_PIPELINED or headers > MAX_PIPELINED_HEADERS:
             raise too_many_ahead()
 

@@ -42,7 +42,7 @@ SPARE_DESCRIPTORS = 64
 MIN_DESCRIPTORS = 64
 """Least limit of open files with which the service starts; idle, it has about 20 open."""
 
-MAX_ACCEPTED = 64
+MAX_ACCEPTED = 16
 """Connections that are accepted in one turn of the event loop."""
 
 POLL_SECONDS = 0.03
@@ -140,9 +140,13 @@ class DrainingServer(uvicorn.Server):
 
     def accept_waiting(self) -> None:
         """Accept what waits in the listen queue: libuv accepts only one connection per turn of the loop."""
+        max_descriptor = usable_descriptors()
         with suppress(OSError):  # none waits, or no descriptor is left
             for _ in range(MAX_ACCEPTED):
-                self.take(self.listener.socket.accept()[0], placed=False)
+                connection, _ = self.listener.socket.accept()
+                self.take(connection, placed=False)
+                if connection.fileno() >= max_descriptor:
+                    return  # it is refused, and the others are accepted one by one
 
     def take(self, connection: socket.socket, *, placed: bool = True) -> None:
         """Serve a connection that uvicorn has not accepted; `placed`: another worker has accepted it."""

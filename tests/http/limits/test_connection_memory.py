@@ -94,7 +94,8 @@ async def open_connection(app: Any, rejected: list[str]) -> tuple[Any, socket.so
     config = uvicorn_config(app, ServerSettings(), rejected.append)
     config.load()
     server = uvicorn.Server(config)
-    protocol = config.http_protocol_class(config, server.server_state, {}, asyncio.get_running_loop())
+    protocol: Any = config.http_protocol_class
+    protocol = protocol(config, server.server_state, {}, asyncio.get_running_loop())
     ours, theirs = socket.socketpair()
     await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, theirs)
     return protocol, ours
