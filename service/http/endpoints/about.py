@@ -122,8 +122,10 @@ class Probes:
         await exchange.reply(LIVE)
 
     async def ready(self, exchange: Exchange) -> None:
-        """Return 200 once the kernels are compiled and have passed the self-test; 503 before, and after SIGTERM."""
+        """Return 200 once the kernels of all workers are compiled and tested; 503 before, and after SIGTERM."""
         self._readiness.check()
+        if not self._readiness.complete:
+            raise Problem("not-ready", "The other workers are starting.")
         if self._readiness.draining:
             raise Problem("not-ready", "The service is shutting down.")
         await exchange.reply(READY)

@@ -18,6 +18,7 @@ import re
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import httptools
 from starlette.types import Receive, Send
@@ -39,6 +40,7 @@ from .sockets import events_of
 
 MAX_HEADERS = 128
 MAX_PIPELINED = 32
+MAX_PIPELINED_HEADERS = 8 * MAX_HEADERS
 MAX_LINGERING = 1024
 SHUTDOWN_LINGER_SECONDS = 2.0
 ANSWER_SECONDS = 0.05
@@ -60,10 +62,25 @@ MAX_SIZE_BYTES = 64
 IDLE, HEAD, BODY = range(3)
 
 
+class Trailers(list[tuple[bytes, bytes]]):
+    """Replaces the headers of a request once its head is complete: what is appended later is dropped."""
+
+    def append(self, _trailer: tuple[bytes, bytes]) -> None:
+        pass
+
+
+TRAILERS = Trailers()
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with lossless closing and the limits of its class attribute `guard`."""
 
     guard: Guard
+    by_loop = True
+    """False if the connection was not accepted by uvicorn's server, but by `DrainingServer.take`."""
+    placed = False
+    """True if another worker has accepted the connection and passed it on to this one."""
+    passed_on = False
     receiving = IDLE
     messages = 0
     on_disconnect: Callable[[], None] | None = None
@@ -118,21 +135,41 @@ class GuardedProtocol(HttpToolsProtocol):
     # Transport callbacks
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if self.by_loop:
+            self.guard.accept_waiting()
+        descriptor = transport.get_extra_info("socket").fileno()
+        if self.guard.balance is not None and not self.placed and self.guard.balance.pass_on(descriptor):
+            self.passed_on = True
+            transport.abort()  # closes the descriptor of this process: nothing was read
+            return
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # writing is paused exactly while data is unsent
-        if transport.get_extra_info("socket").fileno() >= self.guard.max_descriptor:
+        if descriptor >= self.guard.max_descriptor:
             self.refuse(no_descriptors(self.guard.max_descriptor))
             self.linger_deadline = time.monotonic()  # until the next check: its descriptor is needed
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.passed_on:
+            return
         self.reply_lost = self.write_paused
         super().connection_lost(exc)
-        if self.scope is not None:  # break the cycle, so that the garbage collector need not find it
-            self.scope.pop(CONNECTION, None)  # type: ignore[misc]
+        if self.guard.balance is not None:
+            self.guard.balance.closed()
+        self._unset_keepalive_if_required()  # uvicorn does not after a reset, and its timer holds the connection
         if self.on_disconnect is not None:
             self.on_disconnect()
         if self.lingering:
             self.guard.lingering -= 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Break all cycles, so that the memory of the connection is free once its last request has ended."""
+        for cycle in (*(cycle for cycle, _ in self.pipeline), self.cycle):
+            if cycle is not None:
+                cycle.scope.pop(CONNECTION, None)  # type: ignore[misc]
+        self.pipeline.clear()
+        self.headers = TRAILERS
+        self.scope = self.cycle = self.on_disconnect = None  # type: ignore[assignment]
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -165,20 +202,38 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self.chunk_size = len(data)
         try:
-            self.parser.feed_data(data)
+            self.feed(data)
             if self.receiving:
                 self.check_limits()
                 if self.chunks:
                     self.check_chunk_size(data)
         except Refused as refusal:
             self.refuse(refusal)
-        except httptools.HttpParserUpgrade:
-            self.keep_alive_no_longer()  # answered as a plain request; what follows would not be HTTP
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.refuse(cause if isinstance(cause, Refused) else not_http("Invalid HTTP request received."))
 
     # Parsing
+
+    def feed(self, data: bytes) -> None:
+        """Parse the next bytes; read a head that asks for an upgrade again, without that wish."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                if self.receiving != HEAD:  # CONNECT: what follows would not be HTTP
+                    self.keep_alive_no_longer()
+                    return
+                data = self.head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)  # the old one skips the body
+                with suppress(AttributeError):  # httptools before 0.6.3
+                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+
+    def head_without_upgrade(self) -> bytes:
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join((*lines, b"", b""))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -189,15 +244,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self.head_bytes = self.body_bytes = self.framing_bytes = self.chunks = 0
 
     def on_headers_complete(self) -> None:
-        headers = self.headers
-        if self.head_bytes + self.chunk_size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
-            size = len(self.url) + sum(len(name) + len(value) for name, value in headers)
-            if size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
-                raise head_too_large()
-        check_host(self.parser.get_http_version(), headers)
-        if len(self.pipeline) >= MAX_PIPELINED:
-            raise too_many_ahead()
+        self.check_head()
+        check_host(self.parser.get_http_version(), self.headers)
+        if self.pipeline:
+            self.check_pipeline()
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return  # `feed` reads it again
         super().on_headers_complete()
+        self.headers = TRAILERS
         if not self.parser.should_keep_alive():
             self.cycle.keep_alive = False  # uvicorn before 0.53 checks it only in its own `send`
         self.receiving = BODY
@@ -218,11 +272,31 @@ class GuardedProtocol(HttpToolsProtocol):
         self.chunk_bytes = -1
 
     def on_message_complete(self) -> None:
+        if self.receiving == HEAD:
+            return  # `feed` reads it again
         self.receiving = IDLE
         super().on_message_complete()
 
+    def check_head(self) -> None:
+        """Raise Refused if the head, as far as it has arrived, is too long or has too many headers."""
+        headers, max_bytes = self.headers, self.guard.settings.max_head_bytes
+        if len(headers) > MAX_HEADERS:
+            raise head_too_large()
+        if self.head_bytes + self.chunk_size > max_bytes:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in headers)
+            if size > max_bytes:
+                raise head_too_large()
+
+    def check_pipeline(self) -> None:
+        """Raise Refused if too many requests, or too many headers, wait for earlier requests."""
+        headers = sum(len(list(cycle.scope["headers"])) for cycle, _ in self.pipeline)
+        if len(self.pipeline) >= MAX_PIPELINED or headers > MAX_PIPELINED_HEADERS:
+            raise too_many_ahead()
+
     def check_limits(self) -> None:
         """Count the last piece of data towards the limits of the current message; raises Refused."""
+        if self.receiving == HEAD:
+            self.check_head()
         if self.message_started:
             self.message_started = False
         elif self.receiving == HEAD:
@@ -269,6 +343,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.discarding = True
         self.last_reply = refusal.reply
         if self.receiving != BODY:
+            self.scope, self.headers = None, TRAILERS  # type: ignore[assignment]  # there may be many of them
             if self.answered:
                 self.send_last_reply()
         elif self.pipeline and self.pipeline[0][0] is self.cycle:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from ...config import ServerSettings
 from ..request.exchange import request_id
 from ..wire.headers import PROBLEM_JSON, Problem
+from .balance import Balance
 
 log = logging.getLogger("assay")
 
@@ -33,6 +34,10 @@ class Guard:
     max_descriptor: int
     rejected: Callable[[str], None]
     replies_full: Callable[[], bool] = lambda: False
+    balance: Balance | None = None
+    """With several workers: which of them gets a new connection."""
+    accept_waiting: Callable[[], None] = lambda: None
+    """Accepts the other connections that wait in the listen queue."""
     lingering: int = 0
     _logged: dict[str, float] = field(default_factory=dict)
 

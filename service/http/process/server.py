@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -23,6 +24,7 @@ from ..app import create_app
 from ..request.access import OriginCheck
 from ..request.exchange import Readiness
 from ..state import ServiceState
+from .balance import Balance
 from .connection import GuardedProtocol, protocol_class
 from .refusals import Guard
 from .signals import ENDING, REPEAT_SECONDS, end_process
@@ -39,6 +41,9 @@ SPARE_DESCRIPTORS = 64
 
 MIN_DESCRIPTORS = 64
 """Least limit of open files with which the service starts; idle, it has about 20 open."""
+
+MAX_ACCEPTED = 16
+"""Connections that are accepted in one turn of the event loop."""
 
 POLL_SECONDS = 0.03
 MIN_EMPTY_POLLS = 3
@@ -64,9 +69,11 @@ class DrainingServer(uvicorn.Server):
 
     listener: Listener
 
-    def __init__(self, config: uvicorn.Config, state: ServiceState) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServiceState, balance: Balance | None = None) -> None:
         super().__init__(config)
         self.state = state
+        self.balance = balance
+        self.connecting: set[asyncio.Task[None]] = set()
         self.stop_at: float | None = None
         self.signalled_at = 0.0
         self.signal: signal.Signals | None = None
@@ -104,6 +111,8 @@ class DrainingServer(uvicorn.Server):
             else:
                 self.should_exit = True
         self.state.readiness.draining = True
+        if self.balance is not None:
+            self.balance.leave()
         signal.setitimer(signal.ITIMER_REAL, max_seconds + BACKSTOP_SECONDS)  # SIGALRM kills without the GIL
 
     def repeats(self, sig: int) -> bool:
@@ -121,8 +130,41 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        protocol = self.config.http_protocol_class
+        assert issubclass(protocol, GuardedProtocol)
+        protocol.guard.accept_waiting = self.accept_waiting
         if self.started and self.state.fleet is not None:
+            if self.balance is not None and not self.state.readiness.draining:
+                self.balance.join(self.take)
             self.state.fleet.listens()
+
+    def accept_waiting(self) -> None:
+        """Accept what waits in the listen queue: libuv accepts only one connection per turn of the loop."""
+        max_descriptor = usable_descriptors()
+        with suppress(OSError):  # none waits, or no descriptor is left
+            for _ in range(MAX_ACCEPTED):
+                connection, _ = self.listener.socket.accept()
+                self.take(connection, placed=False)
+                if connection.fileno() >= max_descriptor:
+                    return  # it is refused, and the others are accepted one by one
+
+    def take(self, connection: socket.socket, *, placed: bool = True) -> None:
+        """Serve a connection that uvicorn has not accepted; `placed`: another worker has accepted it."""
+        protocol = self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
+        assert isinstance(protocol, GuardedProtocol)
+        protocol.by_loop, protocol.placed = False, placed
+        connection.setblocking(False)
+        task = asyncio.ensure_future(self.connect(connection, protocol))
+        self.connecting.add(task)
+        task.add_done_callback(self.connecting.discard)
+
+    async def connect(self, connection: socket.socket, protocol: GuardedProtocol) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+        except OSError:  # it was reset meanwhile
+            connection.close()
+            if self.balance is not None and protocol.placed:
+                self.balance.closed()
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second; return True to leave the main loop."""
@@ -225,13 +267,17 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
     return FAILED
 
 
-def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
+def run_server(
+    config: Config, state: ServiceState, listening: Callable[[], Listener], balance: Balance | None = None
+) -> int:
     """Serve on the listener that `listening` opens until a signal ends it; return the exit code."""
     app = create_app(config, state=state)
     state.origin = OriginCheck(config.server)
     admission = state.admission
-    uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
-    server = DrainingServer(uvicorn_settings, state)
+    uvicorn_settings = uvicorn_config(
+        app, config.server, state.metrics.rejected, lambda: admission.replies_full, balance
+    )
+    server = DrainingServer(uvicorn_settings, state, balance)
     server.handle_signals()
     try:
         server.listener = listening()
@@ -253,11 +299,12 @@ def uvicorn_config(
     settings: ServerSettings,
     rejected: Callable[[str], None] = lambda _kind: None,
     replies_full: Callable[[], bool] = lambda: False,
+    balance: Balance | None = None,
 ) -> uvicorn.Config:
     """Return the uvicorn configuration; `rejected` counts refusals, and clients must read fast while `replies_full`."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),
+        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full, balance)),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -1,8 +1,9 @@
 """Starts, watches and replaces several server processes on one port, and merges their metrics.
 
 Each worker has its own listening socket (SO_REUSEPORT): the kernel distributes connections, at once without a worker
-that has ended. The first worker listens from the start and answers probes while it compiles; all later ones listen
-once they are ready.
+that has ended, and the worker that accepts one passes it on if another has fewer (`balance.py`). The first worker
+listens from the start and answers probes while it compiles; all later ones listen once they are ready. The service is
+ready once all of them listen.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ...settings import usable_cores
 from ..request.exchange import RunNames
 from ..request.exposition import MergedMetrics, paced_rendering
 from ..request.series import SeriesTable
+from .balance import Inboxes
 from .server import (
     DONE,
     FAILED,
@@ -69,6 +71,7 @@ class Worker:
     asked: int = -1
     """The number of the last question that it has answered with a report; -1 before its first report."""
     ready: bool = False
+    listening: bool = False
     cause: str = ""
     stopping: bool = False
     """True if it was alive when it was told to end."""
@@ -95,15 +98,20 @@ class Supervisor:
         self.counts: Counter[str] = Counter(answered=0, cut_off=0)
         self._signalled_at = 0.0
         self._announced = False
+        self._complete = False
+        """True once all workers have listened at the same time."""
         self._asked = 0
         self._rendering = paced_rendering(self.merge)
         self._scrapes: set[asyncio.Task[None]] = set()
         self._reported = asyncio.Event()
         self._one_is_ready = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._inboxes: Inboxes
+        """Set by `run`."""
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
+        self._inboxes = Inboxes(self.config.server.workers)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.signal_workers, signal.SIGHUP)
@@ -119,6 +127,7 @@ class Supervisor:
             self.exit_code = self.exit_code or FAILED
             await asyncio.wait(slots)
         watch.cancel()
+        self._inboxes.close()
         announce_stop(time.monotonic() - self._signalled_at, **self.counts)
         return self.exit_code
 
@@ -195,24 +204,26 @@ class Supervisor:
     def start(self, slot: int) -> Worker:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            process = self.spawn(theirs.fileno(), any(worker.ready for worker in self.workers.values()))
+            ready = any(worker.ready for worker in self.workers.values())
+            process = self.spawn(slot, theirs.fileno(), listen_when_ready=ready)
             worker = self.workers[slot] = Worker(slot, process, ours.dup())
         return worker
 
-    def spawn(self, descriptor: int, listen_when_ready: bool) -> subprocess.Popen[bytes]:
-        arguments = f"{descriptor}, {self.port}, {listen_when_ready}"
+    def spawn(self, slot: int, descriptor: int, *, listen_when_ready: bool) -> subprocess.Popen[bytes]:
+        balance = self._inboxes.descriptors(slot)
+        arguments = f"{descriptor}, {self.port}, {slot}, {balance}, {listen_when_ready}"
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({arguments})"
         # In a separate process group: Ctrl-C reaches only this process, which forwards it.
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
         try:
-            return subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor], process_group=0)
+            return subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor, *balance], process_group=0)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
     def take_report(self, worker: Worker, report: dict[str, Any], values: bytes) -> None:
         self.merged.update(worker.slot, report, values)
         worker.asked, worker.counts = report["asked"], report["counts"]
-        worker.send({"runs": self.runs.admitted})
+        worker.listening = report["listening"]
         self._reported.set()
         if report["listening"] and not self._announced:
             self._announced = True
@@ -220,9 +231,20 @@ class Supervisor:
         if report["ready"] and not worker.ready:
             worker.ready = True
             log.info("worker %d (pid %d) is ready", worker.slot, worker.process.pid)
-            if not self._one_is_ready.is_set():
-                self._one_is_ready.set()
-                announce_ready(self.config, address(self.config.server, self.port))
+            self._one_is_ready.set()
+        if not self._complete:
+            self.check_complete()
+        worker.send({"runs": self.runs.admitted, "complete": self._complete})
+
+    def check_complete(self) -> None:
+        """Once all workers are ready and listen, tell all of them, and log it."""
+        workers = self.workers.values()
+        listening = sum(worker.ready and worker.listening for worker in workers)
+        if listening == self.config.server.workers and not self._stopping.is_set():
+            self._complete = True
+            for worker in workers:
+                worker.send({"complete": True})
+            announce_ready(self.config, address(self.config.server, self.port))
 
     async def answer_scrape(self, worker: Worker, openmetrics: bool) -> None:
         worker.send({"scrape": openmetrics}, (await self._rendering())[openmetrics])

@@ -2,8 +2,8 @@
 
 A message is a JSON object and bytes. The first one is the configuration. Then the worker sends a report every second,
 when the supervisor asks, and at its end: its state, the series that are new, and as bytes all values. The supervisor
-answers each one with the names of runs that label metrics, and `scrape` with the metrics of all workers. When the
-socket closes, the supervisor has ended and the worker drains as after SIGTERM.
+answers each one with the names of runs that label metrics and whether all workers have listened, and `scrape` with the
+metrics of all workers. When the socket closes, the supervisor has ended and the worker drains as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ..request.exposition import Paced, Reports
 from ..request.metrics import Metrics
 from ..state import ServiceState
 from ..wire.headers import Problem
+from .balance import inherited_balance
 from .logs import start_logging
 from .server import run_server
 from .signals import ENDING, end_process, handle_early
@@ -71,6 +72,7 @@ class WorkerChannel:
     async def join(self, readiness: Readiness, metrics: Metrics, preparing: threading.Thread) -> None:
         """Start the channel. With `listen_when_ready`, return once `preparing` has ended: others serve until then."""
         self._readiness, self._metrics, self._reports = readiness, metrics, Reports(metrics.table)
+        readiness.complete = False
         reader, self._writer = await asyncio.open_unix_connection(sock=self._channel)
         self._writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all is sent
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._keep_reporting())]
@@ -124,6 +126,8 @@ class WorkerChannel:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         async for message, body in messages(reader):
             self._metrics.runs.follow(message.get("runs", ()))
+            if "complete" in message:
+                self._readiness.complete = message["complete"]
             if "ask" in message:
                 self._asked = message["ask"]
                 self._wake.set()
@@ -134,7 +138,7 @@ class WorkerChannel:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(descriptor: int, port: int, listen_when_ready: bool) -> None:
+def main(descriptor: int, port: int, slot: int, balance: list[int], listen_when_ready: bool) -> None:
     """Serve a share of a port until a signal ends it; the configuration arrives over the channel."""
     handle_early()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
@@ -144,7 +148,8 @@ def main(descriptor: int, port: int, listen_when_ready: bool) -> None:
     start_logging(config.server.log_level, config.server.log_format)
     state = ServiceState(config)
     state.fleet = WorkerChannel(channel, listen_when_ready=listen_when_ready)
-    end_process(run_server(config, state, lambda: Listener(bind_shared(config.server, port))))
+    listener = partial(bind_shared, config.server, port)
+    end_process(run_server(config, state, lambda: Listener(listener()), inherited_balance(slot, balance)))
 
 
 def config_message(config: Config) -> bytes:

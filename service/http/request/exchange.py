@@ -63,6 +63,8 @@ class Readiness:
         """A sentence that says why the process cannot score; None once it is ready."""
         self.starting = True
         self.draining = False
+        self.complete = True
+        """False in a worker until all workers of the service listen."""
 
     def start(self, prepare: Callable[[], None]) -> threading.Thread:
         """Run `prepare` in a separate thread; become ready when it returns, never if it raises."""

@@ -56,8 +56,8 @@ END_SECONDS = 10.0
 """Maximum time that the kernel takes to end a killed process."""
 
 ATTEMPTS = 5
-"""How often a job is given to a process before it fails: one that was killed while idle took nothing, and neither did
-one of a fork server that was killed."""
+"""How often a job is given to a process before it gets 503: one that was killed while idle took nothing, and a killed
+fork server ends all its processes."""
 
 RESERVE = 0.1
 MAX_RESERVE_SECONDS = 1.0
@@ -74,7 +74,11 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class NotTaken(Exception):
-    """A process ended before it took the job."""
+    """A process ended before it took the job, or with its fork server: another process can do the job."""
+
+
+class Killed(NotTaken):
+    """A signal ended the process in the middle of the job: another process may do the job, once."""
 
 
 @dataclass(frozen=True)
@@ -308,10 +312,11 @@ class Processes:
         abandoned: Event,
         reserve: Callable[[int], None] = lambda _: None,
     ) -> tuple[Reply, Outcome | None]:
-        """Run the job in a process; take another process if the first ended before it took the job.
+        """Run the job in a process; take another one if the first was killed or ended before it took the job.
 
         reserve: waits until a reply of so many bytes may be read from the process's file.
         """
+        killed = False
         for _ in range(ATTEMPTS):
             try:
                 with memory_file("assay-request") as request, memory_file("assay-reply") as reply:
@@ -319,20 +324,23 @@ class Processes:
                     for part in body:
                         request.write(part)
                     request.flush()
-                    error = self._run_once(call, request, reply, max_bytes, abandoned)
+                    error = self._run_once(call, request, reply, max_bytes, abandoned, last=killed)
                     reserve(os.fstat(reply.fileno()).st_size)
                     return read_reply(reply, error, max_bytes)
-            except NotTaken:
-                continue
+            except NotTaken as lost:
+                killed = killed or isinstance(lost, Killed)
             except OSError as error:
                 log.error("a process for a job cannot be started: %s", error.strerror or error)
                 break
         raise Problem("not-ready", "The service cannot start a process for this request now.")
 
     def _run_once(
-        self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
+        self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event, *, last: bool
     ) -> Problem | None:
-        """Run the job in a process; return its error; raise NotTaken, OSError, and ClientGone if it was abandoned."""
+        """Run the job in a process; return its error; raise NotTaken, OSError, and ClientGone if it was abandoned.
+
+        last: return the error of a process that a signal ended, instead of raising Killed.
+        """
         process = self._acquire()
         keep = False
         try:
@@ -342,9 +350,12 @@ class Processes:
             while (event := process.next_event(POLL_SECONDS)) != DONE:
                 taken = taken or event == TAKEN
                 if event == ENDED:
-                    if not taken:
+                    code = process.exit_code
+                    if not taken or code is None:
                         raise NotTaken
-                    return exit_error(process.exit_code, max_bytes)
+                    if code < 0 and code != -signal.SIGXCPU and not last:
+                        raise Killed
+                    return exit_error(code, max_bytes)
                 if abandoned.is_set() or self._closing.is_set():
                     raise ClientGone
                 if not deadline.left:
@@ -416,11 +427,11 @@ def memory_of(pid: int) -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def exit_error(code: int | None, max_bytes: int) -> Problem:
+def exit_error(code: int, max_bytes: int) -> Problem:
     """Return the error of a job whose process has died with this code; raise RuntimeError if it failed."""
     if code == -signal.SIGXCPU:
         return deadline_exceeded()
-    if code == -signal.SIGKILL:  # by the kernel's OOM killer
+    if code == -signal.SIGKILL:  # for the second time: by the kernel's OOM killer
         return memory_exceeded(max_bytes)
     raise RuntimeError(f"the process of a job ended with code {code}")
 

@@ -134,6 +134,7 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
 @pytest.mark.parametrize(
     ("start", "flood", "reason"),
     [
+        (b"", b"GET /livez HTTP/1.1\r\n" + b"T:\r\n" * 200, "head_too_large"),
         (head()[:-2] + b"X-Long: ", b"x" * 100_000, "head_too_large"),
         (head()[:-2], b"X-Many: y\r\n" * 10_000, "head_too_large"),
         (b"GET /", b"x" * 100_000, "head_too_large"),
@@ -142,7 +143,16 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
         (CHUNKS + b"0\r\n", b"X-Trailer: y\r\n" * 10_000, "head_too_large"),
         (CHUNKS, b"1\r\n \r\n" * 10_000, "too_large"),
     ],
-    ids=["one header", "many headers", "address", "extension of a chunk", "one trailer", "many trailers", "chunks"],
+    ids=[
+        "short headers",
+        "one header",
+        "many headers",
+        "address",
+        "extension of a chunk",
+        "one trailer",
+        "many trailers",
+        "chunks",
+    ],
 )
 def test_floods_are_cut_off(connection, strict, start, flood, reason):
     before, idle = rejections(strict, reason), resident(strict.process.pid)
@@ -255,17 +265,9 @@ def test_chunks_that_only_look_long_are_read(connection, size):
     assert connection.reply().status == 400  # not JSON
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GET /livez HTTP/1.0\r\n\r\n", 200),
-        (post(BODY, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"), 400),
-    ],
-)
-def test_other_versions_of_http(connection, sent, status):
-    """HTTP/1.0 needs no Host; the bytes after an upgrade may be another protocol, so the parser stops."""
-    connection.send(sent)
-    assert connection.reply().status == status
+def test_http_1_0_needs_no_host(connection):
+    connection.send(b"GET /livez HTTP/1.0\r\n\r\n")
+    assert connection.reply().status == 200
     assert connection.is_closed()
 
 

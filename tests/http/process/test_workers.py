@@ -176,7 +176,7 @@ def test_silent_workers_are_killed_one_at_a_time():
 class Crashing(Supervisor):
     """A supervisor whose workers end as soon as they start."""
 
-    def spawn(self, descriptor: int, listen_when_ready: bool) -> subprocess.Popen[bytes]:
+    def spawn(self, slot: int, descriptor: int, *, listen_when_ready: bool) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(7)"])
 
 
@@ -255,7 +255,8 @@ assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
 @pytest.mark.attack
 def test_a_worker_that_is_not_ready_never_listens():
     """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
-    with ready("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+        wait_for_workers(server, 1)
         time.sleep(4)  # the second one has imported all, and waits for its kernels
         assert server.log.count("is ready") == 1
         server.process.send_signal(signal.SIGTERM)

@@ -43,6 +43,16 @@ def sum_for_ever(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return b"%d" % sum(range(10**15))
 
 
+def wait_once(body: bytes, call: JobCall, times: StageTimes) -> bytes:
+    """Write the process id to `path` and wait; return at once if another process has written its own."""
+    path = Path(call.arguments["path"])
+    if path.exists():
+        return b"again"
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+    return b"never"
+
+
 def hoard(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     pieces = []
     while True:
@@ -115,7 +125,7 @@ JOBS = {
     function.__name__: function
     for function in (
         *(upper, process_id, memory_score, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
-        *(answer_at_length, report, count_up),
+        *(answer_at_length, report, count_up, wait_once),
     )
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from contextlib import suppress
 from itertools import pairwise
 
@@ -17,6 +18,7 @@ from assay.service.http.request.admission import (
     MAX_PER_TURN,
     MIN_RATE,
     PATIENCE,
+    TURN_SECONDS,
     Admission,
     Budget,
     LoopBudget,
@@ -278,6 +280,25 @@ async def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anythin
     for caller in (batch, callers[0], callers[1], patient):
         caller.permit.release()
     assert admission.in_use == 0
+
+
+@in_loop
+async def test_a_turn_of_the_loop_is_bounded_by_time():
+    """A probe, which takes some turns, is answered between requests that take milliseconds each."""
+    loop_budget, order = LoopBudget(), []
+
+    async def slow(k: int) -> None:
+        await loop_budget.take(StageTimes())
+        time.sleep(0.6 * TURN_SECONDS)
+        order.append(k)
+
+    tasks = [asyncio.create_task(slow(k)) for k in range(40)]
+    scored = [0]
+    while scored[-1] < len(tasks):
+        await asyncio.sleep(0)
+        scored.append(len(order))
+    assert max(later - earlier for earlier, later in pairwise(scored)) <= 4  # of two turns
+    assert order == list(range(40))
 
 
 @in_loop

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -281,6 +281,50 @@ def test_a_fork_server_that_was_killed_is_replaced():
             server._process.kill()
             server._process.wait()
             assert answered(processes, "upper") == b"BODY"
+
+
+def in_work(processes: Processes, job: str, path: Path, kill: Callable[[], object]) -> bytes:
+    """Run a job, and call `kill` as soon as it has written the id of its process."""
+    results: list[bytes] = []
+    thread = threading.Thread(target=lambda: results.append(answered(processes, job, path=str(path))))
+    thread.start()
+    assert in_time(lambda: path.exists() and path.read_text())
+    kill()
+    thread.join()
+    return results[0]
+
+
+def test_a_job_is_done_again_if_its_fork_server_is_killed(tmp_path):
+    """In 0.3.0: RuntimeError, which was answered 500."""
+    with started() as (server, processes):
+        answered(processes, "upper")
+        assert in_work(processes, "wait_once", tmp_path / "pid", server._process.kill) == b"again"
+
+
+def test_a_job_is_done_again_if_its_process_is_killed(processes, tmp_path):
+    path = tmp_path / "pid"
+    assert in_work(processes, "wait_once", path, lambda: os.kill(int(path.read_text()), signal.SIGKILL)) == b"again"
+
+
+def test_a_job_whose_fork_servers_are_all_killed_is_answered_later(tmp_path):
+    path, problems = tmp_path / "pid", []
+    with started() as (server, processes):
+
+        def ask() -> None:
+            try:
+                answered(processes, "sum_for_ever", path=str(path))
+            except Problem as problem:
+                problems.append(problem)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while thread.is_alive():
+            if path.exists():
+                path.unlink()
+                server._process.kill()
+            time.sleep(0.01)
+    assert [problem.status for problem in problems] == [503]
+    assert (b"retry-after", b"1") in problems[0].headers
 
 
 def test_without_descriptors_a_job_is_answered_later(processes, monkeypatch):

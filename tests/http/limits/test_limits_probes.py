@@ -1,0 +1,89 @@
+"""Probes on new connections beside many connections that are busy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from examples.rollouts import as_request, generate
+from tests.http.raw_connection import RawConnection, post
+from tests.http.samples import PERFECT, REFERENCE
+from tests.servers import ROOT, LiveServer
+
+pytestmark = pytest.mark.attack
+
+PROBE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SECONDS = 5.0
+BAR = 0.5
+"""Seconds in which a probe is answered, beyond ten times what this machine delays a thread that only sleeps."""
+
+WIDE = "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM} "
+"""A character that is normalized to four words."""
+
+
+def normal_body() -> bytes:
+    """Return a group of rollouts in 47 KB."""
+    bodies = (json.dumps(as_request(generate(1, number, 3))).encode() for number in range(1, 64))
+    return max((body for body in bodies if len(body) < 48_000), key=len)
+
+
+def wide_body() -> bytes:
+    """Return 65 KB that take the longest to score among the bodies that the event loop has scored in 0.3.0."""
+    reference = REFERENCE.replace("5 ml", WIDE * 15_500)
+    return json.dumps({"references": [reference], "responses": [PERFECT]}, ensure_ascii=False).encode()
+
+
+@contextmanager
+def crowd(server: LiveServer, connections: int, body: bytes) -> Iterator[None]:
+    command = [sys.executable, "-m", "tests.http.limits.crowd", server.url, str(connections)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process.stdin:
+            process.stdin.write(post(body))
+        assert process.stdout.readline() == b"sending\n"
+        yield
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def machine_delay(ended: threading.Event) -> float:
+    """Return how late the machine wakes a thread, at most."""
+    longest = 0.0
+    while not ended.is_set():
+        started = time.perf_counter()
+        time.sleep(0.01)
+        longest = max(longest, time.perf_counter() - started - 0.01)
+    return longest
+
+
+@pytest.mark.parametrize(("connections", "body"), [(150, normal_body()), (64, wide_body())], ids=["normal", "wide"])
+def test_probes_on_new_connections_are_answered(server, connections, body):
+    """In 0.3.0 they took 3.5 seconds and more: a turn of the loop scored up to 64 of these bodies."""
+    ended, delays, waits = threading.Event(), [], []
+    watch = threading.Thread(target=lambda: delays.append(machine_delay(ended)))
+    with crowd(server, connections, body):
+        watch.start()
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            started = time.perf_counter()
+            with RawConnection(server.url) as connection:
+                connection.send(PROBE)
+                assert connection.reply().status == 200
+            waits.append(time.perf_counter() - started)
+            time.sleep(0.05)
+        ended.set()
+        watch.join()
+    print(f"probes: {len(waits)}, slowest {max(waits):.3f} s; the machine's delay: {delays[0]:.3f} s")
+    assert max(waits) < BAR + 10 * delays[0]
