@@ -18,7 +18,7 @@ import math
 import os
 from bisect import insort
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock
