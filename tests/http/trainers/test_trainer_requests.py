@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
@@ -136,6 +136,13 @@ def outcome(answer: Any, *arguments: Any) -> Any:
         return problem.kind, problem.issues
 
 
+def has_alternatives(document: dict[str, Any]) -> bool:
+    """Return True if a reference of a request is a list of alternatives, which a thread compares."""
+    labels = document.get("labels")
+    references = [*(labels if isinstance(labels, list) else []), document.get("label"), document.get("reference")]
+    return any(isinstance(reference, list) or "any_of" in json.dumps(reference) for reference in references)
+
+
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
 def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     options = dialect.options()
@@ -147,7 +154,7 @@ def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
         body = json.dumps(document).encode()
         general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
         inline = outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes())
-        assert inline == general or (inline is None and b"any_of" in body)
+        assert inline == general or (inline is None and has_alternatives(document))
         mutable = Body(bytearray(body), b"", JSON, False)
         assert outcome(route._answer, mutable, chosen, StageTimes()) == general
         return general
@@ -160,6 +167,7 @@ def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
 
     @given(documents(doubtful))
     @examples(60)
+    @example({"prompt": "", "response": "", "query": [""], "prompts": [""], "label": {"any_of": [None]}, "labels": []})
     def check_doubtful(document: dict[str, Any]) -> None:
         found = both(document)
         if isinstance(found, bytes):
@@ -167,7 +175,9 @@ def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
         else:
             kind, issues = found
             assert kind == "invalid-request"
-            if model is not VerifyRequest and {issue.reason for issue in issues} & SHAPE_REASONS:
+            # The model describes records of any task: an object with alternatives may be one.
+            shapes = {issue.reason for issue in issues if ".any_of" not in issue.path}
+            if model is not VerifyRequest and shapes & SHAPE_REASONS:
                 assert not is_described(model, document)
             assert len({(issue.path, issue.reason) for issue in issues}) == len(issues) > 0
 
