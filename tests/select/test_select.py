@@ -251,7 +251,7 @@ def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None
     assert json.loads(truths[1]) == references[1]
     assert [one["extra_info"]["index"] for one in found] == [1, 3]  # lines, as rows have no id
     call("select", source, "--curriculum", "--trainer", "openrlhf", "-o", output)
-    assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": truths[1]}
+    assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": references[1]}
     # In Parquet each component is a column; they are of a response, and not in a curriculum.
     rows = [row("p", f"{k}", float(k), **dict.fromkeys(COMPONENTS, float(k)), advantage=1.0) for k in range(2)]
     call("select", write(tmp_path / "scored.parquet", rows), "--curriculum", "-o", output)
