@@ -38,7 +38,7 @@ def batches() -> dict[str, tuple[list[str], list[object]]]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", batches())
-def test_a_stopped_batch_raises_soon(name, threads):
+def test_a_stopped_batch_raises_soon(compiled, name, threads):
     responses, references = batches()[name]
     index = [0] * MANY if len(references) == 1 else None
     batch = read_objects(Scorer(threads=threads).columns, responses, references, index, None)

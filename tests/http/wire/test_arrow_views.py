@@ -90,6 +90,23 @@ def unchecked(responses: Any) -> bytes:
     return stream_of({"response": responses, "reference": [REFERENCE] * len(responses)})
 
 
+def builds_views() -> bool:
+    try:
+        sharing(1, 20)
+    except ValueError:  # as in pyarrow 18
+        return False
+    return True
+
+
+def sharing(rows: int, nbytes: int) -> Any:
+    """Return views that all show one text."""
+    text = pa.py_buffer(b"a" * nbytes)
+    view = np.array([nbytes, 0x61616161, 0, 0], np.int32)
+    return pa.Array.from_buffers(VIEW, rows, [None, pa.py_buffer(np.tile(view, rows).tobytes()), text])
+
+
+made_by_hand = pytest.mark.skipif(not builds_views(), reason="this pyarrow makes no views of given buffers")
+
 LIES = {
     "a length beyond the buffer": (0, 100_000),
     "a negative length": (0, -5),
@@ -101,12 +118,14 @@ LIES = {
 }
 
 
+@made_by_hand
 @pytest.mark.attack
 @pytest.mark.parametrize(("place", "value"), LIES.values(), ids=LIES)
 def test_a_view_of_what_is_not_there(client, place, value):
     assert errors_of(problem_of(post(client, spoiled(place, value)), 400)) == [("body", "not_arrow")]
 
 
+@made_by_hand
 @pytest.mark.attack
 def test_a_view_of_what_is_no_utf8(client):
     for text in (b"\xff\xfe", b"x" * 40 + b"\xff", b"x" * 40 + "µ".encode()[:1]):
@@ -116,13 +135,7 @@ def test_a_view_of_what_is_no_utf8(client):
         assert errors_of(problem_of(post(client, unchecked(responses)), 400)) == [("body", "not_arrow")]
 
 
-def sharing(rows: int, nbytes: int) -> Any:
-    """Return views that all show one text."""
-    text = pa.py_buffer(b"a" * nbytes)
-    view = np.array([nbytes, 0x61616161, 0, 0], np.int32)
-    return pa.Array.from_buffers(VIEW, rows, [None, pa.py_buffer(np.tile(view, rows).tobytes()), text])
-
-
+@made_by_hand
 @pytest.mark.attack
 def test_views_of_one_long_text_are_charged_before_they_are_read():
     """They are validated and copied text by text: a body of 100 KiB would cost 100 MiB."""
