@@ -78,7 +78,7 @@ CONFIGS = [
 ]
 
 
-def test_configurations_of_wide_references():
+def test_configurations_of_wide_references(compiled):
     """What they share is computed once: each has the bits of a request of its own."""
     dice = random.Random(7)
     dice.shuffle(CONFIGS)
