@@ -96,7 +96,7 @@ many clients on one busy machine is slow too, and must not be refused; stalled b
 because the first one in the queue may exceed the budget."""
 
 MAX_PER_TURN = 64
-TURN_SECONDS = 0.005
+TURN_SECONDS = 0.02
 """Maximum number of short requests, and time, that the event loop spends on scoring before it looks at all connections
 again. A probe on a new connection takes about five turns."""
 
