@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, WithJsonSchema
 
 from .settings import ScoreSettings
 
@@ -60,6 +60,21 @@ class AnyOf(Contract):
     """A reference with alternatives, of which the best counts for each response."""
 
     any_of: list[KeyLines | Steps] = Field(min_length=1, max_length=16)
+
+
+class Label(BaseModel):
+    """A reference and the task that it belongs to; other members are ignored (docs/rules.md, References)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    task: StrictStr | None = Field(description="A task of GET /v1/tasks; null for SCORE.")
+    reference: JsonValue = Field(
+        default=None, description="Without it, the steps or the alternatives of a label of SCORE count."
+    )
+
+
+Reference = KeyLines | Steps | AnyOf | Annotated[list[KeyLines | Steps], Field(min_length=1, max_length=16)] | Label
+"""A reference of SCORE; a list is the same as `any_of`."""
 
 
 Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]

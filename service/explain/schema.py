@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Contract, KeyLines, Overrides, Steps
+from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Overrides, Reference
 from ..settings import ScoreSettings
 
 Span = tuple[int, int]
@@ -67,7 +67,7 @@ class ExplainRequest(Contract):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EXPLAIN_REQUEST]})
 
     response: StrictStr = Field(description="The response to explain; its content may be anything.")
-    reference: KeyLines | Steps | AnyOf = Field(description="As in /v1/score.")
+    reference: Reference = Field(description="As in /v1/score.")
     task: StrictStr = Field(
         default="score", description="Only SCORE is explained.", json_schema_extra={"const": "score"}
     )

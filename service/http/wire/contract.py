@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Contract, KeyLines, Overrides, Steps
+from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Overrides, Reference
 from ...rewards.registry import REWARD_TASKS
 from ...settings import ScoreSettings
 from ...tasks.evaluation import TASKS
@@ -51,7 +51,7 @@ class ScoreRequest(Contract):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST, EXAMPLE_STEPS_REQUEST]})
 
-    references: list[KeyLines | Steps | AnyOf] = Field(
+    references: list[Reference] = Field(
         description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps; or "
         "alternatives of these, or their list; or a label with `task` and `reference`. Text that begins with a brace "
         "is read as its object. A response counts once for each alternative towards `max_responses`."

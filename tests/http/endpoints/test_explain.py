@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from pydantic import ValidationError
 
 from assay import InvalidRequest, Scorer
@@ -108,6 +108,8 @@ def test_a_body_that_is_too_long(client):
 
 @given(junk, junk, junk)
 @examples(100)
+@example([PERFECT], None, None)
+@example({"task": None, "reference": REFERENCE}, None, None)
 def test_the_model_and_the_decoder_agree(one, two, three):
     document = {"response": PERFECT, "reference": REFERENCE}
     for name, value in (("reference", one), ("config", two), ("suggestions", three), ("response", three)):

@@ -36,10 +36,17 @@ any_of = st.lists(
     st.sampled_from([REFERENCE, STEPS]) | broken_steps | junk.filter(lambda one: one != PERFECT), max_size=3
 )
 alternatives = st.builds(lambda entries, times: {"any_of": entries * times}, any_of, st.sampled_from([1, 1, 1, 9]))
+labels = st.builds(
+    lambda task, name, reference: {"task": task, name: reference},
+    st.sampled_from(["score", None, 1]),
+    st.sampled_from(["reference", "steps"]),
+    st.sampled_from([REFERENCE, STEPS, STEPS["steps"], [STEPS, REFERENCE]]),
+)
 broken_reference = junk.filter(lambda value: type(value) is not str)
 lists = {
     "references": st.lists(
-        st.sampled_from([REFERENCE, STEPS]) | broken_steps | alternatives | broken_reference, max_size=3
+        st.sampled_from([REFERENCE, STEPS]) | broken_steps | alternatives | any_of | labels | broken_reference,
+        max_size=3,
     ),
     "responses": st.lists(st.just(PERFECT) | st.just("") | junk, max_size=3),
     "reference_index": st.lists(st.integers(-1, 3) | junk, max_size=3),
