@@ -405,18 +405,14 @@ def name_row(text, stop, names, name_offsets):
 
 @helper
 def other_kind(body, pos, stop, scratch):
-    """Return OTHER_KIND if one JSON value fills `body[pos:stop]`, else NOT_JSON."""
+    """Return OTHER_KIND if one JSON value fills `body[pos:stop]`, else INVALID_JSON."""
     pos = skip_value(body, pos, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
     return np.int64(OTHER_KIND) if pos != BAD and skip_whitespace(body, pos, stop) == stop else np.int64(INVALID_JSON)
 
 
-@hot_kernel
-def member_spans(spans, body, start, stop, names, name_offsets, scratch):
-    """Find the members of the JSON object `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
-
-    spans: int64 (n, 2), written: start and stop of the value of each of the n `names`, (0, 0) if it is absent; of two
-    equal names the last wins. names, name_offsets: a text column. scratch: uint8, 64 bytes longer than the body.
-    """
+@helper
+def find_members(spans, body, start, stop, names, name_offsets, scratch):
+    """Find the members of the JSON object `body[start:stop]`, as `member_spans` does."""
     spans[:, :] = 0
     pos = skip_whitespace(body, start, stop)
     if pos >= stop or body[pos] != OPEN_OBJECT:
@@ -442,8 +438,30 @@ def member_spans(spans, body, start, stop, names, name_offsets, scratch):
 
 
 @hot_kernel
+def member_spans(spans, body, start, stop, names, name_offsets, scratch):
+    """Find the members of the JSON object `body[start:stop]`; returns their number, INVALID_JSON or OTHER_KIND.
+
+    spans: int64 (n, 2), written: start and stop of the value of each of the n `names`, (0, 0) if it is absent; of two
+    equal names the last wins. names, name_offsets: a text column. scratch: uint8, 64 bytes longer than the body.
+    """
+    return find_members(spans, body, start, stop, names, name_offsets, scratch)
+
+
+@hot_kernel
+def member_spans_of_rows(numbers, spans, rows, data, offsets, names, name_offsets, scratch):
+    """Find the members of the JSON objects in some rows of a text column, as `member_spans` does.
+
+    numbers: int64 (r,), written: what `member_spans` returns for each of the r `rows`. spans: int64 (r, n, 2), written,
+    from the start of the row's text. scratch: uint8, 64 bytes longer than the longest of the rows.
+    """
+    for k in range(rows.shape[0]):
+        text = data[offsets[rows[k]] : offsets[rows[k] + 1]]
+        numbers[k] = find_members(spans[k], text, np.int64(0), text.shape[0], names, name_offsets, scratch)
+
+
+@hot_kernel
 def element_spans(spans, body, start, stop, scratch):
-    """Find the elements of the JSON array `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
+    """Find the elements of the JSON array `body[start:stop]`; returns their number, INVALID_JSON or OTHER_KIND.
 
     spans: int64 (n, 2), written: start and stop of each of the first n elements. scratch: as for `member_spans`.
     """

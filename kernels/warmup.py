@@ -21,7 +21,14 @@ import numpy as np
 
 from .column import TextColumn, column_of, frozen
 from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
-from .json_columns import element_spans, mark_json_texts, member_spans, read_envelope, split_alternatives
+from .json_columns import (
+    element_spans,
+    mark_json_texts,
+    member_spans,
+    member_spans_of_rows,
+    read_envelope,
+    split_alternatives,
+)
 from .json_steps import write_steps
 from .memory import NEVER, allocate_workspace
 from .protocol_metrics import measure_protocols
@@ -85,6 +92,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
+        (member_spans_of_rows, (ints, np.zeros((1, 1, 2), np.int64), ints, *column, *column, codes)),
         (mark_json_texts, (codes, *column)),
         (split_alternatives, (codes, ints, codes, ints, codes, *column, frozen(codes, np.uint8), 0)),
         (write_steps, (codes, index, frozen(spans, np.int64), index, column.data, column.data)),

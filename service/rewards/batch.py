@@ -6,6 +6,7 @@ A batch with an issue is never scored: `scorer.score` raises all of them, in one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,9 +25,10 @@ UNKNOWN = 255
 
 ISSUE_ORDER = ("include", "task", "config", "configs", "references", "responses", "reference_index", "groups")
 """The order of the issues of a batch: by field, other fields first, and within a field by row."""
+PLACES = {name: place for place, name in enumerate(ISSUE_ORDER)}
 
-MAX_DIGITS = 20
-"""Digits of a row: the path of an unknown field is the client's."""
+ELEMENT = re.compile(r"(?:query\.)?[^.\[]+\[(\d{1,19})\]")
+"""The path of a row: of an unknown field, it is the client's."""
 
 COLUMNS = {"reference": "references", "response": "responses", "group": "groups"}
 """The fields of a request by the names of columns in a stream."""
@@ -284,7 +286,10 @@ def groups_of_one(reference_index: np.ndarray) -> list[Issue]:
 
 def field_of(issue: Issue) -> str:
     """Return the field of a request that an issue is about."""
-    name = issue.path.removeprefix("query.").partition("[")[0].partition(".")[0].removesuffix(" (dictionary)")
+    start = issue.path.partition("[")[0]
+    if start in PLACES:
+        return start
+    name = start.removeprefix("query.").partition(".")[0].removesuffix(" (dictionary)")
     return name if issue.reason == "unknown_field" else COLUMNS.get(name, name)
 
 
@@ -292,12 +297,9 @@ def in_order(issues: Iterable[Issue]) -> list[Issue]:
     """Return issues in the order that lists of them have everywhere: see `ISSUE_ORDER`."""
 
     def place(issue: Issue) -> tuple[int, int]:
-        name = field_of(issue)
-        if name not in ISSUE_ORDER:
-            return -1, -1
-        start, _, row = issue.path.partition("[")
-        digits = "" if "." in start.removeprefix("query.") else row.partition("]")[0]
-        return ISSUE_ORDER.index(name), int(digits) if digits.isdecimal() and len(digits) < MAX_DIGITS else -1
+        field = PLACES.get(field_of(issue), -1)
+        element = ELEMENT.match(issue.path) if field >= 0 else None
+        return field, int(element[1]) if element else -1
 
     return sorted(issues, key=place)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ..errors import Issue, one_of
+from ..errors import Issue
 from ..scoring.labels import read_column, read_list
 from .batch import UNKNOWN, Batch
-from .registry import NUMBERS, REWARD_TASKS, SCORE
+from .registry import NUMBERS, REWARD_TASKS, SCORE, TaskNames
 
 NO_TASK = 254
 """The number of the task of a reference that names none."""
@@ -31,22 +29,12 @@ def read_labels(batch: Batch) -> None:
     if not named:
         return
     batch.label_tasks = np.full(batch.reference_count, NO_TASK, np.uint8)
+    tasks = TaskNames()
     for row, name in named.items():
-        code, detail = task_number(name)
+        code, fault = tasks.read(name)
         batch.label_tasks[row] = code
         if code == UNKNOWN:
-            batch.label_faults[row] = Issue(f"references[{row}].task", fault_of(name), detail)
-
-
-def task_number(name: Any) -> tuple[int, str]:
-    """Return the number of a task, and what is wrong with its name if that is `UNKNOWN`."""
-    if isinstance(name, str):
-        return (NUMBERS[name], "") if name in NUMBERS else (UNKNOWN, one_of(name, REWARD_TASKS))
-    return UNKNOWN, "must be the name of a task"
-
-
-def fault_of(name: Any) -> str:
-    return "unknown_task" if isinstance(name, str) else "wrong_type"
+            batch.label_faults[row] = Issue(f"references[{row}].task", *fault)
 
 
 def follow_labels(batch: Batch) -> None:

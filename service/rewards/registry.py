@@ -193,7 +193,10 @@ class ScoreReward(Reward):
         return batch.scorer.identity
 
     def read_references(self, part: Batch) -> None:
-        references, malformed, alternatives = self._texts(part)
+        self._check(part, *self._texts(part))
+
+    def _check(self, part: Batch, references: Texts, malformed: list[Issue], alternatives: Alternatives | None) -> None:
+        """Raise InvalidReference if a reference is malformed or invalid."""
         column = references_as_column(references)[0] if isinstance(references, list) else references
         find = partial(issues_of_all, column, malformed, max_bytes=part.max_reference_bytes, alternatives=alternatives)
         steps = [scorer.settings.max_reference_steps for scorer in part.configurations.values()]
@@ -206,7 +209,7 @@ class ScoreReward(Reward):
     def score(self, part: Batch, references: Any = None) -> Columns:
         texts, malformed, alternatives = self._texts(part)
         if malformed:
-            self.read_references(part)
+            self._check(part, texts, malformed, alternatives)
         responses, index = part.responses, part.reference_index
         assert responses is not None
         assert index is not None
@@ -412,9 +415,11 @@ def set_tasks(batch: Batch, task: Any) -> bool:
     if set(map(type, names)) <= {str} and set(names) <= NUMBERS.keys():
         codes = np.fromiter(map(NUMBERS.__getitem__, names), np.uint8, len(names))
     else:
-        numbers = (NUMBERS.get(name, UNKNOWN) if isinstance(name, str) else UNKNOWN for name in names)
-        codes = np.fromiter(numbers, np.uint8, len(names))
-        batch.issues += unknown_tasks(names[: batch.size])
+        tasks = TaskNames()
+        read = [tasks.read(name) for name in names]
+        codes = np.array([code for code, _ in read], np.uint8)
+        wrong = np.flatnonzero(codes[: batch.size] == UNKNOWN).tolist()
+        batch.issues += [Issue(f"task[{row}]", *read[row][1]) for row in wrong]
     if len(names) == batch.size:
         batch.task_codes = codes
     else:
@@ -423,19 +428,25 @@ def set_tasks(batch: Batch, task: Any) -> bool:
     return True
 
 
-def unknown_tasks(names: Sequence[Any]) -> list[Issue]:
-    """Return an issue for every entry that is not the name of a reward."""
-    issues = []
-    details: dict[str, str] = {}
-    without_suggestion = one_of("", REWARD_TASKS)
-    for row, name in enumerate(names):
+class TaskNames:
+    """The numbers of tasks by their names; of the names that are unknown, the first get a suggestion."""
+
+    def __init__(self) -> None:
+        self._details: dict[str, str] = {}
+
+    def read(self, name: Any) -> tuple[int, tuple[str, str]]:
+        """Return the number of a task, and the reason and the detail of its issue if that is `UNKNOWN`."""
         if not isinstance(name, str):
-            issues.append(Issue(f"task[{row}]", "wrong_type", "the name of a task is needed"))
-        elif name not in NUMBERS:
-            if name not in details and len(details) < MAX_SUGGESTIONS:
-                details[name] = one_of(name, REWARD_TASKS)
-            issues.append(Issue(f"task[{row}]", "unknown_task", details.get(name, without_suggestion)))
-    return issues
+            return UNKNOWN, ("wrong_type", "must be the name of a task")
+        if name in NUMBERS:
+            return NUMBERS[name], NO_FAULT
+        if name not in self._details and len(self._details) < MAX_SUGGESTIONS:
+            self._details[name] = one_of(name, REWARD_TASKS)
+        return UNKNOWN, ("unknown_task", self._details.get(name, WITHOUT_SUGGESTION))
+
+
+NO_FAULT = ("", "")
+WITHOUT_SUGGESTION = one_of("", REWARD_TASKS)
 
 
 def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -384,6 +384,8 @@ def issues_under_all(
     find: Callable[[int], Sequence[Issue]], max_steps: Sequence[int], names: Sequence[str]
 ) -> list[Issue]:
     issues = {limit: find(limit) for limit in set(max_steps)}
+    if len(issues) == 1:
+        return list(issues[max_steps[0]])
     return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in issues[limit]], names)
 
 

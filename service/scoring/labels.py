@@ -9,8 +9,10 @@ In a request, references are JSON that never becomes objects; in process they ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from ...kernels.json_columns import (
     element_spans,
     mark_json_texts,
     member_spans,
+    member_spans_of_rows,
     read_envelope,
 )
 from .alternatives import ANY_OF, Alternatives, alternatives_of, split_column
@@ -41,15 +44,15 @@ ABSENT, NULL = b"", b"null"
 SCORE = "score"
 FORMS = ("steps", ANY_OF)
 """The members of an object that is a reference of SCORE; it has one of them."""
+LABEL_NAMES = ("task", "reference", *FORMS)
 
 MAX_CACHED = 64
 """Lists of names that are cached: queries choose some of the names."""
 
-NAMES = (b'"task"', *(b'"%b"' % name.encode() for name in FORMS), b"\\")
-"""What occurs in the JSON of every object that is a label or a form: its name, or an escape, which may hide it."""
-
 WHITESPACE = " \t\n\r"
 OPENINGS = frozenset("{" + WHITESPACE)
+MAY_BE_OBJECT = re.compile(rb'"[ \\{]')
+"""Where a string in JSON begins whose text may be an object: other texts are not parsed."""
 
 
 class NotJson(ValueError):
@@ -154,33 +157,48 @@ def read_column(
     if not unread.size:
         return LabelColumn(split, split_kinds, alternatives, {})
     rows = unread if alternatives is None else np.unique(np.searchsorted(alternatives.offsets, unread, "right") - 1)
+    numbers, spans = _spans_in_rows(column, rows, LABEL_NAMES)
+    is_object, is_text = numbers >= 0, kinds[rows] == JSON_TEXT
     kinds = kinds.copy()
+    kinds[rows[is_object & is_text]] = NOT_STEPS  # a record of another task, unless it is one of these
+    has_task, _, has_steps, has_alternatives = spans[:, :, 1].T > 0
+    is_label = has_task | has_alternatives | (is_text & has_steps)
+    read = np.flatnonzero((is_object & is_label) | (numbers == OTHER_KIND))
     values: dict[int, bytes] = {}
     named: dict[int, Any] = {}
-    for row in rows.tolist():
-        value = _text_at(column, row)
-        if kinds[row] == JSON_TEXT:
-            if not _is_object(value):
-                continue
-            kinds[row] = NOT_STEPS  # a record of another task, unless it is one of these
-        if value[:1] == b"[" or any(name in value for name in NAMES):
-            values[row], task = read_json_label(value, tasks)
-            if task is not None:
-                named[row] = task
+    texts, places = _texts_at(column, rows[read]), spans[read].reshape(-1, 2 * len(LABEL_NAMES)).T.tolist()
+    for row, text, number, *place in zip(rows[read].tolist(), texts, numbers[read].tolist(), *places, strict=True):
+        if number == OTHER_KIND:
+            if text[:1] == b"[":
+                values[row] = _unquoted(text)
+            continue
+        values[row], task = _read_object(text, number, place, tasks, is_inner=False)
+        if task is not None:
+            named[row] = task
     column, kinds = _reread(column, kinds, values, max_bytes)
     column, kinds, alternatives = split_column(column, kinds, max_bytes)
     return LabelColumn(column, np.where(kinds == JSON_TEXT, FIT, kinds).astype(np.uint8), alternatives, named)
 
 
-def _text_at(column: TextColumn, row: int) -> bytes:
-    text: bytes = column.data[column.offsets[row] : column.offsets[row + 1]].tobytes()
-    return text.strip(WHITESPACE.encode())
+def _spans_in_rows(column: TextColumn, rows: np.ndarray, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of members, int64 (r,), and their spans, int64 (r, n, 2), as `spans_of` does for a text."""
+    numbers, spans = np.empty(len(rows), np.int64), np.empty((len(rows), len(names), 2), np.int64)
+    scratch = np.empty(int(column.lengths[rows].max(initial=0)) + 64, np.uint8)
+    member_spans_of_rows(numbers, spans, rows, *column, *column_of_names(names), scratch)
+    return numbers, spans
+
+
+def _texts_at(column: TextColumn, rows: np.ndarray) -> Iterator[bytes]:
+    data = column.data.data
+    for start, stop in zip(column.offsets[rows].tolist(), column.offsets[rows + 1].tolist(), strict=True):
+        yield bytes(data[start:stop])
 
 
 def _objects_in(column: TextColumn, kinds: np.ndarray) -> dict[int, bytes]:
     """Return the texts of the kind JSON_TEXT that are objects, by row."""
-    texts = {row: _text_at(column, row) for row in np.flatnonzero(kinds == JSON_TEXT).tolist()}
-    return {row: text for row, text in texts.items() if _is_object(text)}
+    rows = np.flatnonzero(kinds == JSON_TEXT)
+    rows = rows[_spans_in_rows(column, rows, ())[0] >= 0]
+    return dict(zip(rows.tolist(), _texts_at(column, rows), strict=True))
 
 
 def _reread(
@@ -218,27 +236,34 @@ def read_json_label(value: bytes, tasks: Collection[str], is_inner: bool = False
     """Return what `read_label` does, for a reference in JSON: the reference in JSON, and the name of its task."""
     text = _text_of_object(value) or value
     if text[:1] == b"[":
-        text = b'{"%b":%b}' % (ANY_OF.encode(), text)
+        return Label(_unquoted(text))
     if text[:1] != b"{":
         return Label(value)
     try:
         number, spans = spans_of(text, LABEL_NAMES)
     except NotJson:
         return Label(value)  # a text that begins with a brace
-    task, reference, *forms = (text[start:stop] for start, stop in spans)
+    return _read_object(text, number, [*chain.from_iterable(spans)], tasks, is_inner)
+
+
+def _read_object(text: bytes, number: int, places: Sequence[int], tasks: Collection[str], is_inner: bool) -> Label:
+    """Return the label in an object. places: start and stop of each of `LABEL_NAMES`."""
+    task, reference, *forms = map(text.__getitem__, map(slice, places[::2], places[1::2]))
     if task and not is_inner:
         name = SCORE if task == NULL else text_of(task)
         if name not in tasks:
             return Label(text, orjson.loads(task) if name is None else name)
         chosen = _chosen_in(text, reference, forms if name == SCORE else ())
         return Label(read_json_label(chosen, tasks, is_inner=True).reference, name)
-    entries = elements_of(forms[1], MAX_ALTERNATIVES) if forms[1] and number == 1 else None
+    return Label(_unquoted(forms[1]) if forms[1] and number == 1 else text)
+
+
+def _unquoted(array: bytes) -> bytes:
+    """Return the alternatives in an array as an object; those that are the texts of objects become these."""
+    entries = elements_of(array, MAX_ALTERNATIVES) if MAY_BE_OBJECT.search(array) else None
     if entries:
-        text = b'{"%b":[%b]}' % (ANY_OF.encode(), b",".join(map(without_quotes, entries)))
-    return Label(text)
-
-
-LABEL_NAMES = ("task", "reference", *FORMS)
+        array = b"[%b]" % b",".join(map(without_quotes, entries))
+    return b'{"%b":%b}' % (ANY_OF.encode(), array)
 
 
 def chosen_in(label: bytes, is_score: bool) -> bytes:
@@ -263,7 +288,7 @@ def without_quotes(value: bytes) -> bytes:
 
 def _text_of_object(value: bytes) -> bytes | None:
     """Return the text in a JSON string that begins with a brace; None for any other value."""
-    text = orjson.loads(value).strip(WHITESPACE).encode() if value[:1] == b'"' else b""
+    text = orjson.loads(value).strip(WHITESPACE).encode() if MAY_BE_OBJECT.match(value) else b""
     return text if text[:1] == b"{" else None
 
 

@@ -30,8 +30,8 @@ from ...kernels.reading.references import References, allocate, concatenate, rea
 from ...kernels.rules import OK, REASONS
 from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find_strings
 from ...kernels.text.unicode import tables
-from ..errors import InvalidReference, Issue, row_of
-from .alternatives import ANY_OF, Alternatives, alternatives_of, flattened, path_of
+from ..errors import InvalidReference, Issue
+from .alternatives import Alternatives, alternatives_of, flattened, path_of
 from .labels import SCORE, WHITESPACE, read_list
 from .stopping import check_finished, current_flag
 
@@ -347,6 +347,7 @@ def _dumps(step: dict[str, Any]) -> bytes:
 
 
 MAX_REFERENCE_BYTES = 262_144
+TOO_LONG = 255  # in place of a status
 MAX_ROWS = 256  # references that a thread reads at once
 UNLIMITED = 2**62  # yet fits an int64
 
@@ -425,20 +426,22 @@ class ReferenceReader:
             self._explained_below = explained[MAX_EXPLAINED - 1] + 1
 
     def issues(self) -> list[Issue]:
-        issues = []
         fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
-        for row in np.flatnonzero((self._statuses != OK) | self._too_long).tolist():
-            if self._too_long[row]:
-                reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
-            else:
-                reason = REASONS[self._statuses[row]]
-                detail = (NOT_AN_OBJECT if row in self._not_objects else _DETAILS[reason]).format(
-                    line=int(self._bad_lines[row]) + 1,
-                    max_steps=self._max_steps,
-                    fields=fields.get(row, _FIELDS),
-                )
-            issues.append(Issue(path_of(self._alternatives, row), reason, detail))
-        return issues
+        rows = np.flatnonzero((self._statuses != OK) | self._too_long)
+        statuses = np.where(self._too_long[rows], TOO_LONG, self._statuses[rows])
+        detail_of = cache(self._detail)  # many issues have the same
+        return [
+            Issue(path_of(self._alternatives, row), *detail_of(status, line, row in self._not_objects, fields.get(row)))
+            for row, status, line in zip(rows.tolist(), statuses.tolist(), self._bad_lines[rows].tolist(), strict=True)
+        ]
+
+    def _detail(self, status: int, line: int, begins_with_brace: bool, fields: str | None) -> tuple[str, str]:
+        """Return the reason and the detail of an invalid reference."""
+        if status == TOO_LONG:
+            return "too_long", f"it has more than {self._max_bytes} bytes"
+        reason = REASONS[status]
+        detail = NOT_AN_OBJECT if begins_with_brace else _DETAILS[reason]
+        return reason, detail.format(line=line + 1, max_steps=self._max_steps, fields=fields or _FIELDS)
 
     def check(self) -> None:
         if self.failed:
@@ -463,13 +466,14 @@ def issues_of_all(
     """Merge the issues of malformed references, whose text in `column` is empty, with issues of invalid texts."""
     named = {issue.path for issue in malformed}
     _, issues = parse_valid_references(column, max_steps, max_bytes, alternatives=alternatives)
-    return sorted([*malformed, *(issue for issue in issues if issue.path not in named)], key=place_of)
+    invalid = [issue for issue in issues if issue.path not in named]
+    return sorted([*malformed, *invalid], key=place_of) if invalid else list(malformed)
 
 
 def place_of(issue: Issue) -> tuple[int, int]:
     """Return the numbers of an invalid reference and of its alternative, -1 without alternatives."""
-    _, _, alternative = issue.path.partition(f".{ANY_OF}[")
-    return row_of(issue), int(alternative.rstrip("]") or -1)
+    _, row, *alternative = issue.path.split("[")
+    return int(row.partition("]")[0]), int(alternative[0].rstrip("]")) if alternative else -1
 
 
 def parse_valid_references(

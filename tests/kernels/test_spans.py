@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernels.column import frozen
+from assay.kernels.column import column_of, frozen
 from assay.kernels.compiler import JIT
-from assay.kernels.json_columns import BODY_DEPTH, OTHER_KIND, element_spans, member_spans
+from assay.kernels.json_columns import BODY_DEPTH, OTHER_KIND, element_spans, member_spans, member_spans_of_rows
 from assay.kernels.json_columns import INVALID_JSON as NOT_JSON
 from assay.kernels.warmup import warmup
 from tests.kernels.faces import text_column
@@ -93,6 +93,25 @@ def test_values_are_kept_byte_for_byte_and_the_last_of_equal_names_wins():
     assert members(body) == (3, [b"123456789012345678901234567890", b"1.0e0", b'"\\u00b5"'])
     assert members(b'{"a":1,"\\u0061": [2] ,"b":3}')[1] == [b"[2]", b"", b""]
     assert elements(b"[1, 2,3]", 2) == (3, [b"1", b"2"]), "more than there is room for"
+
+
+@given(st.lists(json_values.map(str.encode) | st.binary(max_size=12), min_size=1, max_size=6), st.data())
+@examples(50)
+def test_rows_are_read_as_one_by_one(texts, data):
+    warmup()
+    column, names = column_of(texts), text_column(NAMES)
+    rows = np.array(data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=4)), np.int64)
+    numbers, spans = np.full(len(rows), -7, np.int64), np.full((len(rows), len(NAMES), 2), -7, np.int64)
+    room = np.empty(max(map(len, texts)) + 64, np.uint8)
+    member_spans_of_rows(numbers, spans, rows, *column, *names, room)
+    for row, number, places in zip(rows, numbers.tolist(), spans.tolist(), strict=True):
+        values = [texts[row][start:stop] for start, stop in places]
+        assert (number, values if number >= 0 else None) == members_or_none(texts[row])
+
+
+def members_or_none(body: bytes) -> tuple[int, list[bytes] | None]:
+    number, values = members(body)
+    return number, values if number >= 0 else None
 
 
 @pytest.mark.parametrize(("depth", "readable"), [(BODY_DEPTH, True), (BODY_DEPTH + 1, False)])

@@ -117,6 +117,18 @@ def test_alternatives_in_a_label(client, label, written):
     assert [error["path"] for error in document["errors"]] == ["labels[0]"]
 
 
+@pytest.mark.parametrize("field", ["label.task", "kind"])
+def test_labels_without_the_field_that_name_another_task(client, field):
+    """A path that no label has never scores rows of other tasks as SCORE's."""
+    query, ord_label = f"{OPENRLHF}?task_field={field}", {"task": "bioprobench.ord", "reference": ORD}
+    body = openrlhf([PERFECT] * 4, [REFERENCE, {"task": "score", "reference": REFERENCE}, ord_label, {"task": "a"}])
+    document = problem_of(client.post(query, json=body), 422)
+    found = {(error["path"], error["reason"]) for error in document["errors"]}
+    assert {("labels[2]", "other_task"), ("labels[3].task", "unknown_task")} <= found
+    reply = client.post(query, json={name: column[:2] for name, column in body.items()}).json()
+    assert reply["rewards"] == [1.0, 1.0]
+
+
 @pytest.mark.parametrize(("task", "label"), IN_LABELS.values(), ids=IN_LABELS)
 def test_the_reference_in_a_label(client, monkeypatch, task, label):
     """The client of Python reads labels alike."""

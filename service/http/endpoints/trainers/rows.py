@@ -15,8 +15,7 @@ import orjson
 from .....kernels.json_columns import OTHER_KIND, element_spans
 from ....errors import Issue
 from ....rewards.batch import UNKNOWN
-from ....rewards.labels import fault_of, task_number
-from ....rewards.registry import SCORE
+from ....rewards.registry import SCORE, TaskNames
 from ....scoring.labels import ABSENT, NULL, Body, NotJson, chosen_in, members, spans_of, text_of, without_quotes
 from ...wire.headers import Problem, invalid_request
 from ...wire.json_codec import not_json
@@ -96,27 +95,31 @@ def read_tasks(
 ) -> tuple[bytes, list[int], list[Issue]]:
     """Return the label, the number of the task that each row's field names, and the issues of these names.
 
-    The field may be in the label, beside the reference: then the references replace the labels. The number is `UNKNOWN`
-    for an invalid name. Raise Problem `too-large`.
+    The field may be in the label, beside the reference: then the references replace the labels, but for labels that
+    lack it and name a task elsewhere. The number is `UNKNOWN` for an invalid name. Raise Problem `too-large`.
     """
     is_array = label_path.endswith("[]")
     prefix = "" if is_array else f"{label_path}."
     in_label = field.startswith(prefix) and field != prefix
     path = field.removeprefix(prefix).split(".") if in_label else field.split(".")
     labels = elements(label, label_path.removesuffix("[]"), limit=max_rows) or () if is_array else (label,)
+    tasks = TaskNames()
     codes: list[int] = []
     references: list[bytes] = []
     issues: list[Issue] = []
     for number, reference in enumerate(labels):
         holder: Body = without_quotes(reference) if in_label else body
         value = follow(holder, path)
-        name = SCORE if value in (ABSENT, NULL) else text_of(value)
-        code, detail = task_number(name)
+        is_named = value not in (ABSENT, NULL)
+        name = text_of(value) if is_named else SCORE
+        code, fault = tasks.read(name)
         if code == UNKNOWN:
             where = f"{label_path[:-1]}{number}]." if is_array else prefix if in_label else ""
-            issues.append(Issue(where + ".".join(path), fault_of(name), detail))
+            issues.append(Issue(where + ".".join(path), *fault))
         codes.append(code)
-        references.append(chosen_in(bytes(holder), name == SCORE) if in_label and holder[:1] == BRACE else reference)
+        if in_label and holder[:1] == BRACE and (is_named or follow(holder, ["task"]) == ABSENT):
+            reference = chosen_in(bytes(holder), name == SCORE)
+        references.append(reference)
     if in_label and labels:
         label = b"[%b]" % b",".join(references) if is_array else references[0]
     return label, codes, issues
