@@ -24,6 +24,7 @@ from .task import (
     Records,
     Rewards,
     Task,
+    ignore_progress,
     import_optional,
     not_installed,
 )
@@ -163,11 +164,10 @@ class Lexical(Task):
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
+        if options.bertscore_model is None:  # what is missing is known before rows are computed; weights load slowly
+            check_available(self.evaluate((), chosen, ignore_progress), options.reward)
         evaluation = self.evaluate(records, chosen, advance)
-        if options.reward in evaluation.unavailable:
-            text, remedy = next(iter(evaluation.unavailable.values()))
-            detail = f"choose another `reward`, such as rouge_l: {options.reward} cannot be computed, since {text}"
-            raise not_installed("config.reward", detail, remedy)
+        check_available(evaluation, options.reward)
         rewards = np.nan_to_num(evaluation.columns[options.reward], nan=0.0)
         return Rewards(rewards, evaluation.failed, {"text_similarity": rewards})
 
@@ -181,6 +181,14 @@ class Lexical(Task):
         if record is not None and len(record["reference"]) > MAX_LENGTH:
             return None, f"it has more than {MAX_LENGTH:,} characters"
         return record, wrong
+
+
+def check_available(evaluation: Evaluation, metric: str) -> None:
+    """Raise NotInstalled if the metric of the reward cannot be computed."""
+    if metric in evaluation.unavailable:
+        text, remedy = next(iter(evaluation.unavailable.values()))
+        detail = f"choose another `reward`, such as rouge_l: {metric} cannot be computed, since {text}"
+        raise not_installed("config.reward", detail, remedy)
 
 
 def section_of(text: str, section: str | None) -> str:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import Scorer
-from tests.browser.playground import number
+from tests.browser.playground import number, reason_in
 from tests.browser.texts import REFERENCE, RESPONSE
 
 
@@ -26,7 +26,7 @@ def test_rewards_and_advantages_are_those_of_the_service(group, client):
     assert len(rows) == len(rollouts) >= 4
     assert [number(row[1]) for row in rows] == pytest.approx(reply["rewards"], abs=5e-5)
     assert [number(row[2]) for row in rows] == pytest.approx(reply["advantages"], abs=5e-4)
-    assert [row[3].replace(" ", "_") for row in rows] == reply["reasons"]
+    assert [reason_in(row[3]) for row in rows] == reply["reasons"]
     assert min(reply["rewards"]) < max(reply["rewards"])
 
 
@@ -40,7 +40,7 @@ def test_rollouts_come_and_go(group):
     group.page.get_by_role("button", name="Add current response").click()
     group.settled()
     rows = group.table()
-    assert rows[-1][3] == "ok"
+    assert rows[-1][3] == "ok: order 0.00"
     group.page.get_by_role("button", name=f"Remove rollout {count + 1}").click()
     group.settled()
     assert [row[1] for row in group.table()] == [row[1] for row in rows[:count] + rows[count + 1 :]]

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, Scores
-from assay.service.errors import InvalidReference, InvalidSetting
+from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
 from assay.service.tasks.evaluation import task_named
+from assay.service.tasks.text.text_pairs import TextPairs
 from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
@@ -139,3 +140,10 @@ def test_references_that_cannot_be_read_are_errors():
         assert [issue.path for issue in caught.value.issues] == ["references[1]"]
     with pytest.raises(InvalidSetting, match="reward"):
         rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
+
+
+def test_what_is_missing_is_known_before_any_row_is_computed(monkeypatch):
+    """BERTScore needs a model, which the default reward of `lexical` does not name."""
+    monkeypatch.setattr(TextPairs, "__iter__", lambda texts: iter(()) if not texts.pairs else pytest.fail("computed"))
+    with pytest.raises(NotInstalled, match="choose another `reward`, such as rouge_l: vanilla cannot be computed"):
+        rewards("lexical", ["wash it"] * 3, ["wash it"])

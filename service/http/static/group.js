@@ -52,9 +52,12 @@ export class Group {
     const widest = Math.max(...advantages.map(Math.abs), 1e-9);
     this.rows = rewards.map((reward, index) => {
       const components = SHOWN.map((name) => body.components[name][index]);
+      const reason = body.reasons[index];
+      const outcome = outcomeOf(reason, body.components, index, request.config);
+      const row = { index, reward, advantage: advantages[index], label: badge(reason, outcome), components };
       return {
-        values: [index, reward, advantages[index], body.reasons[index], ...components],
-        element: this.rowOf(names[index], { index, reward, range, widest, components }, body, advantages[index], request.config),
+        values: [index, reward, advantages[index], outcome, ...components],
+        element: this.rowOf(names[index], row, range, widest),
       };
     });
     this.show();
@@ -66,8 +69,7 @@ export class Group {
     });
   }
 
-  rowOf(name, { index, reward, range, widest, components }, body, advantage, config) {
-    const [least, most] = range;
+  rowOf(name, { index, reward, advantage, label, components }, [least, most], widest) {
     const zero = Math.min(Math.max(0, least), most);
     const share = (value) => (most > least ? (value - least) / (most - least) : 0);
     const amount = place(bar("amount"), {
@@ -86,7 +88,7 @@ export class Group {
       make("th", { scope: "row" }, name),
       make("td", { class: "bars" }, make("span", { class: "figure" }, rewardOf(reward)), amount),
       make("td", { class: "bars" }, make("span", { class: "figure" }, signed(advantage, 3)), balance),
-      make("td", {}, badge(body.reasons[index], outcomeOf(body.reasons[index], body.components, index, config))),
+      make("td", {}, label),
       ...components.map((value) => make("td", { class: "figure" }, fixed(value, 3))),
       make("td", {}, make("button", { ...why, "aria-label": `Why? Explain rollout ${index + 1}` }, "Why?")),
     );
