@@ -9,6 +9,7 @@ In a request, references are JSON that never becomes objects; in process they ar
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -72,8 +73,12 @@ def object_in(text: str) -> dict[str, Any] | None:
         return None
     try:
         value = orjson.loads(text)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
+    except UnicodeEncodeError:
         return None
+    except orjson.JSONDecodeError:
+        if not _is_object(text.encode()):
+            return None
+        value = json.loads(text, parse_int=float)  # it has a number that no double can represent
     return value if isinstance(value, dict) else None
 
 
@@ -252,7 +257,7 @@ def _read_object(text: bytes, number: int, places: Sequence[int], tasks: Collect
     if task and not is_inner:
         name = SCORE if task == NULL else text_of(task)
         if name not in tasks:
-            return Label(text, orjson.loads(task) if name is None else name)
+            return Label(text, task if name is None else name)
         chosen = _chosen_in(text, reference, forms if name == SCORE else ())
         return Label(read_json_label(chosen, tasks, is_inner=True).reference, name)
     return Label(_unquoted(forms[1]) if forms[1] and number == 1 else text)

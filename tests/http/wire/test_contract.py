@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assay import Scorer
 from assay.service.errors import Issue, ScoringError
 from assay.service.http.wire.contract import ScoreRequest
+from assay.service.http.wire.headers import Problem
 from assay.service.http.wire.json_codec import Limits, parse_envelope, read_batch
 from assay.service.rewards.scorer import score
 from tests.http.samples import PERFECT, REFERENCE, STEPS
+from tests.strategies import json_values
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column", "unknown_task"}
@@ -85,19 +88,42 @@ def refused_by_model(document: Any) -> bool:
     return False
 
 
-def issues_found(document: Any) -> list[Issue]:
+def issues_found(body: bytes) -> list[Issue]:
     """Return the issues of a request, found while it is decoded or scored."""
     try:
-        score(read_batch(parse_envelope(orjson.dumps(document), LIMITS), Scorer(), LIMITS))
+        score(read_batch(parse_envelope(body, LIMITS), Scorer(), LIMITS))
     except ScoringError as error:
         return list(error.issues)
     return []
 
 
+label_names = st.sampled_from(['"task"', '"reference"', '"any_of"', '"steps"', '"x"'])
+labels_as_json = st.lists(st.tuples(label_names, json_values | st.just('"score"')), max_size=3).map(
+    lambda pairs: "{" + ",".join(f"{name}:{value}" for name, value in pairs) + "}"
+)
+
+
+@given(st.lists(labels_as_json | json_values | labels_as_json.map(json.dumps), min_size=1, max_size=3))
+@example(['{"task":1e999}'])
+@example(['{"task":[1e999]}'])
+def test_any_json_is_the_reference_that_its_objects_are(references):
+    body = f'{{"responses":["x"],"reference_index":[0],"references":[{",".join(references)}]}}'.encode()
+    try:
+        issues = issues_found(body)
+    except Problem:
+        return  # too many objects
+    try:
+        Scorer().score(["x"], json.loads(body, parse_int=float)["references"], [0])
+        expected = set()
+    except ScoringError as error:
+        expected = {issue[:2] for issue in error.issues}
+    assert {issue[:2] for issue in issues} == expected
+
+
 @given(document=documents() | junk)
 def test_models_and_decoder_agree(document):
     assume(not (type(document) is dict and type(document.get("task")) is list))  # of another model
-    found = issues_found(document)
+    found = issues_found(orjson.dumps(document))
     if refused_by_model(document):
         assert found
     if {issue.reason for issue in found} & SHAPE_REASONS:
