@@ -105,7 +105,7 @@ def agreement_of(
         return None
     if repeated := [name for name, count in Counter(rater.name for rater in raters).items() if count > 1]:
         detail = f"several raters are called {', '.join(repeated)}: rename the field, or the rater in the file"
-        raise InvalidRequest([Issue("label", "duplicate_label", detail)])
+        raise InvalidRequest([Issue("label-field", "duplicate_label", detail)])
     columns = {
         name: np.concatenate(
             [model.result.per_record.get(name, np.full(len(model.records), np.nan)) for model in models]
@@ -132,7 +132,7 @@ def raise_for_absent(models: Sequence[Labelled], missing: Sequence[str]) -> None
     fields = sorted({name for model in models for record in model.records for name in record})
     listed = f"fields: {', '.join(fields)}"
     sentences = [f"no record has the field {label!r}; {listed}{did_you_mean(label, fields)}" for label in missing]
-    raise InvalidRequest([Issue("label", "missing_field", sentence) for sentence in sentences])
+    raise InvalidRequest([Issue("label-field", "missing_field", sentence) for sentence in sentences])
 
 
 def correlations(

@@ -153,7 +153,7 @@ def read_labels(source: Source, fields: Sequence[str]) -> LabelFile:
     if not present and all(fault is None and isinstance(value, dict) for _, value, fault in read):
         wanted = (fields or [LABEL])[0]
         listed = f"fields: {', '.join(names) or 'none'}{did_you_mean(wanted, names)}"
-        detail = f"no row has the field {wanted!r}; {listed}; name the right one with --label"
+        detail = f"no row has the field {wanted!r}; {listed}; name the right one with --label-field"
         raise InvalidRequest([Issue(source.name, "missing_field", detail)])
     for where, value, fault in read:
         if fault is not None or not isinstance(value, dict):

@@ -97,7 +97,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
-    "--label",
+    "--label-field",
     "labels",
     multiple=True,
     metavar="FIELDS",
@@ -108,7 +108,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     "label_path",
     metavar="FILE",
     type=SOURCE,
-    help="File with labels: rows with an id and --label [default: label], perhaps criterion, rater and model.",
+    help="File with labels: rows with an id and --label-field [default: label], perhaps criterion, rater and model.",
 )
 @click.option(
     "--table",

@@ -218,4 +218,4 @@ def flag_of(path: str) -> str:
     if table in ("options", "config"):
         name = name.partition("[")[0]
         return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
-    return f"--{path}" if path in ("task", "include", "label") else path
+    return f"--{path}" if path in ("task", "include", "label-field") else path

@@ -9,6 +9,8 @@ from ..errors import close_match, did_you_mean
 FORMER_OPTIONS = {
     "bench": {"--prompts": "--references"},
     "check": {"--min-similarity": "--similarity"},
+    "compare": {"--label": "--label-field"},
+    "evaluate": {"--label": "--label-field"},
     "score": {"--report": "--html"},
 }
 """The names that options of a command had in 0.3, with their names today: they still work; no help shows them."""

@@ -148,7 +148,10 @@ def test_agreement_with_labels(evaluated, tmp_path):
     [
         (["--name", "x"], "--name is needed for each file: 1 for 2"),
         (["--baseline", "tune"], "--baseline must be one of: base, tuned; did you mean tuned?"),
-        (["--label", "humann"], "--label: no record has the field 'humann'; fields: id, reference, response, type"),
+        (
+            ["--label-field", "humann"],
+            "--label-field: no record has the field 'humann'; fields: id, reference, response, type",
+        ),
     ],
 )
 def test_usage(call, files, arguments, message):

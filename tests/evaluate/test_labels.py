@@ -88,7 +88,7 @@ def test_a_judge_and_two_people(agreement):
 def test_fields_are_raters_and_missing_labels_are_counted(agreement):
     rows = [{"id": f"e{k}", "first": FIRST[k], "second": SECOND[k] if k < 20 else None} for k in range(22)]
     answers = judged(["no verdict", *JUDGE[1:]], other_judge=[int(verdict) for verdict in JUDGE])
-    printed, document = agreement(answers, rows, "--label", "first,second,other_judge")
+    printed, document = agreement(answers, rows, "--label-field", "first,second,other_judge")
     assert document["without_label"] == {"other_judge": 0, "first": 2, "second": 4}
     assert statistics(document, "LLM judge", "first")["cohen_kappa"]["n"] == 21
     assert statistics(document, "other_judge", "second")["cohen_kappa"]["n"] == 20
@@ -100,7 +100,7 @@ def test_fields_are_raters_and_missing_labels_are_counted(agreement):
 
 def test_values_that_are_not_defined_are_none(agreement):
     rows = [{"id": f"e{k}", "first": True, "second": SECOND[k], "third": k / 3} for k in range(4)]
-    _, document = agreement(judged(JUDGE[:4]), rows, "--label", "first,second,third")
+    _, document = agreement(judged(JUDGE[:4]), rows, "--label-field", "first,second,third")
     found = statistics(document, "LLM judge", "first")
     assert found["agreement_rate"]["estimate"] == 0.5
     for name in ("cohen_kappa", "spearman"):
