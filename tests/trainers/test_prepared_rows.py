@@ -57,7 +57,6 @@ def test_verl(
     from verl.utils.dataset import RLHFDataset
     from verl.utils.dataset.rl_dataset import collate_fn
 
-    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay," + ",".join(REWARD_TASKS))  # as in verl.sh
     options = {
         "filter_overlong_prompts": True,
         "filter_overlong_prompts_workers": 1,
@@ -72,6 +71,8 @@ def test_verl(
     assert columns["index"].tolist() == [row["id"] for row in plain]
     assert columns["raw_prompt"].tolist() == [row["prompt"] for row in plain]
     sources, truths = columns["data_source"], [model["ground_truth"] for model in columns["reward_model"]]
+    # As in verl.sh; after the data set, which replaces os.environ, so that it is undone.
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay," + ",".join(REWARD_TASKS))
 
     def scored(answers: list[str]) -> list[dict[str, float]]:
         return for_verl.compute_score_batch(sources, answers, truths, columns["extra_info"])

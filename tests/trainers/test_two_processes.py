@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.http.samples import PERFECT, REFERENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 OLDEST = Path(sys.prefix) / "trl-oldest"
 """Where `make test-trainers` installs it, without its dependencies."""
-PATHS = [ROOT / "clients", ROOT / "examples" / "grpo_tiny", ROOT]
+PATHS = [ROOT / "clients", ROOT / "examples" / "grpo_tiny"]
 SECONDS = 300
 """Processes that wait for each other would do so forever."""
 
@@ -26,7 +28,9 @@ def test_processes_log_the_same_metrics(version: str, tasks: bool, at: str, tmp_
         pytest.skip("needs TRL 1.9.0 beside the newest: make test-trainers installs it")
     paths = [OLDEST, *PATHS] if version == "oldest" else PATHS
     variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "LOGGED": str(tmp_path / "logged.json")}
-    variables |= {"OMP_NUM_THREADS": "1"} | ({"TASKS": "1"} if tasks else {})
+    variables |= {"OMP_NUM_THREADS": "1", "PERFECT": PERFECT, "REFERENCE": REFERENCE} | (
+        {"TASKS": "1"} if tasks else {}
+    )
     command = [sys.executable, "-P", "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
     script = Path(__file__).with_name("two_processes.py")
     subprocess.run([*command, str(script)], check=True, env=os.environ | variables, timeout=SECONDS)

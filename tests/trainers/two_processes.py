@@ -18,8 +18,8 @@ from model import new_model, new_tokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client.adapters.for_trl import score_reward
-from tests.http.samples import PERFECT, REFERENCE
 
+PERFECT, REFERENCE = os.environ["PERFECT"], os.environ["REFERENCE"]
 UNREADABLE = PERFECT.partition("<note>")[0]
 RANK = int(os.environ["RANK"])
 
