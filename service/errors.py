@@ -41,10 +41,12 @@ def did_you_mean(name: object, valid: Iterable[str]) -> str:
 
 def close_match(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that is spelled most like this one, None if none is."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_MISSPELLED:
+        return None
     from difflib import get_close_matches  # only after a mistake
 
     spellings = {word.lower().replace("-", "_"): word for word in valid}
-    misspelled = name.lower().replace("-", "_") if isinstance(name, str) and len(name) <= MAX_MISSPELLED else ""
+    misspelled = name.lower().replace("-", "_")
     matches = get_close_matches(misspelled, spellings, 1)
     return spellings[matches[0]] if matches else None
 

@@ -15,7 +15,7 @@ from .templates import BadTemplate, Choice, Field, Place, Template, choice, join
 
 MAX_PARTS = 10_000  # parts of a text, which additions of a text to itself could double without end
 MAX_CHARACTERS = 1 << 24  # of all texts that the expressions of a file give, with those that they are made of
-MAX_NODES = 1 << 20  # expressions and statements that are read, of which a function may have some for each task
+MAX_NODES = 1 << 20  # expressions and statements that are read; a function may have some for each task
 
 
 class BadPython(ValueError):
@@ -303,6 +303,6 @@ class FunctionReader:
 
 
 def places_of(nodes: Sequence[ast.AST]) -> dict[str, Template]:
-    """Return a place for each name that statements assign, of which these are the nodes."""
+    """Return a place for each name that statements assign, from the nodes of these statements."""
     names = [node for node in nodes if isinstance(node, ast.Name)]
     return {node.id: (Place(node.id),) for node in names if isinstance(node.ctx, ast.Store)}

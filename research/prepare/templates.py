@@ -83,7 +83,7 @@ class TooLong(BadTemplate):
 
 
 def size_of(template: Template) -> int:
-    """Return the number of characters and places of a template, with those of both templates of its choices."""
+    """Return the number of characters and places of a template; a choice counts both of its templates."""
     return sum(len(part) if isinstance(part, str) else getattr(part, "size", 1) for part in template)
 
 

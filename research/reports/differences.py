@@ -282,7 +282,7 @@ class Draws(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A model's value less the baseline's over n pairs, of so many independent units: pairs or questions.
+    """A model's value less the baseline's over n pairs. `units` are independent: pairs or questions.
 
     interval, p: None if there are too few units or values, or only equal ones.
     """
@@ -380,7 +380,7 @@ def difference_of(value: float | None, baseline: float | None) -> float:
 
 
 def number_of(questions: np.ndarray) -> int:
-    """Return how many questions there are, int64 (n,), each of which may stand for several rows."""
+    """Return how many questions there are, int64 (n,); a question may have several rows."""
     return len(np.unique(questions))
 
 

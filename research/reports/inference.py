@@ -15,8 +15,8 @@ import numpy as np
 from ...service.wording import ROUNDING
 
 CONFIDENCE = 0.95
-FEW = 10  # independent values, fewer of which say little, and nothing of their spread if they are all equal
-MAX_EXACT = 20  # pairs of which all exchanges are tried: 2^19 = 524,288, since the opposite of each is as far from 0
+FEW = 10  # independent values: fewer say little, and nothing about their spread if they are all equal
+MAX_EXACT = 20  # pairs whose exchanges are all tried: 2^19 = 524,288, as the opposite of each is as far from 0
 TABLE_BITS = 12  # pairs whose exchanges are added up at once
 MAX_CELLS = 1 << 17  # pairs of all random exchanges that are drawn at once: bounds the memory
 
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 def interval_of(distribution: np.ndarray, units: int) -> Interval | None:
-    """Return the interval of a statistic from its values in resamples of so many independent units, float64.
+    """Return the interval of a statistic from its values in resamples, float64.
 
     None if a resample has no value, for a single unit, and for few units that leave it no width.
     """

@@ -9,6 +9,8 @@ from pathlib import Path
 from shlex import quote
 from typing import BinaryIO
 
+from ..whole_files import open_nonblocking
+
 HEAD_BYTES = 2**16
 """Bytes of a file that are looked at, at most."""
 
@@ -62,7 +64,7 @@ def require_end(source: str) -> None:
     """Raise WrongFile for a device, such as /dev/zero, which may have no end; a terminal and /dev/null have one."""
     status = os.stat(source)
     if stat.S_ISBLK(status.st_mode) or (stat.S_ISCHR(status.st_mode) and not os.path.samefile(source, os.devnull)):
-        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        descriptor = open_nonblocking(source, os.O_RDONLY)
         is_terminal = os.isatty(descriptor)
         os.close(descriptor)
         if not is_terminal:

@@ -13,6 +13,9 @@ from .registry import NUMBERS, REWARD_TASKS, SCORE, TaskNames
 NO_TASK = 254
 """The number of the task of a reference that names none."""
 
+NO_CONFIGS = Issue("configs", "unknown_field", "this field is only for the task score: it has settings of SCORE")
+"""The issue of further configurations where a response has another task."""
+
 
 def read_labels(batch: Batch) -> None:
     """Replace the references of a batch, once, by what their tasks take, and note the tasks that they name."""
@@ -72,5 +75,4 @@ def apply_labels(batch: Batch) -> None:
         batch.task, batch.task_codes = None, codes
         batch.check_unused()
         if len(batch.configurations) > 1:
-            detail = "this field is only for the task score: it has settings of SCORE"
-            batch.issues.append(Issue("configs", "unknown_field", detail))
+            batch.issues.append(NO_CONFIGS)

@@ -24,7 +24,7 @@ import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn, column_of
-from ...kernels.json_columns import MAX_ALTERNATIVES
+from ...kernels.json_columns import JSON_TEXT, MAX_ALTERNATIVES, mark_json_texts
 from ...kernels.memory import Workspace, allocate_workspace
 from ...kernels.reading.references import References, allocate, concatenate, read_references, trim
 from ...kernels.rules import OK, REASONS
@@ -32,7 +32,7 @@ from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find
 from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, Issue
 from .alternatives import Alternatives, alternatives_of, flattened, path_of
-from .labels import SCORE, WHITESPACE, read_list
+from .labels import SCORE, read_list
 from .stopping import check_finished, current_flag
 
 MIN_ROWS = 64  # of a slice: a third of a millisecond of work
@@ -389,7 +389,7 @@ class ReferenceReader:
         self._bad_lines = np.zeros(rows, np.int64)
         self._too_long = np.zeros(rows, np.bool_)
         self._wrong_fields: dict[int, str] = {}
-        self._not_objects: set[int] = set()
+        self._not_objects = np.zeros(rows, np.bool_)
         self._explained_below = rows
         self.failed = False
 
@@ -410,11 +410,17 @@ class ReferenceReader:
         check_finished(read_references(statuses, self._bad_lines[rows], references, *chunk, *how, self._stop_flag))
         if statuses.any():
             self.failed = True
-            beginnings = np.flatnonzero((statuses == REASONS.index("bad_step_line")) & (self._bad_lines[rows] == 0))
-            self._not_objects.update(first + row for row in beginnings.tolist() if begins_with_brace(chunk, row))
+            self._mark_not_objects(chunk, rows)
             if first < self._explained_below:
                 self._explain(chunk, first, np.flatnonzero(statuses == REASONS.index("bad_step_schema")))
         return references
+
+    def _mark_not_objects(self, chunk: TextColumn, rows: slice) -> None:
+        """Mark the rows of a chunk that cannot be read from their first line on, and begin with a brace."""
+        kinds = np.empty(chunk.rows, np.uint8)
+        mark_json_texts(kinds, *chunk)
+        unreadable = (self._statuses[rows] == REASONS.index("bad_step_line")) & (self._bad_lines[rows] == 0)
+        self._not_objects[rows] = unreadable & (kinds == JSON_TEXT)
 
     def _explain(self, chunk: TextColumn, first: int, rows: np.ndarray) -> None:
         """Record the wrong fields of rows of a chunk, and stop at the row that completes MAX_EXPLAINED."""
@@ -429,10 +435,11 @@ class ReferenceReader:
         fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
         rows = np.flatnonzero((self._statuses != OK) | self._too_long)
         statuses = np.where(self._too_long[rows], TOO_LONG, self._statuses[rows])
+        columns = statuses, self._bad_lines[rows], self._not_objects[rows]
         detail_of = cache(self._detail)  # many issues have the same
         return [
-            Issue(path_of(self._alternatives, row), *detail_of(status, line, row in self._not_objects, fields.get(row)))
-            for row, status, line in zip(rows.tolist(), statuses.tolist(), self._bad_lines[rows].tolist(), strict=True)
+            Issue(path_of(self._alternatives, row), *detail_of(*which, fields.get(row)))
+            for row, *which in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
         ]
 
     def _detail(self, status: int, line: int, begins_with_brace: bool, fields: str | None) -> tuple[str, str]:
@@ -446,14 +453,6 @@ class ReferenceReader:
     def check(self) -> None:
         if self.failed:
             raise InvalidReference(self.issues())
-
-
-def begins_with_brace(column: TextColumn, row: int) -> bool:
-    """Return whether the first character of a text but white space is a brace."""
-    start, stop = column.offsets[row : row + 2].tolist()
-    while start < stop and column.data[start] in WHITESPACE.encode():
-        start += 1
-    return bool(start < stop and column.data[start] == ord("{"))
 
 
 def issues_of_all(

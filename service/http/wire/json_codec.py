@@ -38,7 +38,7 @@ from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missi
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
-from ...rewards.labels import follow_labels, read_labels
+from ...rewards.labels import NO_CONFIGS, follow_labels, read_labels
 from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
@@ -373,9 +373,7 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
 def set_configs(batch: Batch, scorer: Scorer, configs: Any, invalid: Collection[str]) -> None:
     """Set further configurations, which only SCORE has."""
     if batch.task != SCORE:
-        detail = "this field is only for the task score: it has settings of SCORE"
-        batch.issues = [issue for issue in batch.issues if issue.path != "configs"]
-        batch.issues.append(Issue("configs", "unknown_field", detail))
+        batch.issues = [*(issue for issue in batch.issues if issue.path != NO_CONFIGS.path), NO_CONFIGS]
         return
     if "configs" not in invalid:
         scorers, issues = issues_of(overridden_by_each, scorer.with_overrides, configs)
