@@ -16,6 +16,7 @@ from pydantic_core import PydanticUndefined
 from ..config import Config, load
 from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
 from ..interruption import ended_by_signals
+from ..records.output_file import remove_partial_files
 from ..settings import NONE, NULLABLE
 from ..terminal import MAX_LISTED, say
 from ..wording import in_this_shell, one_line
@@ -67,6 +68,8 @@ class Command(click.Command):
             raise CommandError(one_line(str(error))) from None
         except UsageError as error:
             raise click.UsageError(one_line(str(error)), ctx) from None
+        finally:
+            remove_partial_files()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}

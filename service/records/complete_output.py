@@ -37,7 +37,7 @@ def _lines(target: str) -> Iterator[Write]:
         if is_replaced(target):
             yield lambda rows: stream.writelines(row + b"\n" for row in rows)
         else:
-            yield lines_to(stream.fileno())
+            yield lines_to(stream)
 
 
 @contextmanager

@@ -11,9 +11,10 @@ import fcntl
 import mmap
 import os
 import re
+import secrets
+import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -49,8 +50,11 @@ def replaced(target: str) -> Iterator[str]:
     """
     require_writable(target)
     path = os.path.realpath(target)
-    with tempfile.TemporaryDirectory(prefix=".assay-", dir=os.path.dirname(path)) as folder:
-        partial = os.path.join(folder, os.path.basename(path))
+    folder = os.path.join(os.path.dirname(path), f".assay-{secrets.token_hex(8)}")
+    partial = os.path.join(folder, os.path.basename(path))
+    _folders.add(folder)  # before there is one: a signal may come at any time
+    try:
+        os.mkdir(folder, 0o700)
         yield partial
         if os.path.exists(partial):
             if os.path.exists(path):
@@ -59,6 +63,19 @@ def replaced(target: str) -> Iterator[str]:
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _folders.discard(folder)
+
+
+_folders: set[str] = set()
+"""The temporary folders of this process."""
+
+
+def remove_partial_files() -> None:
+    """Remove what contexts have left that a signal interrupted while they began."""
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)
 
 
 @contextmanager
@@ -106,7 +123,7 @@ def appended_file(target: str, beginning: bytes = b"{") -> Iterator[Write]:
             pass
         try:
             _end_last_line(stream.fileno(), target, beginning)
-            yield lines_to(stream.fileno())
+            yield lines_to(stream)
         finally:
             if is_new and not os.fstat(stream.fileno()).st_size:
                 os.unlink(os.path.realpath(target))
@@ -131,16 +148,20 @@ def _end_last_line(descriptor: int, target: str, beginning: bytes) -> None:
         say(f"warning: {target}: its last line was unfinished and is removed", err=True)
 
 
-def lines_to(descriptor: int) -> Write:
+def lines_to(stream: IO[bytes]) -> Write:
     """Return a function that writes lines; of a line that does not fit, nothing stays in a regular file."""
+    raw = getattr(stream, "raw", stream)  # which says how much it has written
 
     def write(rows: Iterable[bytes]) -> None:
         content, done = b"".join(row + b"\n" for row in rows), 0
         try:
             while done < len(content):
-                done += os.write(descriptor, memoryview(content)[done:])
+                written = raw.write(memoryview(content)[done:])
+                if written is None:
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                done += written
         except OSError:
-            _remove_last(descriptor, done - content.rfind(b"\n", 0, done) - 1)
+            _remove_last(raw.fileno(), done - content.rfind(b"\n", 0, done) - 1)
             raise
 
     return write

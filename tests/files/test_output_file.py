@@ -56,12 +56,12 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def reading(start: Start, *arguments: Any) -> subprocess.Popen[bytes]:
-    """Start a command that reads standard input; return it once it has read 100 rows."""
+def reading(start: Start, *arguments: Any, opened: str = "*") -> subprocess.Popen[bytes]:
+    """Start a command that reads standard input; return it once it has read 100 rows and has opened a file."""
     process = start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     process.stdin.write(LINE * 100)
     unread, deadline = array("i", [1]), time.monotonic() + 120
-    while unread[0]:
+    while unread[0] or not list(Path().glob(opened)):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -110,14 +110,15 @@ def test_a_signal_leaves_what_was_there_and_nothing_else(start: Start, folder: P
 @pytest.mark.parametrize("number", [signal.SIGKILL, *ENDS], ids=lambda number: signal.Signals(number).name)
 def test_appended_lines_are_whole_after_a_signal(start: Start, call, folder: Path, number: int) -> None:
     """Only SIGKILL may leave a part of a line, which the next command removes."""
-    process = start("score", "-", "-o", "out.jsonl", "--append", "-q", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+    process = start("score", "-", "-o", "out.jsonl", "--append", "-q", **streams)
 
     def feed() -> None:
         try:
             while True:
                 process.stdin.write(LINE * 64)
         except OSError:
-            pass
+            process.stdin.close()
 
     feeder = threading.Thread(target=feed)
     feeder.start()
@@ -127,6 +128,7 @@ def test_appended_lines_are_whole_after_a_signal(start: Start, call, folder: Pat
         time.sleep(0.002)
     process.send_signal(number)
     complaint = process.stderr.read()
+    process.stderr.close()
     assert process.wait(timeout=60) == ENDS.get(number, -signal.SIGKILL)
     feeder.join()
     assert b"Traceback" not in complaint
@@ -153,7 +155,7 @@ def test_two_commands_that_write_one_file(start: Start, call, folder: Path) -> N
 def test_two_commands_that_add_to_one_file(start: Start, call, folder: Path) -> None:
     """Their rows must not mix: the second command must say so at once."""
     source = write_rows(Path("in.jsonl"), [GOOD] * 3)
-    process = reading(start, "score", "-", "-o", "out.jsonl", "-q", "--append")
+    process = reading(start, "score", "-", "-o", "out.jsonl", "-q", "--append", opened="out.jsonl")
     Path("link.jsonl").symlink_to("out.jsonl")
     refused = call("score", source, "-o", "link.jsonl", "--append")
     assert (refused.exit_code, "link.jsonl: another command is adding to this file" in refused.stderr) == (2, True)
@@ -177,7 +179,7 @@ def test_many_writers_at_once_write_whole_files(folder: Path) -> None:
 def test_what_a_killed_command_leaves_is_in_no_ones_way(start: Start, call, folder: Path) -> None:
     """Kill a command with SIGKILL: what was there stays, and its partial file does not stop the next one."""
     Path("out.jsonl").write_text("what was there\n")
-    process = reading(start, "score", "-", "-o", "out.jsonl")
+    process = reading(start, "score", "-", "-o", "out.jsonl", opened=".assay-*")
     process.kill()
     ended(process)
     assert Path("out.jsonl").read_text() == "what was there\n"
@@ -200,11 +202,10 @@ def test_a_full_disk_cuts_lines_back_to_the_last_whole_one(folder: Path, size: i
             write(lines)
     else:
         descriptor = os.open("out", os.O_WRONLY | os.O_APPEND)  # as a shell opens the file of `>>`
-        with full_disk():
-            lines_to(descriptor)(lines)
-        with full_disk():  # a write that fails as a whole
-            lines_to(descriptor)([b"z" * LIMIT] * 2)
-        os.close(descriptor)
+        with open(descriptor, "wb") as stream:
+            for rows in (lines, [b"z" * LIMIT] * 2):
+                with full_disk():
+                    lines_to(stream)(rows)
     whole = first + (line + b"\n") * ((LIMIT - already) // (size + 1))
     assert Path("out").read_bytes() == whole
 
@@ -212,7 +213,12 @@ def test_a_full_disk_cuts_lines_back_to_the_last_whole_one(folder: Path, size: i
 def test_lines_of_any_size_go_through_a_pipe() -> None:
     reading, writing = os.pipe()
     rows = [bytes([65 + k]) * size for k, size in enumerate([1, 4095, 4096, 65_535, 65_536, 300_000])]
-    thread = threading.Thread(target=lambda: (lines_to(writing)(rows), os.close(writing)))
+
+    def write() -> None:
+        with open(writing, "wb") as stream:
+            lines_to(stream)(rows)
+
+    thread = threading.Thread(target=write)
     thread.start()
     with open(reading, "rb") as stream:
         assert stream.read().splitlines() == rows
