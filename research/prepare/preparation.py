@@ -35,7 +35,7 @@ from ...service.records.rows import Fault, value_digest
 from ...service.records.wrong_files import DocumentError
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
-from ...service.scoring.alternatives import ANY_OF
+from ...service.scoring.references import ANY_OF
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural

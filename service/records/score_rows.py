@@ -17,7 +17,7 @@ from ..http.wire.json_codec import Envelope, Limits, encode_reply, parse_envelop
 from ..rewards.registry import SCORE, identity_of, reward_of
 from ..rewards.scores import Scores
 from ..rewards.scoring import score
-from ..scoring.text_columns import MAX_REFERENCE_BYTES
+from ..scoring.references import MAX_REFERENCE_BYTES
 from ..terminal import Listing, Progress, say
 from .complete_output import json_output
 from .files import JSON_WHITESPACE, Source, is_columnar
