@@ -26,8 +26,8 @@ from ...service.records.summary import GATES, Values
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
-from ...service.rewards.scorer import score as score_batch
 from ...service.rewards.scores import NO_SPREAD, Scores, spread_of
+from ...service.rewards.scoring import score as score_batch
 from ...service.scoring.alternatives import alternatives_of
 from ...service.scoring.column_scorer import ColumnScorer
 from ...service.tables.page import Chart, histogram, render

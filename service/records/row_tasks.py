@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ..errors import InvalidReference, ScoringError
+from ..errors import InvalidReference
 from ..rewards.batch import Batch, error_of
 from ..rewards.registry import (
     NUMBERS,
@@ -22,10 +22,11 @@ from ..rewards.registry import (
     set_options,
     set_tasks,
 )
-from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
+from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
+from ..rewards.scoring import Outcome, attempt, score
 from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
-from ..scoring.column_scorer import Columns, ColumnScorer
+from ..scoring.column_scorer import ColumnScorer
 from ..scoring.labels import read_label
 from ..scoring.text_columns import Texts
 from ..settings import ScoreSettings, usable_cores
@@ -151,12 +152,7 @@ class RowTasks:
 
     def score_batch(self, batch: Batch) -> Scores:
         """Score a batch whose references of other tasks than SCORE have been read."""
-        parts, failed = split(batch), False
-        outcomes: list[Outcome] = []
-        for part in parts:
-            outcomes.append(None if failed else attempt(part, score_read))
-            failed = failed or isinstance(outcomes[-1], ScoringError)
-        return merge(batch, parts, outcomes)
+        return score(batch, score_read)
 
     def score_columns(
         self, responses: TextColumn, references: Texts, reference_index: np.ndarray
@@ -222,9 +218,12 @@ class RowTasks:
         return "reference" if self.field is None else f"reference of {name}"
 
 
-def score_read(part: Batch) -> Columns:
-    """Score the rows of one reward, whose references have been read unless it reads texts."""
-    return reward_of(part.task).score(part, part.references)
+def score_read(parts: Sequence[Batch]) -> list[Outcome]:
+    """Return the outcomes of rows of other tasks than SCORE, whose references have been read."""
+    return [
+        None if part.read_only else attempt(part, partial(reward_of(part.task).score, references=part.references))
+        for part in parts
+    ]
 
 
 def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence[Rollout]) -> T:

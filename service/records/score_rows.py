@@ -15,8 +15,8 @@ from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.headers import Problem
 from ..http.wire.json_codec import Envelope, Limits, encode_reply, parse_envelope, read_batch
 from ..rewards.registry import SCORE, identity_of, reward_of
-from ..rewards.scorer import score
 from ..rewards.scores import Scores
+from ..rewards.scoring import score
 from ..scoring.text_columns import MAX_REFERENCE_BYTES
 from ..terminal import Listing, Progress, say
 from .complete_output import json_output

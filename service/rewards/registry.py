@@ -134,10 +134,6 @@ class Reward(ABC):
     def read_references(self, part: Batch) -> Any:
         """Return the references of a part in the form that `score` takes; raises InvalidReference naming every one."""
 
-    def begin(self, part: Batch) -> Any:
-        """Score a part, or only read its references, so that all issues are known before a slow reward is computed."""
-        return self.read_references(part)
-
     def prepare(self) -> None:
         """Load what its first batch would have to load."""
         task_named(self.name)
@@ -223,8 +219,6 @@ class ScoreReward(Reward):
             return score(scorers[0])
         settings = [scorer.settings for scorer in scorers]
         return score_together(settings, scorers[0].threads, score, list(part.configurations))
-
-    begin = score
 
     def _texts(self, part: Batch) -> tuple[Texts, list[Issue], Alternatives | None]:
         """Return the references as texts, the issues of references that are neither text nor steps, and alternatives.

@@ -22,7 +22,7 @@ from tests.reference.words import UNIT, canon
 from tests.strategies import ascii_texts, elements, examples, quantities, texts
 
 CODES = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
-ASSIGNED = [c for c in map(chr, CODES) if as_unicode14(c) == c and unicodedata.category(c) not in ("Cn", "Co")]
+ASSIGNED = [c for c in map(chr, CODES) if unicodedata.category(c) not in ("Cn", "Co") and as_unicode14(c) == c]
 MARKS = [c for c in ASSIGNED if unicodedata.combining(c)]
 CLASSES = {unicodedata.combining(c): c for c in MARKS}
 TAILS = range(0x11A7, 0x11C3)

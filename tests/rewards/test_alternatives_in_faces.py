@@ -20,8 +20,8 @@ from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.intake import PendingAnswer
 from assay.service.http.wire.headers import ARROW, JSON, Body, StageTimes
 from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.parts import score_parts
 from assay.service.ray.dataset import DatasetScorer
+from assay.service.rewards.scoring import run_here
 from tests.cases.mixed import ROWS
 from tests.command_line import RUNNER
 from tests.files.any_format import FORMATS, read, write
@@ -66,7 +66,7 @@ def as_json(request: dict[str, Any]) -> dict[str, Any]:
     body = Body(orjson.dumps(request | {"include": INCLUDE}), b"", JSON, False)
     result = answer_json(body, Scorer(), LIMITS, StageTimes())
     if isinstance(result, PendingAnswer):
-        result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
+        result = result.complete(run_here(result.scoring.left))
     assert isinstance(result, Answer)
     reply: dict[str, Any] = orjson.loads(result.body)
     return reply

@@ -19,8 +19,8 @@ from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.intake import PendingAnswer
 from assay.service.http.wire.headers import ARROW, JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.parts import score_parts
 from assay.service.rewards.registry import REWARD_TASKS
+from assay.service.rewards.scoring import run_here
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS
 from tests.strategies import examples
@@ -126,7 +126,7 @@ def over_http(answer: Any) -> Any:
     try:
         result = answer()
         if isinstance(result, PendingAnswer):
-            result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
+            result = result.complete(run_here(result.scoring.left))
     except Problem as problem:
         return issues(problem)
     assert isinstance(result, Answer)

@@ -18,7 +18,7 @@ from ....kernels.column import TextColumn
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
 from ...rewards.registry import reward_of, task_reward
-from ...rewards.scorer import Outcome
+from ...rewards.scoring import Outcome
 from ...scoring.column_scorer import Columns
 from ...scoring.text_columns import Texts, strings_of
 from ...tasks.evaluation import task_named
@@ -183,11 +183,6 @@ def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[Pie
         yield Piece(head["part"], rows, result)
 
 
-def score_parts(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> list[Outcome]:
-    """Return the outcome of each part; raise Problem `too-large` above `max_compared_bytes`."""
-    return assemble(parts, score_pieces(parts, limits, times))
-
-
 def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
     """Return the outcome of each part from its pieces; rows in none of them are `out_of_time`."""
     outcomes: list[Outcome] = [None if part.read_only else task_reward(part).unscored(part.size) for part in parts]
@@ -206,7 +201,7 @@ def is_unscored(part: Batch, outcome: Outcome) -> bool:
 
 
 def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> Iterator[Piece]:
-    """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem as `score_parts`."""
+    """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem `too-large`."""
     times.start()
     read: list[Any] = []
     for number, part in enumerate(parts):
