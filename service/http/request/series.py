@@ -223,7 +223,8 @@ END = b"# EOF\n"
 @cache
 def heads(family: Family) -> Exposition:
     """Return the lines HELP and TYPE as Prometheus text and as OpenMetrics."""
-    return generate_latest(family), openmetrics.generate_latest(family).removesuffix(END)
+    whole: bytes = openmetrics.generate_latest(family)  # type: ignore[no-untyped-call]
+    return generate_latest(family), whole.removesuffix(END)
 
 
 class Paced(Generic[Result]):
