@@ -16,9 +16,10 @@ from ..rewards.batch import Batch, read_objects
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..rewards.scoring import attempt, in_batch, read_or_score, score
-from ..scoring.alternatives import Alternatives
 from ..scoring.column_scorer import Columns, ColumnScorer, joined
-from ..scoring.text_columns import place_of, references_as_column, strings_of, text_column
+from ..scoring.reference_reader import as_column, place_of
+from ..scoring.references import ReferenceTexts
+from ..scoring.texts import strings_of, text_column
 from ..settings import ScoreSettings
 from ..tasks.task import import_optional
 
@@ -42,18 +43,15 @@ class PoolActor:
     def score(
         self,
         responses: TextColumn,
-        references: TextColumn,
+        references: ReferenceTexts,
         index: np.ndarray,
-        alternatives: Alternatives | None = None,
         steps: bool = False,
     ) -> tuple[Sequence[Issue], Columns | None]:
         """Return issues, and the columns unless there are issues."""
-        responses, references = TextColumn.of(*responses), TextColumn.of(*references)
         batch = Batch(
-            responses=responses,
-            references=references,
+            responses=TextColumn.of(*responses),
+            references=references._replace(texts=TextColumn.of(*references.texts)),
             reference_index=index,
-            alternatives=alternatives,
             steps=steps,
             configurations={"config": self._scorer.columns},
         )
@@ -130,16 +128,16 @@ class ScorerPool:
 
     def _score_pieces(self, part: Batch) -> Any:
         """Do what `read_or_score` does for rows of SCORE, in all actors; raise InvalidReference."""
-        columns, malformed, alternatives = references_as_column(strings_of(part.references or []))
+        assert part.references is not None
+        references, malformed = as_column(part.references)
         if malformed or part.read_only:
             return read_or_score(part)
-        texts = text_column(strings_of(part.responses or []))
-        whole = replace(part, responses=texts, references=columns, alternatives=alternatives)
+        whole = replace(part, responses=text_column(strings_of(part.responses or [])), references=references)
         pieces = pieces_of(whole, len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
-            arguments = piece.responses, piece.references, piece.reference_index, piece.alternatives, piece.steps
+            arguments = piece.responses, piece.references, piece.reference_index, piece.steps
             waiting.append(actor.score.remote(*arguments))
         results = self._ray.get(waiting)
         issues = {
@@ -159,12 +157,12 @@ def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
     """
     responses, references, index = batch.responses, batch.references, batch.reference_index
     assert isinstance(responses, TextColumn)
-    assert isinstance(references, TextColumn)
+    assert references is not None
     assert index is not None
     number = max(1, min(max_pieces, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
     cuts = np.unique([0, *ends.tolist(), responses.rows]).tolist()
-    needed = np.setdiff1d(np.arange(batch.reference_count), index)
+    needed = np.setdiff1d(np.arange(references.rows), index)
     pieces = []
     for first, last in zip(cuts[:-1] or [0], cuts[1:] or [0], strict=True):
         needed = np.union1d(needed, index[first:last])

@@ -25,10 +25,10 @@ from ..rewards.registry import (
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..rewards.scoring import Outcome, attempt, score
-from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
 from ..scoring.column_scorer import ColumnScorer
 from ..scoring.labels import read_label
-from ..scoring.text_columns import Texts
+from ..scoring.references import NOT_OF_SCORE, ReferenceTexts, alternatives_of
+from ..scoring.texts import Texts
 from ..settings import ScoreSettings, usable_cores
 from ..tasks.evaluation import task_named
 from ..tasks.task import Task
@@ -161,7 +161,12 @@ class RowTasks:
 
         The faults are by row; `reference_index` is int64 (n,).
         """
-        batch = replace(self.batch, responses=responses, references=references, reference_index=reference_index)
+        batch = replace(
+            self.batch,
+            responses=responses,
+            references=ReferenceTexts(references),
+            reference_index=reference_index,
+        )
         if batch.task is None:
             batch.task_codes = np.zeros(batch.size, np.uint8)
         return score_valid(self.score_batch, batch)
@@ -221,7 +226,9 @@ class RowTasks:
 def score_read(parts: Sequence[Batch]) -> list[Outcome]:
     """Return the outcomes of rows of other tasks than SCORE, whose references have been read."""
     return [
-        None if part.read_only else attempt(part, partial(reward_of(part.task).score, references=part.references))
+        None
+        if part.read_only or part.references is None
+        else attempt(part, partial(reward_of(part.task).score, references=part.references.texts))
         for part in parts
     ]
 
@@ -238,7 +245,9 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
     references: list[Any] = [None] * len(numbers)
     for rollout, number in zip(readable, index, strict=True):
         references[number] = rollout.reference
-    batch = replace(empty, references=references, reference_index=np.array(index, np.int64), has_read_labels=True)
+    batch = replace(
+        empty, references=ReferenceTexts(references), reference_index=np.array(index, np.int64), has_read_labels=True
+    )
     batch.responses = [rollout.response for rollout in readable]
     if batch.task is None:
         batch.task_codes = np.array([NUMBERS[rollout.task] for rollout in readable], np.uint8)

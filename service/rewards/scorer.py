@@ -15,9 +15,9 @@ from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
 from ..errors import AssayError, InvalidSetting
-from ..scoring.alternatives import Alternatives
-from ..scoring.column_scorer import ColumnScorer, Validate, overridden_by_each
-from ..scoring.text_columns import MAX_REFERENCE_BYTES
+from ..scoring.column_scorer import ColumnScorer, Validate
+from ..scoring.configurations import overridden_by_each
+from ..scoring.references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import Batch, read_objects
 from .labels import follow_labels
@@ -192,7 +192,7 @@ class Scorer:
         """
         batch = Batch(
             responses=responses,
-            references=references,
+            references=ReferenceTexts(references),
             configurations={"config": self.columns},
             max_reference_bytes=max_reference_bytes,
             validate=validate,
@@ -203,7 +203,7 @@ class Scorer:
 
     def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return self.columns.parse(references, max_bytes)
+        return self.columns.parse(ReferenceTexts(references), max_bytes)
 
     def score_parsed(
         self,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Issue, ScoringError, row_of
-from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
 from ..scoring.column_scorer import Columns
+from ..scoring.references import NOT_OF_SCORE, alternatives_of
 from ..settings import ScoreSettings
 from .batch import UNKNOWN, Batch, error_of, in_order
 from .labels import apply_labels, read_labels
@@ -141,11 +141,13 @@ def parts_of(batch: Batch) -> list[Batch]:
 
 def without_alternatives(batch: Batch, part: Batch) -> Batch:
     """Return a part of another task than SCORE without references that have alternatives, each of them an issue."""
-    if part.alternatives is not None:
-        is_list = part.alternatives.is_list
+    assert part.references is not None
+    texts, _, alternatives = part.references
+    if alternatives is not None:
+        is_list = alternatives.is_list
     else:
-        references = part.references if isinstance(part.references, list) else []
-        is_list = np.array([alternatives_of(reference) is not None for reference in references], bool)
+        values = texts if isinstance(texts, list) else []
+        is_list = np.array([alternatives_of(value) is not None for value in values], bool)
     if not is_list.any():
         return part
     issues = [Issue(f"references[{row}]", "bad_reference", NOT_OF_SCORE) for row in np.flatnonzero(is_list).tolist()]

@@ -39,7 +39,8 @@ from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
 from assay.service.rewards.scoring import Outcome, run_here
 from assay.service.scoring.column_scorer import Columns
-from assay.service.scoring.text_columns import text_column
+from assay.service.scoring.references import ReferenceTexts
+from assay.service.scoring.texts import text_column
 from tests.cases.mixed import OPTIONS, columns
 from tests.strategies import examples
 
@@ -49,7 +50,7 @@ LIMITS = Limits(64 << 20, 65_536, 262_144)
 def rows_of(task: str, response: str, reference: str) -> Batch:
     index = np.zeros(1, np.int64)
     texts = text_column([response]), text_column([reference])
-    return Batch(responses=texts[0], references=texts[1], reference_index=index, task=task)
+    return Batch(responses=texts[0], references=ReferenceTexts(texts[1]), reference_index=index, task=task)
 
 
 @pytest.mark.parametrize("task", REWARD_TASKS[1:])
