@@ -11,15 +11,8 @@ import pytest
 from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores
 from assay.kernels.rules import REASONS
 from assay.service.rewards.batch import Batch
-from assay.service.rewards.registry import (
-    REWARD_TASKS,
-    REWARDS,
-    TASK_COMPONENTS,
-    identity_of,
-    reward_of,
-    set_options,
-    split_config,
-)
+from assay.service.rewards.batch_tasks import set_options, split_config
+from assay.service.rewards.registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, identity_of, reward_of
 from assay.service.tasks.evaluation import every_task
 from tests.cases.mixed import OPTIONS, ROWS, Row, columns
 from tests.conftest import ROOT

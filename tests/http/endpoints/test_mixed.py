@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from assay import Scorer
-from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, split_config
+from assay.service.rewards.batch_tasks import split_config
+from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS
 from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.http.samples import COMMAND_LINE, REFERENCE, STEPS, errors_of, problem_of, scored
 from tests.http.wire.test_arrow import MEDIA_TYPE, stream_of, table_of
