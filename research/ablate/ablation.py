@@ -194,7 +194,9 @@ def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields
 
 
 @contextmanager
-def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Callable[[Piece], None]]:
+def reward_output(
+    target: str, fmt: str, grid: Grid, kind: str, append: bool = False
+) -> Iterator[Callable[[Piece], None]]:
     """Yield a function that writes the rows of a piece; raises OSError if the output cannot be written.
 
     kind: how the rows of the input are located: `line`, `record` or `row`.
@@ -208,7 +210,7 @@ def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Call
         with column_output(target, fmt, schema) as write_table:
             yield lambda piece: write_table(pa.Table.from_pylist(list(rows_of(piece, grid)), schema))
         return
-    with json_output(target, fmt) as write:
+    with json_output(target, fmt, append) as write:
         yield lambda piece: write([orjson.dumps(row) for row in rows_of(piece, grid)])
 
 

@@ -24,7 +24,7 @@ from .file_options import (
     answer_files,
     answers_argument,
     append_option,
-    claim_outputs,
+    check_outputs,
     document_options,
     document_targets,
     field_options,
@@ -123,12 +123,12 @@ def command(
     if target is not None:
         special = read.format if is_special(target) and not Path(target).suffix else None
         output_format = format_of(target, output_format or special, "--output-format")
-    claim_outputs(inputs, outputs, append, output_format or "jsonl")
+    check_outputs(inputs, outputs, append, output_format or "jsonl")
     settings = load_config(flags, config_file).score
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
     with file_errors(target or read.name, read.name, read.format):
         tasks = RowTasks(settings, field=names.get("task"))
-        ablation = ablate(read, rollout_fields(names), grid, tasks, (target, output_format or "jsonl"), quiet)
+        ablation = ablate(read, rollout_fields(names), grid, tasks, (target, output_format or "jsonl", append), quiet)
     write_documents(targets, contents_of(ablation))
     if all(path != "-" for _, path in outputs):
         show(*ablation.parts())
@@ -150,11 +150,11 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
 
 
 def ablate(
-    source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: tuple[str | None, str], quiet: bool
+    source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: tuple[str | None, str, bool], quiet: bool
 ) -> Ablation:
-    """Read the file, and write the rewards of its rows to the output, a path and a format, if there is a path.
+    """Read the file, and write the rewards of its rows to the output, if there is one.
 
-    Raises DocumentError and OSError.
+    output: its path and format, and whether lines are added to it. Raises DocumentError and OSError.
     """
     from ...research.ablate.ablation import Ablation, Rewards, reward_output, score_pieces
     from ..records.score_rows import report_faults
@@ -167,9 +167,9 @@ def ablate(
         objects = list(map(unfolded, objects_among(first)))
         fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
-        target, fmt = output
+        target, fmt, append = output
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
-        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind)
+        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind, append)
         with rewards_file as write_piece, Progress(records.size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:

@@ -16,8 +16,8 @@ from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .file_options import (
     SOURCE,
+    check_outputs,
     check_task_flags,
-    claim_outputs,
     document_options,
     document_targets,
     field_options,
@@ -105,7 +105,7 @@ def command(
     prepared, files = reference_files(flags, sources)
     targets = document_targets(flags)
     outputs = [(f"--{kind}", path) for kind, path in targets.items()]
-    claim_outputs([("REFERENCES", file.path) for file in files], outputs)
+    check_outputs([("REFERENCES", file.path) for file in files], outputs)
     if len(set(sources)) < len(sources):
         raise click.UsageError("REFERENCES names a file twice")
     names = named_fields(flags)

@@ -24,7 +24,7 @@ from .file_options import (
     SOURCE,
     answer_files,
     answers_argument,
-    claim_outputs,
+    check_outputs,
     document_failure,
     document_options,
     document_targets,
@@ -170,7 +170,7 @@ def command(
         raise click.UsageError("name the answers of at least two models; assay evaluate takes one file")
     targets = document_targets(flags)
     outputs = [(f"--{kind}", target) for kind, target in targets.items()]
-    claim_outputs([*(("ANSWERS", file.path) for file in files), ("--labels", label_path)], outputs)
+    check_outputs([*(("ANSWERS", file.path) for file in files), ("--labels", label_path)], outputs)
     models = model_names([file.path for file in files], names_in(names))
     if baseline is not None and baseline not in models:
         raise click.UsageError(f"--baseline {one_of(baseline, models)}")

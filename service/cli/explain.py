@@ -21,7 +21,7 @@ from ..terminal import Listing, say
 from .file_options import (
     answer_files,
     answers_argument,
-    claim_outputs,
+    check_outputs,
     document_options,
     document_targets,
     field_options,
@@ -102,7 +102,7 @@ def command(
     names, explicit = named_fields(flags), flags["input_format"]
     manifest, (file,) = answer_files(flags, sources)
     targets = document_targets(flags)
-    claim_outputs([("INPUT", file.path)], [("--json", targets["json"])])
+    check_outputs([("INPUT", file.path)], [("--json", targets["json"])])
     either = file.path == "-" and explicit is None and manifest is None
     file = file._replace(format="") if either else file
     settings = load_config(flags, config_file).score

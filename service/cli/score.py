@@ -22,8 +22,8 @@ from .file_options import (
     answer_files,
     answers_argument,
     append_option,
+    check_outputs,
     check_task_flags,
-    claim_outputs,
     document_options,
     document_targets,
     field_options,
@@ -142,9 +142,10 @@ def command(
         fields=rollout_fields(fields),
         advantages="advantages" in include,
         steps="steps" in include,
+        append=append,
     )
     inputs = [("INPUT", file.path), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
-    claim_outputs(inputs, [("--output", target), ("--html", report)], append, job.target_format)
+    check_outputs(inputs, [("--output", target), ("--html", report)], append, job.target_format)
     settings = load_config(flags, config_file).score
     with file_errors(target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options), steps=job.steps)

@@ -21,7 +21,7 @@ from .file_options import (
     answer_files,
     answers_argument,
     append_option,
-    claim_outputs,
+    check_outputs,
     document_options,
     document_targets,
     field_options,
@@ -152,12 +152,13 @@ def command(
         target=target,
         target_format=format_of(target, output_format or special, "--output-format"),
         dropped=dropped,
+        append=append,
     )
     outputs = [("--output", target), ("--dropped", dropped), ("--json", targets["json"])]
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         rows = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
-    claim_outputs([("INPUT", file.path)], outputs, append, job.target_format)
+    check_outputs([("INPUT", file.path)], outputs, append, job.target_format)
     with file_errors(target, job.source.name, job.source.format):
         summary = select(job, options, fields, quiet)
     write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})

@@ -52,6 +52,8 @@ class Job(NamedTuple):
     """Names of the components that the output has."""
     advantages: bool = False
     steps: bool = False
+    append: bool = False
+    """Whether lines are added to the target."""
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
@@ -151,7 +153,7 @@ def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[
 
         added = result_fields(job.components, job.advantages, job.steps)
         return rows_as_columns(job.target, job.target_format, job.fields, job.components, added, identity)
-    return json_output(job.target, job.target_format)
+    return json_output(job.target, job.target_format, job.append)
 
 
 def column_results(scores: Scores, components: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -270,5 +272,5 @@ def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     if job.target_format == "json":
         write_document(job.target, document)
         return
-    with json_output(job.target, "jsonl") as write:
+    with json_output(job.target, "jsonl", job.append) as write:
         write([document])
