@@ -45,7 +45,7 @@ INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negati
 # The sizes of property tests are shares of a profile's: see `strategies/effort.py`.
 settings.register_profile(
     "suite",
-    max_examples=50,
+    max_examples=20,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

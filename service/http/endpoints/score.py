@@ -10,7 +10,8 @@ import orjson
 
 from ...errors import Issue, one_of
 from ...rewards.batch import Batch
-from ...rewards.registry import REWARD_TASKS, identity_of, set_tasks
+from ...rewards.batch_tasks import set_tasks
+from ...rewards.registry import REWARD_TASKS, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
 from ..request.exchange import Exchange

@@ -38,8 +38,8 @@ from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missi
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
-from ...rewards.labels import NO_CONFIGS, follow_labels, read_labels
-from ...rewards.registry import SCORE, identity_of, set_tasks
+from ...rewards.batch_tasks import NO_CONFIGS, follow_labels, read_labels, set_tasks
+from ...rewards.registry import SCORE, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
 from ...scoring.configurations import configurations_of, overridden_by_each, rules_of
