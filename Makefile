@@ -18,7 +18,7 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check test test-slow test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
-	audit attacks faults differential nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
+	audit attacks faults nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
@@ -85,9 +85,6 @@ attacks: $(VENV)/.installed-dev ## Try every known attack; the long ones are in 
 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
-
-differential: $(VENV)/.installed-dev ## Compare HTTP replies to thousands of requests with those of a commit (OLD=… COUNT=5000)
-	@$(RUN) -m tests.differential $(or $(OLD),$(error name a commit: make differential OLD=…)) --count $(or $(COUNT),5000)
 
 nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)

@@ -29,6 +29,10 @@ time.tzset()
 os.umask(0o022)
 """Neither the terminal nor the locale, the time zone or the mask of whoever runs the suite changes a result."""
 
+# Without it, every worker and every process would compile all tests and the product again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     # A suite in the background or under nohup ignores these signals, and so would all the processes that it starts.
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -41,7 +45,7 @@ INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negati
 # The sizes of property tests are shares of a profile's: see `strategies/effort.py`.
 settings.register_profile(
     "suite",
-    max_examples=50,
+    max_examples=20,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -111,9 +111,9 @@ def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: 
         objects = list(map(unfolded, objects_among(first)))
         fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
-        target, fmt = output
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
-        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind)
+        target, fmt, append = output
+        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind, append)
         with rewards_file as write_piece, Progress(records.size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:

@@ -10,7 +10,7 @@ import click
 
 from ..errors import Issue, UnreadableInput, UsageError
 from ..interruption import ended_by_signals
-from ..records.output_file import release_claims, what_was_written
+from ..records.output_file import remove_partial_files
 from ..terminal import MAX_LISTED
 from ..wording import in_this_shell, one_line
 from .vocabulary import current_names
@@ -41,13 +41,8 @@ class Command(click.Command):
             raise CommandError(one_line(str(error))) from None
         except UsageError as error:
             raise click.UsageError(one_line(str(error)), ctx) from None
-        except KeyboardInterrupt as interruption:
-            written = what_was_written()
-            if written is not None:
-                interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
-            raise
         finally:
-            release_claims()
+            remove_partial_files()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}

@@ -16,7 +16,7 @@ from ..errors import ScoringError
 from ..records.fields import FieldError
 from ..records.files import is_columnar
 from ..records.manifest import WrongAnswers
-from ..records.output_file import claim, write_document
+from ..records.output_file import require_writable, write_document
 from ..records.wrong_files import DocumentError, WrongFile
 from ..wording import one_line
 from .command import CommandError
@@ -24,9 +24,9 @@ from .options import document_targets
 
 
 def json_target(flags: dict[str, Any]) -> str | None:
-    """Remove the value of `--json` from the flags and return it; claim the file, which is the only output."""
+    """Remove the value of `--json` from the flags and return it; check the file, which is the only output."""
     target = document_targets(flags)["json"]
-    claim_outputs([], [("--json", target)])
+    check_outputs([], [("--json", target)])
     return target
 
 
@@ -72,21 +72,20 @@ NamedPath = tuple[str, str | os.PathLike[str] | None]
 """The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
 
 
-def claim_outputs(
+def check_outputs(
     inputs: Iterable[NamedPath], outputs: Sequence[NamedPath], append: bool = False, fmt: str = "jsonl"
 ) -> None:
-    """Keep other commands from writing the outputs until this one ends; raises UsageError as `require_different_files`.
+    """Raise CommandError for an output that cannot be written, and UsageError as `require_different_files`.
 
-    append: add rows to the first output, whose format is fmt. Raises CommandError for an output that another command
-    writes, or that cannot be written.
+    append: add rows to the first output, whose format is fmt.
     """
     require_different_files(inputs, outputs)
     if append and (fmt != "jsonl" or outputs[0][1] in (None, "-")):
         raise click.UsageError("--append needs a JSONL file: name it with -o")
-    for k, (_, path) in enumerate(outputs):
+    for _, path in outputs:
         if path is not None:
             with file_errors(str(path)):
-                claim(str(path), append and k == 0)
+                require_writable(str(path))
 
 
 def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:

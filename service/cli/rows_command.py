@@ -19,7 +19,7 @@ from ..records.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
-from .file_options import NamedPath, claim_outputs, file_errors
+from .file_options import NamedPath, check_outputs, file_errors
 from .options import (
     Option,
     OutputPath,
@@ -67,10 +67,11 @@ class RowInput:
 
 
 class RowOutput(NamedTuple):
-    """Where a command writes rows, and in which format."""
+    """Where a command writes rows, in which format, and whether it adds them to the file."""
 
     target: str | None
     format: str
+    append: bool
 
 
 class SourcePath(click.Path):
@@ -225,14 +226,14 @@ def rows_command(
             names = dict(folder_fields or {} if in_folder else {}) | named_fields(flags)
             settings = {name: flags.pop(name) for name in ScoreSettings.model_fields if has_settings}
             rows = RowInput(files, manifest, names, quiet, settings, config_file)
-            append, fmt = flags.pop("append", False), flags.pop("output_format", None)
+            written = RowOutput(None, "jsonl", False)
             if output is not None:
-                target = flags.pop("target")
-                flags["output"] = RowOutput(target, format_of_output(target, fmt, files[0]))
-                fmt = flags["output"].format
+                target, fmt = flags.pop("target"), flags.pop("output_format")
+                written = RowOutput(target, format_of_output(target, fmt, files[0]), flags.pop("append"))
+                flags["output"] = written
             inputs, outputs = paths_of_options()
             inputs += [(metavar, source.path) for source in files]
-            claim_outputs(inputs, outputs, append, fmt or "jsonl")
+            check_outputs(inputs, outputs, written.append, written.format)
             function(rows=rows, documents=document_targets(flags), **flags)
 
         own_options = vars(run).pop("__click_params__", [])

@@ -101,6 +101,7 @@ def command(
         fields=rows.rollout_fields,
         advantages="advantages" in include,
         steps="steps" in include,
+        append=output.append,
     )
     settings = rows.settings
     with file_errors(job.target, file.name, file.format):

@@ -120,7 +120,13 @@ def command(
     modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
     fields = FieldNames(**{"response": "response", "prompt": "prompt"} | rows.fields)
     options = _options(modes, flags)
-    job = Job(source=rows.source, target=output.target or "-", target_format=output.format, dropped=dropped)
+    job = Job(
+        source=rows.source,
+        target=output.target or "-",
+        target_format=output.format,
+        dropped=dropped,
+        append=output.append,
+    )
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         kind = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {kind} only from Parquet; write it with -o NAME.parquet")

@@ -7,6 +7,7 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import Issue
 from ..scoring.labels import read_column, read_list
+from ..scoring.references import ReferenceTexts
 from .batch import UNKNOWN, Batch
 from .registry import NUMBERS, REWARD_TASKS, SCORE, TaskNames
 
@@ -23,15 +24,15 @@ def read_labels(batch: Batch) -> None:
     if references is None or batch.has_read_labels:
         return
     batch.has_read_labels = True
-    if isinstance(references, TextColumn):
-        limit = batch.max_reference_bytes
-        read = read_column(references, batch.kinds, batch.alternatives, limit, REWARD_TASKS)
-        batch.references, batch.kinds, batch.alternatives, named = read
+    if isinstance(references.texts, TextColumn):
+        references, named = read_column(references, batch.max_reference_bytes, REWARD_TASKS)
     else:
-        batch.references, named = read_list(references, REWARD_TASKS)
+        values, named = read_list(references.texts, REWARD_TASKS)
+        references = ReferenceTexts(values)
+    batch.references = references
     if not named:
         return
-    batch.label_tasks = np.full(batch.reference_count, NO_TASK, np.uint8)
+    batch.label_tasks = np.full(references.rows, NO_TASK, np.uint8)
     tasks = TaskNames()
     for row, name in named.items():
         code, fault = tasks.read(name)

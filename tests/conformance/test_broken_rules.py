@@ -169,6 +169,7 @@ def cases() -> list[Vector]:
     return read_vectors(["score", "steps"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_noticed(monkeypatch, cases, name):
     vectors, module, function, before, after = BROKEN[name]

@@ -22,7 +22,7 @@ from tests.reference.words import UNIT, canon
 from tests.strategies import ascii_texts, elements, examples, quantities, texts
 
 CODES = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
-ASSIGNED = [c for c in map(chr, CODES) if as_unicode14(c) == c and unicodedata.category(c) not in ("Cn", "Co")]
+ASSIGNED = [c for c in map(chr, CODES) if unicodedata.category(c) not in ("Cn", "Co") and as_unicode14(c) == c]
 MARKS = [c for c in ASSIGNED if unicodedata.combining(c)]
 CLASSES = {unicodedata.combining(c): c for c in MARKS}
 TAILS = range(0x11A7, 0x11C3)
@@ -81,13 +81,22 @@ def test_long_runs(size):
         assert_agree([text, "", f"-{text}", f"5 {text}", f"{text}min", f"{text}-"])
 
 
-@pytest.mark.parametrize("plane", range(17))
+@pytest.mark.parametrize("plane", [0, 1, *(pytest.param(plane, marks=pytest.mark.slow) for plane in range(2, 17))])
 def test_every_code_point(plane):
-    """Alone, between letters, and where a thousands' comma or a unit may precede or follow it."""
+    """Alone, between letters, and where a thousands' comma or a unit may precede or follow it.
+
+    Planes above the first two hold ideographs, tags and what is not assigned.
+    """
     codes = [code for code in CODES if code >> 16 == plane]
     assert_agree((f"{chr(code)} a{chr(code)}b" for code in codes), 1009)
     third = [chr(code) for code in codes if plane < 2 and code % 3 == 0]
     assert_agree((f"7{c} 1,00{c} {c}7" for c in third), 1009)
+
+
+def test_code_points_of_every_plane():
+    """The first and last hundred of each, and others at equal distances."""
+    codes = [code for code in CODES if code >= 0x20000 and ((code + 100) % 0x10000 < 200 or code % 101 == 0)]
+    assert_agree((f"{chr(code)} a{chr(code)}b" for code in codes), 101)
 
 
 def test_every_composition():
@@ -125,6 +134,7 @@ def test_long_runs_of_marks(count):
     assert_agree(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0",
     reason=f"this Python has Unicode {unicodedata.unidata_version}; the tables are generated under 14.0 (Python 3.11)",

@@ -6,7 +6,7 @@ first byte and between any two messages, while earlier bodies need the budget fo
 body that waits is not read. A body without a declared length counts as short until it has become long; then it joins
 the queue.
 
-Admission by bytes keeps the resident memory below the ceiling documented in docs/operations.md as long as a byte of a
+Admission by bytes keeps the resident memory below the ceiling documented in docs/size.md as long as a byte of a
 body takes at most six bytes of memory. In all other cases, `ResidentGuard` refuses new batches before that ceiling.
 """
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import repeat
 from threading import Lock
 from time import perf_counter, sleep
 from typing import Any, NamedTuple, TypeVar
@@ -34,10 +33,9 @@ from starlette.types import Message, Receive, Scope, Send
 from ...config import ServerSettings
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
-from ...rewards.registry import SCORE
-from ...rewards.scorer import Outcome, Scorer, merge, score_here, split
+from ...rewards.scorer import Scorer
 from ...rewards.scores import Scores
-from ...scoring.column_scorer import Columns
+from ...rewards.scoring import Outcome, Scoring
 from ...scoring.stopping import StopFlag
 from ..wire.headers import JSON, Body, Problem, StageTimes, check_encoding, invalid_request, media_type_of, too_large
 from ..wire.json_codec import Answer, FastPath, Limits
@@ -291,18 +289,34 @@ def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])
 
 
-class PendingAnswer(NamedTuple):
-    """The work left of a request once its rows of SCORE are scored: other rows, then the reply."""
-
-    parts: list[Batch]
-    complete: Callable[[Sequence[Outcome]], Answer]
-    """Takes the outcomes of the parts; raises the error of the request with every issue."""
-    has_score: bool
-    """True if rows of SCORE are scored already: they are not lost if there is no time for other rows."""
-
-
 def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
     return invalid_request(issues, len(issues) + unlisted)
+
+
+class PendingAnswer(NamedTuple):
+    """A request whose rows of SCORE are scored; `complete` it with the outcomes of the parts that are left."""
+
+    scoring: Scoring
+    encode: Callable[[Scores], bytes]
+    times: StageTimes
+    refuse: Callable[[Sequence[Issue], int], Exception]
+    """Makes the error of a bad batch from its issues and the number of issues that are not listed."""
+    reserve: Callable[[], None]
+    """Waits until the reply may be computed."""
+
+    def complete(self, outcomes: Sequence[Outcome] = ()) -> Answer:
+        """Return the answer; raise the error of the request with every issue."""
+        self.times.start()
+        try:
+            scores = self.scoring.complete(outcomes)
+        except ScoringError as error:
+            unlisted = sum(outcome.unlisted for outcome in outcomes if isinstance(outcome, UnlistedError))
+            raise self.refuse(error.issues, unlisted) from None
+        if self.scoring.left:
+            self.reserve()
+        reply = self.encode(scores)
+        self.times.encoded()
+        return Answer(reply, scores)
 
 
 def begin(
@@ -312,41 +326,15 @@ def begin(
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
     reserve: Callable[[], None] = lambda: None,
 ) -> PendingAnswer | Answer:
-    """Score the rows that kernels score; return the answer or what is left.
-
-    refuse: makes the error of a bad batch. reserve: waits until the reply may be computed.
-    """
-    parts = split(batch)
-    here: list[Batch] = []
-    left: list[Batch] = []
-    for part in parts:
-        (here if part.task == SCORE else left).append(part)
-    if not left:
+    """Score the rows that kernels score; return the answer, or what is left of it."""
+    scoring = Scoring(batch)
+    if not scoring.left:
         reserve()
-    outcomes = [score_here(part) for part in here]
-    failed = bool(batch.issues) or any(map(isinstance, outcomes, repeat(ScoringError)))
-    for part in left:
-        part.read_only = failed
-    if not failed:
+    scoring.start()
+    if not scoring.failed:
         times.scored()
-
-    def complete(computed: Sequence[Outcome]) -> Answer:
-        times.start()
-        try:
-            scores = merge(batch, [*here, *left], [*outcomes, *computed])
-        except ScoringError as error:
-            unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
-            raise refuse(error.issues, unlisted) from None
-        if left:
-            reserve()
-        reply = encode(scores)
-        times.encoded()
-        return Answer(reply, scores)
-
-    if not left:
-        return complete([])
-    has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
-    return PendingAnswer(left, complete, has_score)
+    pending = PendingAnswer(scoring, encode, times, refuse, reserve)
+    return pending if scoring.left else pending.complete()
 
 
 GUARDED = ("/v1/", "/compat/")

@@ -22,7 +22,8 @@ from time import perf_counter
 from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
-from ..wire.headers import Problem, StageTimes
+from ...rewards.scoring import run_here
+from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
 from ..wire.parts import (
     Buffer,
@@ -32,7 +33,6 @@ from ..wire.parts import (
     pack_parts,
     read_frames,
     read_pieces,
-    score_parts,
 )
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .intake import PendingAnswer, WorkerThreads
@@ -234,12 +234,12 @@ class Processes:
         scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
         SCORE is then over its deadline.
         """
-        partial = partial and pending.has_score
-        parts = pending.parts
+        partial = partial and pending.scoring.has_rewards
+        parts = pending.scoring.left
         if exchange.request_body.inline and is_quick(parts):
-            times = StageTimes()
-            outcomes = score_parts(parts, limits, times)
-            exchange.times.add(times)
+            exchange.times.start()
+            outcomes = run_here(parts)
+            exchange.times.scored()
             return pending.complete(outcomes)
 
         def pack() -> Sequence[Buffer]:

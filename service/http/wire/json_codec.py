@@ -39,11 +39,12 @@ from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
 from ...rewards.labels import NO_CONFIGS, follow_labels, read_labels
-from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
+from ...rewards.registry import SCORE, identity_of, set_tasks
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
-from ...scoring.column_scorer import configurations_of, overridden_by_each, rules_of
-from ...scoring.text_columns import UNLIMITED
+from ...scoring.configurations import configurations_of, overridden_by_each, rules_of
+from ...scoring.reference_reader import FAULTS
+from ...scoring.references import UNLIMITED, ReferenceTexts
 from .headers import Problem
 from .work import check_work
 
@@ -68,11 +69,9 @@ class Envelope:
     """The fields of a body. A column is None if its field is missing or not an array."""
 
     is_object: bool = True
-    references: TextColumn | None = None
+    references: ReferenceTexts | None = None
+    """Their kinds may also be `JSON_TEXT`: text that begins with a brace."""
     responses: TextColumn | None = None
-    reference_kinds: np.ndarray | None = None
-    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, `JSON_TEXT` for text that begins
-    with a brace, else a fault: the text is then the JSON of the reference, which may be a record of another task."""
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
@@ -104,13 +103,14 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
         if state == COLUMN:
             end = int(offsets[row, first])
             column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
-            setattr(envelope, name, column)
             if second:
                 faulty = (kinds[row, :first] > FROM_STEPS) & (kinds[row, :first] != JSON_TEXT)
                 rows = np.flatnonzero(faulty).tolist()
                 envelope.invalid_rows |= {name: [(k, FAULTS[int(kinds[row, k])][0]) for k in rows]} if rows else {}
             if name == "references":
-                envelope.reference_kinds = kinds[row, :first]
+                envelope.references = ReferenceTexts(column, kinds[row, :first])
+            else:
+                envelope.responses = column
         elif state == VALUE and row < len(texts):
             envelope.not_arrays.append(name)
         elif state == VALUE:
@@ -345,7 +345,6 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
     batch = Batch(
         responses=envelope.responses,
         references=envelope.references,
-        kinds=envelope.reference_kinds,
         configurations={"config": scorer.columns},
         advantages="include" not in invalid and "advantages" in values.get("include", ()),
         steps="include" not in invalid and "steps" in values.get("include", ()),

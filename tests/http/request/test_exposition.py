@@ -130,7 +130,7 @@ async def test_a_rendering_that_fails_does_not_stop_the_next_one():
 
 MAX_RUN_SERIES = 356
 MAX_SERIES = 66_000
-"""What docs/operations.md says about a run that has rewards of every task, and about a service of 128 such runs."""
+"""What docs/observe.md says about a run that has rewards of every task, and about a service of 128 such runs."""
 
 
 def fill(metrics: Metrics, routes: set[str], statuses: set[int]) -> None:
