@@ -12,16 +12,8 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference
 from ..rewards.batch import Batch, error_of
-from ..rewards.registry import (
-    NUMBERS,
-    REWARD_TASKS,
-    SCORE,
-    TASK_REWARDS,
-    identity_of,
-    reward_of,
-    set_options,
-    set_tasks,
-)
+from ..rewards.batch_tasks import set_options, set_tasks
+from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, TASK_REWARDS, identity_of, reward_of
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..rewards.scoring import Outcome, attempt, score

@@ -21,7 +21,7 @@ from ...kernels.json_columns import (
 )
 from ...kernels.score import COMPONENTS
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, did_you_mean, one_of
+from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError
 from ..scoring.column_scorer import Columns, ColumnScorer, score_together
 from ..scoring.configurations import issues_under_all
 from ..scoring.reference_reader import as_column, issues_of_all
@@ -31,7 +31,7 @@ from ..scoring.texts import strings_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
 from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
-from .batch import UNKNOWN, Batch
+from .batch import Batch
 
 SCORE = "score"
 
@@ -53,9 +53,6 @@ TASK_COMPONENTS = (
 MAX_RESPONSE_BYTES = 262_144
 EVALUATION_ONLY = frozenset(Options.model_fields)
 """Options that do not apply to a reward."""
-
-MAX_SUGGESTIONS = 16
-"""Unknown names of one batch for which a similar one is looked for."""
 
 NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""
@@ -354,92 +351,6 @@ def task_reward(part: Batch) -> TaskReward:
     reward = reward_of(part.task)
     assert isinstance(reward, TaskReward)
     return reward
-
-
-def set_tasks(batch: Batch, task: Any) -> bool:
-    """Set the task of all responses or, after the responses, the task of each; return whether its form is valid.
-
-    If it is not, it is not known what options mean.
-    """
-    batch.task = None
-    if isinstance(task, str):
-        if task not in NUMBERS:
-            batch.issues.append(Issue("task", "unknown_task", one_of(task, REWARD_TASKS)))
-            return False
-        batch.task = task
-        return True
-    names = task.tolist() if isinstance(task, np.ndarray) and task.ndim == 1 else task
-    if isinstance(names, bytes) or not isinstance(names, Sequence):
-        batch.issues.append(Issue("task", "wrong_type", "the name of a task is needed, or a list of names"))
-        return False
-    if batch.responses is None:
-        return True
-    if set(map(type, names)) <= {str} and set(names) <= NUMBERS.keys():
-        codes = np.fromiter(map(NUMBERS.__getitem__, names), np.uint8, len(names))
-    else:
-        tasks = TaskNames()
-        read = [tasks.read(name) for name in names]
-        codes = np.array([code for code, _ in read], np.uint8)
-        wrong = np.flatnonzero(codes[: batch.size] == UNKNOWN).tolist()
-        batch.issues += [Issue(f"task[{row}]", *read[row][1]) for row in wrong]
-    if len(names) == batch.size:
-        batch.task_codes = codes
-    else:
-        detail = f"it has {len(names)} entries for {batch.size} responses"
-        batch.issues.append(Issue("task", "wrong_length", detail))
-    return True
-
-
-class TaskNames:
-    """The numbers of tasks by their names; of the names that are unknown, the first get a suggestion."""
-
-    def __init__(self) -> None:
-        self._details: dict[str, str] = {}
-
-    def read(self, name: Any) -> tuple[int, tuple[str, str]]:
-        """Return the number of a task, and the reason and the detail of its issue if that is `UNKNOWN`."""
-        if not isinstance(name, str):
-            return UNKNOWN, ("wrong_type", "must be the name of a task")
-        if name in NUMBERS:
-            return NUMBERS[name], NO_FAULT
-        if name not in self._details and len(self._details) < MAX_SUGGESTIONS:
-            self._details[name] = one_of(name, REWARD_TASKS)
-        return UNKNOWN, ("unknown_task", self._details.get(name, WITHOUT_SUGGESTION))
-
-
-NO_FAULT = ("", "")
-WITHOUT_SUGGESTION = one_of("", REWARD_TASKS)
-
-
-def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the configuration of a request: settings of SCORE, and options of its task, or of tasks by their names."""
-    if task is not None:
-        by_task = {task: dict(config)}
-        return by_task.pop(SCORE, {}), by_task.get(task, {})
-    options = {name: value for name, value in config.items() if name in OPTION_TASKS}
-    return {name: value for name, value in config.items() if name not in options}, options
-
-
-def set_options(batch: Batch, values: Mapping[str, Any], remote: bool = False) -> None:
-    """Set the options of the task of a batch, or of its tasks by their names; `remote` is as for `Reward.options`."""
-    if batch.task is not None:
-        _set_options(batch, batch.task, values, "config.", remote)
-        return
-    for name, options in sorted(values.items(), key=lambda item: item[0] in OPTION_TASKS):
-        if name not in OPTION_TASKS:
-            detail = "there is no setting of this name" + did_you_mean(name, OPTION_TASKS)
-            batch.issues.append(Issue(f"config.{name}", "unknown_setting", detail))
-        elif not isinstance(options, Mapping):
-            batch.issues.append(Issue(f"config.{name}", "wrong_type", "must be an object"))
-        else:
-            _set_options(batch, name, options, f"config.{name}.", remote)
-
-
-def _set_options(batch: Batch, name: str, values: Mapping[str, Any], prefix: str, remote: bool) -> None:
-    try:
-        batch.options[name] = reward_of(name).options(values, remote)
-    except InvalidSetting as error:
-        batch.issues += [issue._replace(path=issue.path.replace("config.", prefix, 1)) for issue in error.issues]
 
 
 def identity_of(batch: Batch) -> dict[str, str]:

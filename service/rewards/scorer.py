@@ -20,8 +20,7 @@ from ..scoring.configurations import overridden_by_each
 from ..scoring.references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import Batch, read_objects
-from .labels import follow_labels
-from .registry import set_options, set_tasks, split_config
+from .batch_tasks import follow_labels, set_options, set_tasks, split_config
 from .scores import Scores
 from .scoring import score, scores_of
 

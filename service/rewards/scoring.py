@@ -18,7 +18,7 @@ from ..scoring.column_scorer import Columns
 from ..scoring.references import NOT_OF_SCORE, alternatives_of
 from ..settings import ScoreSettings
 from .batch import UNKNOWN, Batch, error_of, in_order
-from .labels import apply_labels, read_labels
+from .batch_tasks import OTHER_TASK, apply_labels, read_labels
 from .registry import REWARDS, SCORE, reward_of
 from .scores import Scores, Steps
 
@@ -161,9 +161,11 @@ def without_alternatives(batch: Batch, part: Batch) -> Batch:
 def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> Scores:
     """Return the scores of a batch from the outcomes of its parts; raise ScoringError with every issue."""
     issues = [*batch.issues]
+    other_tasks = {issue.path for issue in issues if issue.reason == OTHER_TASK}
     for part, outcome in zip(parts, outcomes, strict=True):
         if isinstance(outcome, ScoringError):
-            issues += [in_batch(batch, part, issue) for issue in outcome.advice]
+            part_issues = [in_batch(batch, part, issue) for issue in outcome.advice]
+            issues += [issue for issue in part_issues if issue.path.partition(".")[0] not in other_tasks]
     if issues:
         raise error_of(in_order(issues))
     index, settings = batch.reference_index, batch.scorer.settings

@@ -59,8 +59,19 @@ def as_column(references: ReferenceTexts) -> tuple[ReferenceTexts, list[Issue]]:
         return references_as_column(texts)
     if kinds is None or kinds.max(initial=FIT) <= FROM_STEPS:
         return references, []
-    faulty = np.flatnonzero(kinds > FROM_STEPS).tolist()
-    return references, [Issue(references.path(row), *FAULTS[int(kinds[row])]) for row in faulty]
+    faulty = np.flatnonzero(kinds > FROM_STEPS)
+    faults = {row: FAULTS[int(kinds[row])] for row in faulty.tolist()}
+    for row in faulty[kinds[faulty] == NOT_STEPS][:MAX_EXPLAINED].tolist():
+        faults[row] = _explained(texts.data[texts.offsets[row] : texts.offsets[row + 1]]) or faults[row]
+    return references, [Issue(references.path(row), *fault) for row, fault in faults.items()]
+
+
+def _explained(text: np.ndarray) -> tuple[str, str] | None:
+    """Return reason and detail of a reference in JSON; None if it is too long."""
+    try:
+        return _validation_error(json.loads(text.tobytes())) if text.size <= MAX_EXPLAINED_BYTES else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def references_as_column(
@@ -80,15 +91,18 @@ def references_as_column(
     flat, alternatives = flattened(references) if take_alternatives else (list(references), None)
     path_of = ReferenceTexts(flat, None, alternatives).path
     texts: list[bytes] = []
+    kinds = np.full(len(flat), FIT, np.uint8)
     issues: list[Issue] = []
     for k, reference in enumerate(flat):
-        error = None if isinstance(reference, str) else _validation_error(reference)
-        if error is not None:
+        if isinstance(reference, str):
+            texts.append(utf8(reference))
+        elif (error := _validation_error(reference)) is not None:
             issues.append(Issue(path_of(k), *error))
             texts.append(b"")
         else:
-            texts.append(utf8(reference) if isinstance(reference, str) else _key_lines(reference["steps"]))
-    return ReferenceTexts(column_of(texts), None, alternatives), issues
+            kinds[k] = FROM_STEPS
+            texts.append(_key_lines(reference["steps"]))
+    return ReferenceTexts(column_of(texts), kinds, alternatives), issues
 
 
 def _validation_error(reference: Any) -> tuple[str, str] | None:
@@ -144,7 +158,7 @@ _DETAILS = {
     "no_steps": "it has no step: a line such as 'Step 1: {{...}}' is needed",
     "bad_step_line": "line {line} is not of the form 'Step N: {{...}}'",
     "bad_step_json": "the braces of line {line} do not hold one valid JSON object",
-    "bad_step_schema": "line {line}: {fields}",
+    "bad_step_schema": "{place} {line}: {fields}",
 }
 
 NOT_AN_OBJECT = "it begins with a brace, but is not the text of one JSON object"
@@ -153,6 +167,9 @@ MAX_EXPLAINED = 100
 """References whose wrong fields are named: bounds the time."""
 
 MAX_LINE_BYTES = 4096
+MAX_EXPLAINED_BYTES = 1 << 14
+"""Bytes of a reference in JSON that is parsed to say what is wrong with it."""
+
 _FIELDS = "it must be an action with at least one word, objects and parameters, and nothing else"
 
 
@@ -164,7 +181,7 @@ class ReferenceReader:
 
     def __init__(self, references: ReferenceTexts, max_steps: int, max_bytes: int, quantities: bool = False) -> None:
         self._max_steps, self._max_bytes, self._quantities = max_steps, max_bytes, quantities
-        self._path_of, rows = references.path, count_of(references.texts)
+        self._path_of, self._kinds, rows = references.path, references.kinds, count_of(references.texts)
         self._stop_flag = current_flag()
         self._statuses = np.zeros(rows, np.uint8)
         self._bad_lines = np.zeros(rows, np.int64)
@@ -216,20 +233,24 @@ class ReferenceReader:
         fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
         rows = np.flatnonzero((self._statuses != OK) | self._too_long)
         statuses = np.where(self._too_long[rows], TOO_LONG, self._statuses[rows])
-        columns = statuses, self._bad_lines[rows], self._not_objects[rows]
+        is_steps = np.zeros(len(rows), np.bool_) if self._kinds is None else self._kinds[rows] == FROM_STEPS
+        columns = statuses, self._bad_lines[rows], self._not_objects[rows], is_steps
         detail_of = cache(self._detail)  # many issues have the same
         return [
             Issue(self._path_of(row), *detail_of(*which, fields.get(row)))
             for row, *which in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
         ]
 
-    def _detail(self, status: int, line: int, begins_with_brace: bool, fields: str | None) -> tuple[str, str]:
+    def _detail(
+        self, status: int, line: int, begins_with_brace: bool, is_steps: bool, fields: str | None
+    ) -> tuple[str, str]:
         """Return the reason and the detail of an invalid reference."""
         if status == TOO_LONG:
             return "too_long", f"it has more than {self._max_bytes} bytes"
         reason = REASONS[status]
         detail = NOT_AN_OBJECT if begins_with_brace else _DETAILS[reason]
-        return reason, detail.format(line=line + 1, max_steps=self._max_steps, fields=fields or _FIELDS)
+        place = "step" if is_steps else "line"
+        return reason, detail.format(place=place, line=line + 1, max_steps=self._max_steps, fields=fields or _FIELDS)
 
     def check(self) -> None:
         if self.failed:

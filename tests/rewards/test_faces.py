@@ -113,9 +113,12 @@ def over_http(post: Callable[[], Answer]) -> Any:
         return issues(problem)
 
 
-def issues(error: Any) -> list[tuple[str, str]]:
-    """Return path and reason of every issue; the name of the task is in the query of a stream."""
-    return [(issue.path.removeprefix("query."), issue.reason) for issue in error.issues]
+def issues(error: Any) -> list[tuple[str, ...]]:
+    """Return path and reason of every issue, and the detail of a reference; the task of a stream is in its query."""
+    return [
+        issue if issue.path.startswith("references[") else (issue.path.removeprefix("query."), issue.reason)
+        for issue in error.issues
+    ]
 
 
 def bits(scores: Scores) -> list[Any]:

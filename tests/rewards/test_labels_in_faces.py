@@ -38,6 +38,7 @@ BAD: dict[str, Any] = {
     "no step": {"steps": []},
     "no list of steps": {"steps": "Step 1"},
     "a step that is none": {"steps": ["add"]},
+    "a step without fields": {"steps": [STEPS["steps"][0], {}]},
     "no alternative": {"any_of": []},
     "alternatives of alternatives": {"any_of": [{"any_of": [REFERENCE]}]},
     "a bad alternative": {"any_of": [REFERENCE, "prose", NESTED + "x"]},
@@ -115,8 +116,7 @@ def test_errors(reference: Any) -> None:
     assert all(path.startswith("references[0]") for path, _, _ in expected)
     text = json.dumps(reference)
     for found in (in_process(text), as_json(reference), as_json(text), as_arrow(text), as_arrow(text, [0, 0])):
-        assert [issue[:2] for issue in found] == [issue[:2] for issue in expected]
-        assert found == expected or "step 1" in expected[0][2]  # in process, the step is named
+        assert found == expected
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -15,14 +15,13 @@ from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scor
 from assay.kernels.rules import REASONS
 from assay.service.errors import NotInstalled
 from assay.service.rewards.batch import Batch
+from assay.service.rewards.batch_tasks import set_options, split_config
 from assay.service.rewards.registry import (
     REWARD_TASKS,
     REWARDS,
     TASK_COMPONENTS,
     identity_of,
     reward_of,
-    set_options,
-    split_config,
 )
 from assay.service.tasks.evaluation import every_task
 from tests.cases.mixed import OPTIONS, ROWS, Row, columns

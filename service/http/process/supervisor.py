@@ -25,8 +25,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from ...config import Config, work_bytes
 from ...settings import usable_cores
 from ..request.exchange import RunNames
-from ..request.exposition import MergedMetrics, paced_rendering
-from ..request.series import SeriesTable
+from ..request.series import MergedMetrics, SeriesTable, paced_rendering
 from .balance import Inboxes
 from .server import (
     DONE,

@@ -26,8 +26,8 @@ import orjson
 from ...config import Config, ServerSettings
 from ...settings import ScoreSettings
 from ..request.exchange import Readiness
-from ..request.exposition import Paced, Reports
 from ..request.metrics import Metrics
+from ..request.series import Paced, Reports
 from ..state import ServiceState
 from ..wire.headers import Problem
 from .balance import inherited_balance

@@ -22,7 +22,7 @@ from ....kernels.rules import REASONS
 from ....kernels.text.strings import is_valid_column
 from ...errors import Issue
 from ...rewards.batch import Batch
-from ...rewards.registry import set_tasks
+from ...rewards.batch_tasks import set_tasks
 from ...rewards.scores import STEP_FIELDS, Scores, Steps
 from ...scoring.reference_reader import NO_ALTERNATIVES, TOO_MANY
 from ...scoring.references import ANY_OF, Alternatives, ReferenceTexts

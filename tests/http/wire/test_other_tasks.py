@@ -36,7 +36,8 @@ from assay.service.http.wire.parts import (
     write_frame,
 )
 from assay.service.rewards.batch import Batch
-from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
+from assay.service.rewards.batch_tasks import split_config
+from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay.service.rewards.scoring import Outcome, run_here
 from assay.service.scoring.column_scorer import Columns
 from assay.service.scoring.references import ReferenceTexts

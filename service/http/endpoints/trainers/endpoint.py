@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
 from ....rewards.batch import Batch
-from ....rewards.labels import follow_labels, read_labels
-from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
+from ....rewards.batch_tasks import follow_labels, read_labels, set_options
+from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of
 from ....rewards.scorer import Scorer
 from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
