@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -215,7 +214,7 @@ def row_numbers(names: Sequence[Column]) -> Column:
 
 def total(columns: Sequence[Column]) -> int:
     """Return the width of a block."""
-    return sum(map(attrgetter("width"), columns)) + GAP * (len(columns) - 1)
+    return sum([column.width for column in columns]) + GAP * (len(columns) - 1)
 
 
 def blocks(names: Sequence[Column], others: Sequence[Column], width: int) -> list[list[Column]]:
