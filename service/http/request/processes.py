@@ -25,15 +25,8 @@ from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
 from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
-from ..wire.parts import (
-    Buffer,
-    assemble,
-    is_quick,
-    is_unscored,
-    pack_parts,
-    read_frames,
-    read_pieces,
-)
+from ..wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
+from ..wire.work import is_quick
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .intake import PendingAnswer, WorkerThreads
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
