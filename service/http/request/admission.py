@@ -427,7 +427,7 @@ class LoopBudget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self, times: StageTimes) -> None:
-        if self._waiting or not self._has_room():
+        if self._waiting or (self._taken and not self._has_room()):
             await self._wait(times)
         if not self._taken:
             self._until = perf_counter() + TURN_SECONDS

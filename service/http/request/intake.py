@@ -44,6 +44,7 @@ from ..wire.work import is_light
 from .access import Keys
 from .admission import Admission
 from .exchange import (
+    CONNECTION,
     EXCHANGE,
     ClientGone,
     Deadline,
@@ -184,7 +185,7 @@ class Intake:
     max_bytes: int = sys.maxsize
     """The limit of this route, besides the server's `max_body_bytes`."""
     check_query: Callable[[Exchange, bytes], None] = refuse_query
-    """Called with the media type before the body is read; raises Problem."""
+    """Called with the media type before the body is read, if there is a query; raises Problem."""
     named_runs: bool = False
     """True if requests may name their run (see `read_run`), which `check_query` and the endpoint do not see."""
 
@@ -193,17 +194,20 @@ class Intake:
 
     async def take(self, exchange: Exchange) -> Body:
         """Read the body of a request once the service is ready and admits it; raise Problem and ClientGone."""
+        head, query = exchange.raw_headers, exchange.scope["query_string"]
         max_seconds = exchange.max_queue_seconds or self.settings.deadline_seconds
-        timeout = exchange.raw_headers.get(b"x-request-timeout")
-        deadline = exchange.deadline = deadline_of(exchange.started, timeout, max_seconds)
+        deadline = exchange.deadline = deadline_of(exchange.started, head.get(b"x-request-timeout"), max_seconds)
         if self.readiness.starting and exchange.max_queue_seconds is not None:
             await self.readiness.wait_until_started(deadline.left)
         self.readiness.check()
-        media_type = media_type_of(exchange.header(b"content-type"), self.media_types)
-        if self.named_runs:
+        media_type = media_type_of(head.get(b"content-type", b""), self.media_types)
+        if self.named_runs and (query or b"x-assay-run" in head):
             self._take_run(exchange, media_type)
-        self.check_query(exchange, media_type)
-        encoding = check_encoding(exchange.header(b"content-encoding"))
+        if query:
+            self.check_query(exchange, media_type)
+        encoding = head.get(b"content-encoding", b"")
+        if encoding:
+            encoding = check_encoding(encoding)
         data = await self._read(exchange, compressed=bool(encoding))
         inline = not encoding and media_type == JSON and is_light(data, self.settings.inline_bytes)
         if inline:
@@ -213,10 +217,8 @@ class Intake:
     def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
         """Set the run of the exchange, and remove it from the query; raise Problem with every error of the query."""
         scope = exchange.scope
-        header, query = exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
-        if header is None and not query:
-            return
-        exchange.run, scope["query_string"], issues = read_run(header, query)
+        header = exchange.raw_headers.get(b"x-assay-run")
+        exchange.run, scope["query_string"], issues = read_run(header, scope["query_string"])
         if issues:
             exchange.run = ""
             try:
@@ -231,7 +233,7 @@ class Intake:
         Raise Problem `too-large` and `over-capacity` as soon as possible, before the first byte if Content-Length says
         so. The server discards the rest of a refused body: closing the connection instead could lose the reply.
         """
-        length = exchange.header(b"content-length")
+        length = exchange.raw_headers.get(b"content-length", b"")
         declared = int(length) if length.isdigit() else 0
         if declared > self.max_bytes:
             raise too_large(self.max_bytes)
@@ -240,10 +242,11 @@ class Intake:
         if declared >= admission.short:
             exchange.short = False
             await admission.admit(exchange, weight * declared)
+        connection = exchange.scope.get(CONNECTION)
         body = bytearray()
         while True:
-            if exchange.has_message:  # the usual case of short bodies: needs no timer
-                message = await exchange.receive_message()
+            if connection is not None and connection.has_message(exchange.receive_message):
+                message = await exchange.receive_message()  # the usual case of short bodies: needs no timer
             else:
                 started = perf_counter()
                 message = await receive(exchange, left)

@@ -21,9 +21,8 @@ from assay.kernels.score import COMPONENTS
 from assay.service.config import Config, ServerSettings
 from assay.service.http.endpoints.about import About
 from assay.service.http.request.exchange import RunNames
-from assay.service.http.request.exposition import Exposition, Paced, Renderer
 from assay.service.http.request.metrics import Metrics
-from assay.service.http.request.series import SeriesTable
+from assay.service.http.request.series import Exposition, Paced, Renderer, SeriesTable
 from assay.service.http.routes import add_routes
 from assay.service.http.state import ServiceState
 from assay.service.http.wire.headers import KINDS, StageTimes
