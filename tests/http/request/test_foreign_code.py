@@ -22,7 +22,7 @@ import httpx
 import orjson
 import pytest
 
-from assay.service.http.job_server import JOBS
+from assay.service.http.process.template import JOBS
 from examples.rollouts import as_request, generate
 from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer
