@@ -57,7 +57,6 @@ class RowInput:
 
     @property
     def rollout_fields(self) -> Fields:
-        """The names of the fields of a rollout."""
         return Fields()._replace(**{role: self.fields[role] for role in Fields._fields if role in self.fields})
 
     @cached_property
