@@ -19,7 +19,7 @@ from ..records.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
-from .file_options import NamedPath, check_outputs, file_errors
+from .files import NamedPath, check_outputs, file_errors
 from .options import (
     Option,
     OutputPath,
