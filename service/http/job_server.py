@@ -13,8 +13,8 @@ from .endpoints.evaluate import evaluate_answer as evaluate
 from .endpoints.evaluate import explain_answer as explain
 from .endpoints.trainers.nemo_gym import aggregate
 from .request.jobs import JobCall, Jobs, serve
-from .wire.headers import StageTimes
 from .wire.parts import Buffer, score_frames
+from .wire.stage_times import StageTimes
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
 SECCOMP_MODE_FILTER = 2

@@ -15,12 +15,14 @@ from ..settings import RULES_VERSION
 from ..version import VERSION
 from .request.access import Keys, OriginCheck
 from .request.admission import Admission
-from .request.exchange import Readiness, RunNames
-from .request.intake import Paths, WorkerThreads
 from .request.metrics import Metrics
+from .request.paths import Paths
 from .request.processes import ForkServer, Processes
+from .request.readiness import Readiness
 from .request.refusal_log import RefusalLog
+from .request.run_names import RunNames
 from .request.tracing import otlp_tracing
+from .request.worker_threads import WorkerThreads
 from .wire.json_codec import Limits
 
 FORK_SERVER = ForkServer()

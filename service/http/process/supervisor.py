@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from ...config import Config, work_bytes
 from ...settings import usable_cores
-from ..request.exchange import RunNames
+from ..request.run_names import RunNames
 from ..request.series import MergedMetrics, SeriesTable, paced_rendering
 from .balance import Inboxes
 from .server import (

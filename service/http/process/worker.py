@@ -25,11 +25,11 @@ import orjson
 
 from ...config import Config, ServerSettings
 from ...settings import ScoreSettings
-from ..request.exchange import Readiness
 from ..request.metrics import Metrics
+from ..request.readiness import Readiness
 from ..request.series import Paced, Reports
 from ..state import ServiceState
-from ..wire.headers import Problem
+from ..wire.problems import Problem
 from .balance import inherited_balance
 from .logs import start_logging
 from .server import run_server

@@ -24,9 +24,10 @@ from typing import Any, BinaryIO, NoReturn
 from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue, format_traceback
-from ..wire.headers import Problem, Refusal, StageTimes
 from ..wire.json_codec import Limits
 from ..wire.parts import Buffer, write_frame
+from ..wire.problems import Problem, Refusal
+from ..wire.stage_times import StageTimes
 from .exchange import Deadline
 
 MESSAGE_BYTES = 16

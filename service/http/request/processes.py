@@ -23,7 +23,6 @@ from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
-from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
 from ..wire.parts import (
     Buffer,
@@ -34,9 +33,11 @@ from ..wire.parts import (
     read_frames,
     read_pieces,
 )
+from ..wire.problems import Problem
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
-from .intake import PendingAnswer, WorkerThreads
 from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
+from .paths import PendingAnswer
+from .worker_threads import WorkerThreads
 
 log = logging.getLogger("assay")
 

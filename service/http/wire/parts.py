@@ -23,8 +23,9 @@ from ...scoring.column_scorer import Columns
 from ...scoring.references import ReferenceTexts
 from ...scoring.texts import Texts, strings_of
 from ...tasks.evaluation import task_named
-from .headers import MAX_ERRORS, Problem, StageTimes
 from .json_codec import Limits, check_containers
+from .problems import MAX_ERRORS, Problem
+from .stage_times import StageTimes
 
 HEAD = struct.Struct("<cQ")
 LENGTH = struct.Struct("<Q")

@@ -14,9 +14,9 @@ import pytest
 from assay.kernels.warmup import warmup
 from assay.service.config import Config
 from assay.service.http.app import create_app
-from assay.service.http.request.exchange import Readiness
+from assay.service.http.request.readiness import Readiness
 from assay.service.http.wire import json_codec
-from assay.service.http.wire.headers import Problem
+from assay.service.http.wire.problems import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.scoring import memory
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
@@ -169,7 +169,7 @@ def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeyp
     [(None, "The kernels are being loaded."), ((3, 9), "The kernels are being compiled: 3 of 9 functions.")],
 )
 def test_a_warm_start_does_not_say_that_it_compiles(monkeypatch, state, said) -> None:
-    monkeypatch.setattr("assay.service.http.request.exchange.compiling", lambda: state)
+    monkeypatch.setattr("assay.service.http.request.readiness.compiling", lambda: state)
     with pytest.raises(Problem) as caught:
         Readiness().check()
     assert caught.value.detail == said
