@@ -55,10 +55,18 @@ settings.register_profile("quick", settings.get_profile("suite"), max_examples=1
 settings.load_profile("suite" if JIT else "quick")
 
 
+def compile_tests() -> None:
+    """Let one process compile all tests before the first run, instead of each worker of pytest-xdist."""
+    if not (ROOT / "tests" / "kernels" / "__pycache__").is_dir():
+        command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-qq"]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not JIT:
         config.addinivalue_line("filterwarnings", INTENDED)
     elif config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
+        compile_tests()
         command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", "warmup"]
         subprocess.run(command, cwd=ROOT, check=True)
 

@@ -13,8 +13,9 @@ from ..records.manifest import is_prepared, read_manifest
 from ..records.output_file import is_replaced
 from ..tasks.endpoint import ADDRESS, ChatEndpoint
 from ..terminal import say
+from .command import SOME_FAILED, Command, CommandError
 from .file_options import check_outputs, file_errors
-from .options import SOME_FAILED, Command, CommandError, quiet_option
+from .options import quiet_option
 
 KEY = "ASSAY_GENERATE_KEY"
 
