@@ -15,7 +15,7 @@ from assay.kernels.warmup import warmup
 from assay.service.config import Config
 from assay.service.http.app import create_app
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire import json_codec
+from assay.service.http.wire import fast_path, json_codec
 from assay.service.http.wire.problems import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.scoring import memory
@@ -117,7 +117,8 @@ def ready() -> Iterator[httpx.Client]:
 
 @pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
 def test_an_unexpected_error_is_500(ready, monkeypatch, caplog, copies):
-    monkeypatch.setattr(json_codec, "encode", wrecked)
+    for module in (fast_path, json_codec):
+        monkeypatch.setattr(module, "encode", wrecked)
     request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
     reply = ready.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
     problem_of(reply, 500)
