@@ -7,7 +7,7 @@ from typing import Any
 import click
 import orjson
 
-from ..bench import SCENARIOS, TITLES
+from ...loadtests import SCENARIOS, TITLES
 from .command import Command, CommandError
 from .file_options import json_target, write_json
 from .options import Option, document_options, names_in, quiet_option, seed_option
@@ -85,7 +85,7 @@ def command(
     With --url or --scenarios, Locust sends what trainers send, for some seconds each, and every answer is checked.
     Exit codes: 1 an answer was wrong or missing, 3 figures are invalid because the load generator was too slow.
     """
-    from ..bench.measure import BenchmarkError
+    from ...loadtests.servers import BenchmarkError
 
     target, sizes = json_target(flags), flags
     try:
@@ -98,9 +98,8 @@ def command(
 
 
 def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
-    from ..bench.benchmarks import batch_of, build
-    from ..bench.measure import measure
-    from ..bench.results import Results, as_parts, load_average, results_json
+    from ...loadtests.bench import batch_of, build, measure
+    from ...loadtests.results import Results, as_parts, load_average, results_json
     from ..terminal import show
 
     load = load_average()
@@ -123,7 +122,7 @@ def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, 
 
 
 def put_load(target: str | None, *arguments: Any) -> None:
-    from ..bench import load
+    from ...loadtests import load
     from ..terminal import show
 
     results = load.put_load(*arguments)

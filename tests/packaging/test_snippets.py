@@ -27,7 +27,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from assay.service.bench.servers import service
+from assay.loadtests.servers import service
 from assay.service.cli.main import main
 from assay.service.config import load
 from tests.packaging.snippets import PAGES, ROOT, Snippet, snippets_of

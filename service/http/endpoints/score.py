@@ -18,13 +18,21 @@ from ..request.exchange import Exchange
 from ..request.metrics import Metrics
 from ..request.paths import Paths, PendingAnswer, begin
 from ..request.processes import Processes
-from ..wire.json_codec import INCLUDES, Answer, Envelope, Limits, encode_reply, parse_envelope, parse_query, read_batch
+from ..wire.json_codec import (
+    INCLUDES,
+    Answer,
+    Envelope,
+    Limits,
+    encode_reply,
+    parse_envelope,
+    parse_query,
+    read_batch,
+)
 from ..wire.media_types import ARROW, JSON, Body
-from ..wire.parts import text_bytes
 from ..wire.problems import Problem, invalid_request
 from ..wire.reply_bounds import ARROW_SIZES, check_reply
 from ..wire.stage_times import StageTimes
-from ..wire.work import are_few, check_work
+from ..wire.work import are_few, check_work, text_bytes
 
 QUERY = ("config", "include", "task")
 MIN_ROW_BYTES = 5
