@@ -124,9 +124,9 @@ class Processes:
 
         The few rows of a short request are scored here at once. partial: if there is not enough time, rows that are not
         scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
-        SCORE is then over its deadline.
+        SCORE is then over its deadline, and so is one that waits for the fork server to load: that costs no reward.
         """
-        partial = partial and pending.scoring.has_rewards
+        partial = partial and pending.scoring.has_rewards and self._server.loaded
         parts = pending.scoring.left
         if exchange.request_body.inline and is_quick(parts):
             exchange.times.start()
