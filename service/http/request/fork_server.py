@@ -123,7 +123,6 @@ class ForkServer:
     def adopt(self, control: socket.socket) -> None:
         """Use the fork server at the other end of a socket: of the supervisor, or a fork of this process."""
         self._control, self._owner = control, os.getpid()
-        self.loaded = True
 
     def fork(self, kind: bytes = JOB, descriptors: Sequence[int] = ()) -> Forked:
         """Return a new process, which gets the descriptors; raise OSError, and NotForked.
