@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
 from .errors import InvalidRequest, Unavailable, invalid_setting
-from .labels import named_task, named_tasks
 from .local import LocalService, shared_local_service
-from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
+from .requests import EncodedRequest, assemble_request, checked_reference, dumps, named_task, named_tasks, score_request
 from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
 from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings

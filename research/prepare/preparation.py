@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
 from ...service.explain.reading import Step
-from ...service.records.complete_output import complete_output, output_pieces
-from ...service.records.fields import Message
+from ...service.records.fields import Message, has_text
 from ...service.records.files import MANIFEST, expand, sha256_of
 from ...service.records.forms import (
     PROMPTS,
@@ -29,17 +28,19 @@ from ...service.records.forms import (
     reference_text,
     reference_texts,
 )
-from ...service.records.manifest import manifest_bytes
-from ...service.records.output_file import is_special, replaced, write_document
+from ...service.records.manifest import Entry, manifest_bytes
+from ...service.records.output_file import complete_output, is_special, output_pieces, replaced, write_document
 from ...service.records.rows import Fault, value_digest
+from ...service.records.shapes import SHAPES
 from ...service.records.wrong_files import DocumentError
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
-from ...service.scoring.references import ANY_OF
+from ...service.scoring.references import ANY_OF, alternatives_of
+from ...service.tasks.evaluation import TASKS, task_named
+from ...service.tasks.scirecipe_records import orc_of, without_tags
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
-from .entries import entry_of
 from .examples import Example, Options, Stage, id_of, open_examples
 from .prompt_files import read_prompts
 from .prompt_sets import OwnPrompts, Prompts, RecordPrompts
@@ -376,3 +377,46 @@ def write(job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], sta
         digest = sha256_of(stage[path])
         written.append(Written(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
     return written
+
+
+EVALUATIONS = {"bioprot": "bioplanner"} | {form: form for form in SHAPES if form in TASKS and form != "scirecipe"}
+"""The task that evaluates answers to records of a form; other records are evaluated by the task that rewards them."""
+
+GROUPED = ("domain",)
+"""Further fields by which papers group records."""
+
+
+def entry_of(example: Example, group: str, split: str) -> Entry:
+    """Return the row of the manifest for a record."""
+    evaluation, fields = evaluation_of(example)
+    return Entry(
+        id=example.id,
+        split=split,
+        form=example.dataset,
+        task=example.task,
+        evaluation=evaluation,
+        group=group,
+        type=example.type,
+        level=example.level,
+        reference=example.reference,
+        answer=example.answer,
+        record=fields | {name: example.record[name] for name in GROUPED if has_text(example.record.get(name))},
+    )
+
+
+def evaluation_of(example: Example) -> tuple[str, dict[str, Any]]:
+    """Return the task that evaluates answers, and the fields of the record that it reads besides the reference."""
+    record = example.record
+    if alternatives_of(example.reference) is not None:
+        return SCORE, {}
+    if example.task == SCORE:
+        prose = orc_of(without_tags(record)) if example.answer is None else None
+        fields = {"orc": prose, "action_new": None if example.library is None else list(example.library)}
+        evaluation = SCORE if prose is None and example.answer is None else "scirecipe"
+        return evaluation, {name: value for name, value in fields.items() if value is not None}
+    evaluation = EVALUATIONS.get(example.dataset, example.task)
+    task = task_named(evaluation)
+    left_out = {task.response, "type", "level", "reference", "conversations", *(example.reference or ())}
+    return evaluation, {
+        name: record[name] for name in task.record.model_fields if name not in left_out and record.get(name) is not None
+    }

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from ...service.errors import UsageError
 from ...service.records.fields import Message
-from ...service.records.rows import Fault
+from ...service.records.rows import Fault, Location
+from ...service.records.rows import Place as RowPlace
 from ...service.rewards.registry import SCORE
 from ...service.tasks.bioprobench.answers import END, START
 from ...service.wording import plural
 from .examples import Example
-from .prompts import PROMPTS, REASONED, ROWS, chat, messages_of, prompt_name
-from .samples import SAMPLES
+from .prompts import GUIDANCE, PROMPTS, REASONED, ROWS, chat, messages_of, prompt_name
 from .templates import (
     MAX_FILLED,
     NEEDED,
@@ -219,3 +219,37 @@ def digest_of(value: Any) -> str:
     """Return the SHA-256 of a value as JSON with sorted names and without spaces."""
     content = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Sample = tuple[Example, Sequence[str] | None]
+ACTIONS = ("add", "mix")
+
+
+def sample(task: str, reference: Any, record: Mapping[str, Any], kind: str | None = None, form: str = "") -> Example:
+    place = RowPlace("samples", Location("record", 1))
+    return Example(
+        place=place,
+        id="sample",
+        dataset=form,
+        task=task,
+        question="question",
+        reference=reference,
+        record=record,
+        type=kind,
+    )
+
+
+STEP = {"context": {"purpose": "purpose", "prior_step": "prior", "next_step": "next"}}
+
+SAMPLES: dict[str, list[Sample]] = {
+    SCORE: [(sample(SCORE, "", {}, kind), ACTIONS) for kind in GUIDANCE],
+    "bioprobench.pqa": [(sample("bioprobench.pqa", {"answer": "a"}, {"choices": ["a", "b"]}), None)],
+    "bioprobench.ord": [
+        (sample("bioprobench.ord", {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, {}), None)
+    ],
+    "bioprobench.err": [(sample("bioprobench.err", {"is_correct": True}, STEP), None)],
+    REASONED: [(sample("bioprobench.err", {"is_correct": True}, STEP, form=REASONED), None)],
+    "lexical": [(sample("lexical", {"reference": "a"}, {"instruction": "instruction"}), None)],
+    "bioplanner": [(sample("bioplanner", {"ground_truth": "def a(b):\n    pass\na(1)\nc()"}, {}), None)],
+}
+"""Records and actions for each prompt of PROMPTS."""

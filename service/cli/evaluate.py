@@ -153,10 +153,9 @@ def command(
     """
     from ...research.reports.agreement import agreement_of
     from ...research.reports.comparison import ComparedFiles
-    from ...research.reports.evaluated_tasks import EvaluatedTasks
+    from ...research.reports.evaluated_tasks import EvaluatedTasks, with_prompt_warnings
     from ...research.reports.evaluations import Evaluations, UnreadableFiles, parts_of, work_for, works_of
     from ...research.reports.labels import Labelled, Labels, joined
-    from ...research.reports.prompts import with_prompt_warnings
     from ...research.reports.published import Model, layouts, needs, tables_of
 
     manifest, files, quiet = rows.manifest, rows.sources, rows.quiet

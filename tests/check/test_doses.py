@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.check.doses import converted, multiplied, with_doses
+from assay.research.check.policies import converted, multiplied, with_doses
 from assay.service.explain.reading import Step
 
 SIZES = (

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from assay.research.prepare.examples import Example, Options, read_example
 from assay.research.prepare.prompt_files import read_prompts
-from assay.research.prepare.prompt_sets import OwnPrompts, PromptSet
+from assay.research.prepare.prompt_sets import SAMPLES, OwnPrompts, PromptSet
 from assay.research.prepare.prompts import (
     CHOICE,
     CONTEXT,
@@ -27,8 +27,7 @@ from assay.research.prepare.prompts import (
     VERDICT,
     messages_of,
 )
-from assay.research.prepare.samples import SAMPLES
-from assay.research.reports.prompts import prompt_warning
+from assay.research.reports.evaluated_tasks import prompt_warning
 from assay.service.errors import UsageError
 from assay.service.records.rows import Fault
 from tests.command_line import read_rows, write_rows

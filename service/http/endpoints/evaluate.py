@@ -12,8 +12,7 @@ import orjson
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
-from ...explain.schema import MAX_SUGGESTED, ExplainRequest
-from ...explain.shortening import shortened
+from ...explain.schema import MAX_SUGGESTED, ExplainRequest, shortened
 from ...rewards.registry import SCORE
 from ...rewards.scorer import Scorer
 from ...settings import ScoreSettings

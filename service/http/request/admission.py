@@ -25,7 +25,7 @@ from time import perf_counter, sleep
 from ...config import ServerSettings
 from ..wire.problems import Problem
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
-from .loop_budget import LoopBudget
+from .worker_threads import LoopBudget
 
 HEADROOM_BYTES = 190 << 20
 """Memory beyond the size when the service became ready, without the memory of bodies."""
