@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from tests import launcher
+
 if TYPE_CHECKING:
     from assay.service.http.app import Application
 
@@ -110,11 +112,12 @@ def limited(descriptors: int) -> list[str]:
 
 @contextmanager
 def launched(
-    *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0
+    *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0, fresh: bool = False
 ) -> Iterator[LiveServer]:
     """Start a separate server with these flags, not yet ready, and stop it at the end.
 
-    `before` is Python that its process runs first; `descriptors`, if any, is how many it may open.
+    `before` is Python that its process runs first; `descriptors`, if any, is how many it may open; `fresh`: it is a new
+    interpreter, not a fork.
     """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
@@ -123,7 +126,7 @@ def launched(
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
-            process = subprocess.Popen(
+            process = (subprocess.Popen if fresh else launcher.Popen)(
                 [*limited(descriptors), *command, *where, *flags],
                 cwd=ROOT,
                 env={**clean, **kept, **(environ or {})},
