@@ -11,7 +11,7 @@ WORKDIR /src
 COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY examples/protocols.toml examples/rollouts.py examples/
 COPY kernels kernels
-COPY loadtests/locustfile.py loadtests/
+COPY loadtests loadtests
 COPY research research
 COPY service service
 COPY tests/vectors tests/vectors

@@ -1,9 +1,6 @@
 # make help lists the targets. Everything is installed into .venv; nothing else on the machine is changed, except that
 # test-browser, run as root, installs Debian's Chromium if there is none.
 
-# Many processes import the same modules: their bytecode is kept even where the environment says that none is.
-unexport PYTHONDONTWRITEBYTECODE
-
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
@@ -23,7 +20,7 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check test faults test-all test-fresh soak test-lowest word-lists test-browser test-ray test-trainers test-environments \
-	audit attacks differential nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
+	audit attacks nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
@@ -94,9 +91,6 @@ test-environments: $(VENV)/.installed-test ## Run frameworks' own commands again
 
 attacks: $(VENV)/.installed-test ## Try every known attack; the long ones are in make faults
 	$(RUN) -m pytest $(PARALLEL) -m attack
-
-differential: $(VENV)/.installed-test ## Compare HTTP replies to thousands of requests with those of a commit (OLD=… COUNT=5000)
-	@$(RUN) -m tests.differential $(or $(OLD),$(error name a commit: make differential OLD=…)) --count $(or $(COUNT),5000)
 
 nightly: $(VENV)/.installed-test ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)

@@ -117,9 +117,14 @@ def _compile(entries: Sequence[tuple[Any, tuple[Any, ...]]]) -> None:
         function.compile(tuple(numba.typeof(argument) for argument in arguments))
 
 
+def is_cached(cache: str | None = CACHE) -> bool:
+    """Return whether a folder, by default the cache, has every kernel, so that none needs to be compiled."""
+    return not JIT or (cache is not None and len([*Path(cache).glob("*.kernel")]) >= len(KERNELS))
+
+
 def fill_cache_elsewhere(cache: Path) -> None:
     """Run `fill_cache` in another process if the cache is incomplete and writable. If that fails, compile here."""
-    if len([*cache.glob("*.kernel")]) >= len(KERNELS) or not os.access(cache, os.W_OK):
+    if is_cached(str(cache)) or not os.access(cache, os.W_OK):
         return
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import fill_cache; fill_cache()"
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

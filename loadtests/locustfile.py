@@ -21,7 +21,7 @@ from locust import FastHttpUser, events, task
 from locust.contrib.fasthttp import FastResponse
 from locust.env import Environment
 
-from assay.service.bench.exchanges import (
+from assay.loadtests.exchanges import (
     Exchange,
     Fault,
     Record,
@@ -50,7 +50,7 @@ def begin(environment: Environment, **_: Any) -> None:
     with TemporaryDirectory() as folder:
         file = options.exchanges or f"{folder}/exchanges"
         if not options.exchanges:  # in a separate process, whose threads Locust has not patched
-            command = [sys.executable, "-m", "assay.service.bench.payloads", environment.host.rstrip("/"), file]
+            command = [sys.executable, "-m", "assay.loadtests.payloads", environment.host.rstrip("/"), file]
             subprocess.run(command, check=True)
         environment.exchanges = {name: cycle(given) for name, given in read_exchanges(Path(file)).items()}
     gevent.get_hub().loop.update_now()  # else `--run-time` counts from before the imports

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Issue, did_you_mean
-from .settings import ScoreSettings, is_null, normalize_zero, setting_detail, usable_cores
+from .settings import Real, ScoreSettings, is_null, setting_detail, usable_cores
 from .whole_files import read_whole
 
 HINT = "set by Kubernetes' service links, not as settings: use enableServiceLinks: false in the pod's specification"
@@ -89,7 +89,7 @@ class ServerSettings(BaseModel):
     workers: int = Field(
         1, ge=1, le=256, description="Worker processes that share the port; one scrape covers them all."
     )
-    worker_timeout_seconds: float = Field(
+    worker_timeout_seconds: Real = Field(
         10.0, ge=1, le=3600, description="Restart a worker that has not responded for this long."
     )
     keep_alive_seconds: int = Field(75, ge=1, le=86_400, description="Idle time after which a connection is closed.")
@@ -97,11 +97,11 @@ class ServerSettings(BaseModel):
     max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Maximum body, before and after decompression.")
     max_responses: int = Field(65_536, ge=1, description="Maximum number of responses in one request.")
     max_reference_bytes: int = Field(262_144, ge=1, le=1 << 23, description="Maximum size of a reference.")
-    deadline_seconds: float = Field(30.0, gt=0, le=86_400, description="Time after which a request gets 504.")
+    deadline_seconds: Real = Field(30.0, gt=0, le=86_400, description="Time after which a request gets 504.")
 
     max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Maximum head: request line and headers.")
-    head_seconds: float = Field(10.0, gt=0, le=3600, description="Time for a request's head to arrive.")
-    body_seconds: float = Field(
+    head_seconds: Real = Field(10.0, gt=0, le=3600, description="Time for a request's head to arrive.")
+    body_seconds: Real = Field(
         20.0, gt=0, le=86_400, description="Time for a request's body to arrive, and for its reply to be read."
     )
 
@@ -134,12 +134,10 @@ class ServerSettings(BaseModel):
     traces: bool = Field(False, description="Send a span of every request but probes to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
-    drain_seconds: float = Field(
+    drain_seconds: Real = Field(
         2.0, ge=0, le=3600, description="Time after SIGTERM in which the service is not ready, but still accepts."
     )
     shutdown_seconds: int = Field(30, ge=1, le=3600, description="Time limit after that for requests in flight.")
-
-    _normalize_zero = field_validator("*")(normalize_zero)
 
     @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -63,49 +63,21 @@ def ended_by_signals() -> Iterator[None]:
         else:
             report(arguments)
 
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     sys.unraisablehook = unraisable
     try:
-        with _handling(end):
-            yield
+        for number in handlers:
+            signal.signal(number, end)
+        yield
     except Exception:
         if received:
             raise Ended(received[0]) from None
         raise
     finally:
-        sys.unraisablehook = report
-
-
-@contextmanager
-def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle the signals that end a command, unless they are ignored or their handlers are not Python's."""
-    handlers = {number: signal.getsignal(number) for number in ENDING}
-    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
-    try:
-        for number in handlers:
-            signal.signal(number, handle)
-        yield
-    finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay the signals that end the command until the context ends.
-
-    Their handlers are replaced. To block the signals would not suffice: another thread would receive them, and Python
-    would still run the handlers on the main thread.
-    """
-    if threading.current_thread() is not threading.main_thread():  # handlers do not run here
-        yield
-        return
-    received: list[int] = []
-    try:
-        with _handling(lambda number, _frame: received.append(number)):
-            yield
-    finally:
-        if received:
-            signal.raise_signal(received[0])
+        sys.unraisablehook = report
 
 
 def end_by_signal(number: int) -> None:

@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue, did_you_mean
@@ -55,9 +55,12 @@ DETAILS = {
 """Sentences about invalid values by pydantic's type of error; other errors have pydantic's message."""
 
 
-def normalize_zero(value: Any) -> Any:
-    """Return a setting's value; 0.0 for −0.0, which compares equal but is written differently."""
-    return value + 0.0 if isinstance(value, float) else value
+def without_sign_of_zero(value: float) -> float:
+    return value + 0.0
+
+
+Real = Annotated[float, AfterValidator(without_sign_of_zero)]
+"""A number, 0.0 for −0.0, which compares equal but is written differently."""
 
 
 class ScoreSettings(BaseModel):
@@ -78,11 +81,11 @@ class ScoreSettings(BaseModel):
         default="unit", description="How SCORE is mapped to the reward."
     )
     # τ of the consistency gate
-    min_coverage: float = Field(
+    min_coverage: Real = Field(
         default=0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose."
     )
     # L of the length penalty g
-    max_mean_words: float = Field(default=30.0, ge=1, description="Mean words per prose step above which g applies.")
+    max_mean_words: Real = Field(default=30.0, ge=1, description="Mean words per prose step above which g applies.")
     object_similarity: Literal["fallback", "max"] = Field(
         default="fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
     )
@@ -94,7 +97,7 @@ class ScoreSettings(BaseModel):
         default=None, ge=0, description="Most numbers that only the prose may have; null (`none`) for no limit."
     )
     # λ of the position factor m_ij
-    position_decay: float = Field(default=1.5, gt=0, description="Exponent of the position factor.")
+    position_decay: Real = Field(default=1.5, gt=0, description="Exponent of the position factor.")
     use_step_gap: bool = Field(default=True, description="Ablation: the step-count factor f.")
     use_length: bool = Field(default=True, description="Ablation: the length penalty g.")
     use_position: bool = Field(default=True, description="Ablation: the position factor m_ij.")
@@ -105,8 +108,6 @@ class ScoreSettings(BaseModel):
     )
     max_response_bytes: int = Field(default=262_144, ge=1, description="Longer responses are too_long.")
     max_steps: int = Field(default=MAX_STEPS, ge=1, description="Responses with more steps are too_long.")
-
-    _normalize_zero = field_validator("*")(normalize_zero)
 
     @classmethod
     def checked(cls, overrides: Mapping[str, Any], defaults: ScoreSettings | None = None) -> ScoreSettings:

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -28,6 +30,10 @@ time.tzset()
 os.umask(0o022)
 """Neither the terminal nor the locale, the time zone or the mask of whoever runs the suite changes a result."""
 
+# Without it, every worker and every process would compile all tests and the product again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     # A suite in the background or under nohup ignores these signals, and so would all the processes that it starts.
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -40,7 +46,7 @@ INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negati
 # The sizes of property tests are shares of a profile's: see `strategies/effort.py`.
 settings.register_profile(
     "suite",
-    max_examples=50,
+    max_examples=20,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -50,11 +56,19 @@ settings.register_profile("quick", settings.get_profile("suite"), max_examples=1
 settings.load_profile("suite" if JIT else "quick")
 
 
+def compile_tests() -> None:
+    """Let one process compile all tests before the first run, instead of each worker of pytest-xdist."""
+    if not (ROOT / "tests" / "kernels" / "__pycache__").is_dir():
+        command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-qq"]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not JIT:
         config.addinivalue_line("filterwarnings", INTENDED)
     launcher.use(getattr(config, "workerinput", {}).get("template", ""))
     if config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
+        compile_tests()
         launcher.use(launcher.start_template())
 
 

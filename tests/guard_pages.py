@@ -25,7 +25,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 import assay.kernels.memory
 from assay.kernels.column import TextColumn
 from assay.kernels.text.unicode import tables
-from assay.service.scoring import text_columns as workspaces
+from assay.service.scoring import memory as workspaces
 
 __all__ = ["GuardedMemory", "forget", "guarded_memory"]
 

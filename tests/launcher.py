@@ -146,11 +146,17 @@ class Popen(subprocess.Popen):
             return self.returncode
 
 
-def run(command: Sequence[str], given: bytes | str | None = b"", **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Do as `subprocess.run` does with captured output."""
-    timeout = options.pop("timeout", 300)
-    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    with Popen(command, **options) as process:
+def run(
+    command: Sequence[str],
+    given: bytes | str | None = b"",
+    *,
+    capture_output: bool = True,
+    timeout: float = 300,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Do as `subprocess.run` does."""
+    captured = ("stdin", "stdout", "stderr") if capture_output else ("stdin",)
+    with Popen(command, **{**dict.fromkeys(captured, subprocess.PIPE), **options}) as process:
         try:
             output, errors = process.communicate(given, timeout)
         except BaseException:
@@ -209,12 +215,12 @@ def listen(address: str) -> socket.socket:
 def import_everything() -> None:
     from assay.kernels.warmup import warmup
     from assay.service.cli.main import COMMANDS, SHARED
-    from assay.service.http import app, job_server  # noqa: F401
-    from assay.service.http.process import server, supervisor, worker  # noqa: F401
+    from assay.service.http.process import server, supervisor, template  # noqa: F401
+    from assay.service.tasks.evaluation import every_task
 
     for name in COMMANDS.keys() - SHARED.keys():
         import_module(f"assay.service.cli.{name}")
-    job_server.every_task()
+    every_task()
     warmup()
     gc.collect()
     gc.freeze()

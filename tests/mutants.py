@@ -55,19 +55,8 @@ TESTS = (
     ("kernels/reading/references.py", ("tests/kernels", "tests/http/wire")),
     ("kernels/protocol_metrics.py", ("tests/kernels", "tests/evaluate/test_evaluate_score.py")),
     ("kernels/", ("tests/kernels", "tests/scoring")),
-    (
-        "service/rewards/",
-        ("tests/rewards", "tests/scoring", "tests/evaluate/test_mixed.py", "tests/http/endpoints/test_mixed.py"),
-    ),
-    (
-        "service/scoring/",
-        (
-            "tests/scoring",
-            "tests/conformance/test_vectors.py",
-            "tests/evaluate/test_mixed.py",
-            "tests/http/endpoints/test_mixed.py",
-        ),
-    ),
+    ("service/rewards/", ("tests/rewards", "tests/scoring")),
+    ("service/scoring/", ("tests/scoring", "tests/conformance/test_vectors.py", "tests/rewards/test_mixed.py")),
     ("service/tasks/thoth.py", ("tests/evaluate/test_evaluate_score.py",)),
     ("service/tasks/paper.py", ("tests/evaluate/test_evaluate_score.py",)),
 )

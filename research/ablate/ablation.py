@@ -26,10 +26,11 @@ from ...service.records.summary import GATES, Values
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
-from ...service.rewards.scorer import score as score_batch
 from ...service.rewards.scores import NO_SPREAD, Scores, spread_of
-from ...service.scoring.alternatives import alternatives_of
+from ...service.rewards.scoring import score as score_batch
 from ...service.scoring.column_scorer import ColumnScorer
+from ...service.scoring.references import ReferenceTexts, alternatives_of
+from ...service.scoring.texts import strings_of
 from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Row, Table
 from ...service.tasks.paper import ProtocolPair, measure
@@ -125,7 +126,8 @@ def score_pieces(
 
     def score(batch: Batch) -> tuple[list[Scores | None], dict[str, np.ndarray]]:
         index = batch.reference_index.tolist() if batch.reference_index is not None else []
-        batch.steps = any(alternatives_of(reference) is not None for reference in batch.references or ())
+        assert batch.references is not None
+        batch.steps = any(alternatives_of(reference) is not None for reference in strings_of(batch.references.texts))
         first = score_batch(batch)
         by_name = dict(zip(configurations, [first, *first.configs], strict=True))
         counted = counted_references(batch, index, by_name[grid.configurations[grid.base].name])
@@ -165,7 +167,8 @@ def score_pieces(
 
 def counted_references(batch: Batch, index: Sequence[int], scores: Scores) -> list[Any]:
     """Return the reference of each response; with alternatives, the one that counts."""
-    references = [(batch.references or ())[k] for k in index]
+    assert batch.references is not None
+    references = [strings_of(batch.references.texts)[k] for k in index]
     if scores.alternative is None:
         return references
     return [chosen_of(*pair) for pair in zip(references, scores.alternative.tolist(), strict=True)]
@@ -176,7 +179,7 @@ def of_texts(configuration: Configuration, batch: Batch, references: Sequence[An
     numbers: dict[str, int] = {}
     index = [numbers.setdefault(reference_text(reference), len(numbers)) for reference in references]
     options = {configuration.task: configuration.options}
-    batch = replace(batch, references=list(numbers), reference_index=np.array(index, np.int64))
+    batch = replace(batch, references=ReferenceTexts(list(numbers)), reference_index=np.array(index, np.int64))
     return score_batch(replace(batch, task=configuration.task, options=options))
 
 
@@ -191,7 +194,9 @@ def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields
 
 
 @contextmanager
-def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Callable[[Piece], None]]:
+def reward_output(
+    target: str, fmt: str, grid: Grid, kind: str, append: bool = False
+) -> Iterator[Callable[[Piece], None]]:
     """Yield a function that writes the rows of a piece; raises OSError if the output cannot be written.
 
     kind: how the rows of the input are located: `line`, `record` or `row`.
@@ -205,7 +210,7 @@ def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Call
         with column_output(target, fmt, schema) as write_table:
             yield lambda piece: write_table(pa.Table.from_pylist(list(rows_of(piece, grid)), schema))
         return
-    with json_output(target, fmt) as write:
+    with json_output(target, fmt, append) as write:
         yield lambda piece: write([orjson.dumps(row) for row in rows_of(piece, grid)])
 
 

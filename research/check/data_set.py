@@ -17,8 +17,9 @@ from ...service.records.row_tasks import score_rollouts
 from ...service.records.rows import Place
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE
-from ...service.rewards.scorer import Scorer, score
+from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
+from ...service.rewards.scoring import score
 from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block

@@ -17,7 +17,7 @@ from ...service.explain.reading import Step, Text, canons, read_response
 from ...service.records.rows import Place
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
-from ...service.scoring.text_columns import utf8
+from ...service.scoring.texts import utf8
 from ...service.settings import ScoreSettings
 from ...service.wording import format_number
 from .rows import CheckedRow

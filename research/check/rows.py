@@ -36,7 +36,7 @@ from ...service.records.rows import (
     without_nulls,
 )
 from ...service.rewards.registry import SCORE
-from ...service.scoring.alternatives import alternatives_of
+from ...service.scoring.references import alternatives_of
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
 from ...service.tasks.thoth import sections_in

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -12,10 +11,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...service.errors import AssayError, UnreadableInput, UsageError
-from ...service.interruption import uninterrupted
 from ...service.messages import message_text
 from ...service.records.manifest import MAX_NAMED, SHOWN_DIGITS, Manifest
-from ...service.records.output_file import Claim
+from ...service.records.output_file import Write, appended_file
 from ...service.tasks.endpoint import ChatEndpoint, EndpointFault, in_parallel, text_of, whole_lines
 from ...service.terminal import Progress
 from ...service.wording import first_n, named, plural
@@ -92,12 +90,12 @@ class AnswersFile:
     to the manifest's rows by this model with this sampling.
     """
 
-    def __init__(self, held: Claim, manifest: Manifest, model: str, sampling: Sampling) -> None:
-        self.path = held.target
+    def __init__(self, path: str, write: Write, manifest: Manifest, model: str, sampling: Sampling) -> None:
+        self.path = path
         self.answered: set[Question] = set()
         self.finished: Counter[str] = Counter()
         self.empty = 0
-        self._held = held
+        self._write = write
         self._sampling = sampling
         prompts = manifest.about.get("prompts")
         named = {name: prompts[name] for name in ("name", "sha256")} if prompts else None
@@ -105,11 +103,9 @@ class AnswersFile:
         self._prompts = {
             name: sha256(orjson.dumps(messages)).hexdigest() for name, messages in manifest.prompts.items()
         }
-        held.append = True
-        if os.path.exists(self.path):
-            with open(self.path, "r+b") as stream:
-                for number, line in whole_lines(stream, BEGINNING):
-                    self._count(line, f"{self.path}: line {number}")
+        with open(self.path, "rb") as stream:
+            for number, line in whole_lines(stream, BEGINNING):
+                self._count(line, f"{self.path}: line {number}")
 
     def line(self, question: Question, reply: Any) -> bytes:
         """Return the line with an answer, from a chat completion; raises as `ChatEndpoint.ask` permits."""
@@ -128,10 +124,7 @@ class AnswersFile:
 
     def add(self, line: bytes) -> None:
         """Add an answer to the file; raises OSError."""
-        with uninterrupted():
-            with open(self.path, "ab") as stream:
-                stream.write(line + b"\n")
-            self._held.was_written = True
+        self._write([line])
         self._count(line, self.path)
 
     def _settings(self, question: Question) -> dict[str, Any]:
@@ -206,23 +199,24 @@ class Summary(NamedTuple):
         return [f"{plural(count, 'answer')} {what}" for what, count in counts.items() if count]
 
 
-def generate(job: GenerateJob, endpoint: ChatEndpoint, held: Claim, quiet: bool = True) -> Summary:
-    """Ask for the answers that the claimed file lacks, and add each as it arrives; list faults on standard error.
+def generate(job: GenerateJob, endpoint: ChatEndpoint, path: str, quiet: bool = True) -> Summary:
+    """Ask for the answers that the file lacks, and add each as it arrives; list faults on standard error.
 
     Raises NoAnswer if the server does not answer, UnreadableInput for a file of other answers, UsageError and OSError.
     """
     questions = job.questions()
-    file = AnswersFile(held, job.manifest, endpoint.model, job.sampling)
-    missing = [question for question in questions if question not in file.answered]
     faults = 0
-    with Progress(len(missing), quiet) as progress:
-        for question, answer in answers(job, missing, endpoint, file):
-            if isinstance(answer, EndpointFault):
-                faults += 1
-                progress.message(f"{question}: {answer}")
-            else:
-                file.add(answer)
-            progress.advance(1, 1)
+    with appended_file(path, BEGINNING) as write:
+        file = AnswersFile(path, write, job.manifest, endpoint.model, job.sampling)
+        missing = [question for question in questions if question not in file.answered]
+        with Progress(len(missing), quiet) as progress:
+            for question, answer in answers(job, missing, endpoint, file):
+                if isinstance(answer, EndpointFault):
+                    faults += 1
+                    progress.message(f"{question}: {answer}")
+                else:
+                    file.add(answer)
+                progress.advance(1, 1)
     return Summary(file, len(missing), len(questions) - len(missing), faults)
 
 

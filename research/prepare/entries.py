@@ -8,7 +8,7 @@ from ...service.records.fields import has_text
 from ...service.records.manifest import Entry
 from ...service.records.shapes import SHAPES
 from ...service.rewards.registry import SCORE
-from ...service.scoring.alternatives import alternatives_of
+from ...service.scoring.references import alternatives_of
 from ...service.tasks.evaluation import TASKS, task_named
 from ...service.tasks.scirecipe_records import orc_of, without_tags
 from .examples import Example

@@ -20,7 +20,9 @@ from ...service.records.rows import Fault, Place, reference_faults, value_digest
 from ...service.records.shapes import PROTOCOL, PROTOCOL_QA, QUESTION_NAMES, QUESTION_ONLY, form_of
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import OPTION_TASKS, SCORE, reward_of
-from ...service.scoring.text_columns import parse_valid_references, references_as_column
+from ...service.scoring.reference_reader import parse_valid_references, references_as_column
+from ...service.scoring.references import ReferenceTexts
+from ...service.scoring.texts import strings_of
 from ...service.settings import ScoreSettings
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.scirecipe_records import (
@@ -224,12 +226,12 @@ def key_lines_of(reference: Any) -> tuple[str, tuple[Step, ...]] | Fault:
     What is wrong with an invalid one is said in the words of `assay check` and `assay score`.
     """
     warmup()
-    column, issues, _ = references_as_column([reference])
+    read, issues = references_as_column([reference])
     if not issues:
-        _, issues = parse_valid_references(column, ScoreSettings().max_steps)
+        _, issues = parse_valid_references(read, ScoreSettings().max_steps)
     if issues:
         return reference_faults(issues)[0]
-    content = column.data[column.offsets[0] : column.offsets[1]].tobytes()
+    content: bytes = strings_of(read.texts)[0].encode()
     whole, sections, _, _ = sections_of(Text(content), False)
     if whole == ALL_SECTIONS:
         content = content[slice(*sections[KEY])]
@@ -267,7 +269,7 @@ def rows_with_tasks() -> RowTasks:
 def with_reference(blank: Example, fields: Mapping[str, Any], **parts: Any) -> Example | Fault:
     """Return an example of another task with these fields of its records, checked as a request for rewards does."""
     try:
-        (reference,) = reward_of(blank.task).read_references(Batch(references=[fields]))
+        (reference,) = reward_of(blank.task).read_references(Batch(references=ReferenceTexts([fields])))
     except InvalidReference as error:
         return reference_faults(error.issues, f" of {blank.task}: ")[0]
     return blank.replaced(reference=reference, **parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from errno import EINVAL
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -30,12 +30,12 @@ from ...service.records.forms import (
     reference_texts,
 )
 from ...service.records.manifest import manifest_bytes
-from ...service.records.output_file import Claim, claim, complete_together, write_document
+from ...service.records.output_file import is_special, replaced, write_document
 from ...service.records.rows import Fault, value_digest
 from ...service.records.wrong_files import DocumentError
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
-from ...service.scoring.alternatives import ANY_OF
+from ...service.scoring.references import ANY_OF
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
@@ -153,32 +153,31 @@ def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
     The files appear together, when all are complete; the same records and options give the same bytes. Raises
     MalformedSource, NothingLeft, FieldError, NotInstalled, UsageError and OSError.
     """
-    with claimed(job) as claims:
-        return _prepare(job, options, claims, quiet)
+    with staged(job) as stage:
+        return _prepare(job, options, stage, quiet)
 
 
 @contextmanager
-def claimed(job: PrepareJob) -> Iterator[Mapping[str, Claim]]:
-    """Make the folder and claim its files, which are completed together; yield the claims by path."""
+def staged(job: PrepareJob) -> Iterator[Mapping[str, str]]:
+    """Make the folder, and yield for each of its files the path of the new content, which is `replaced` at the end.
+
+    The manifest is replaced last.
+    """
     is_new = not os.path.isdir(job.folder)
     os.makedirs(job.folder, exist_ok=True)
-    claims: dict[str, Claim] = {}
+    paths = (job.manifest, *job.outputs.values())
     try:
-        for path in (*job.outputs.values(), job.manifest):
-            held = claim(path, together=True)
-            if held is None:
-                raise OSError(EINVAL, "it is not a regular file", path)
-            claims[path] = held
-        yield claims
+        for path in filter(is_special, paths):
+            raise OSError(EINVAL, "it is not a regular file", path)
+        with ExitStack() as stack:  # which ends the contexts in reverse order
+            yield {path: stack.enter_context(replaced(path)) for path in paths}
     finally:
-        for held in claims.values():
-            held.discard()
         if is_new:
             with suppress(OSError):  # it has files
                 os.rmdir(job.folder)
 
 
-def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], quiet: bool) -> Summary:
+def _prepare(job: PrepareJob, options: Options, stage: Mapping[str, str], quiet: bool) -> Summary:
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     prompts = prompts_for(job, options)
     with Progress(None, quiet) as progress:
@@ -220,7 +219,7 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
     summary = Summary(
         options=options,
         sources=sources,
-        files=write(job, chosen, rows, claims),
+        files=write(job, chosen, rows, stage),
         left_out=left_out,
         groups=groups,
         digest=split_digest((member.group, member.example.id, member.split) for member in chosen),
@@ -231,10 +230,7 @@ def _prepare(job: PrepareJob, options: Options, claims: Mapping[str, Claim], qui
         merged={member.example.id: member.example.others for member in chosen if member.example.others},
         renamed=sum(member.example.id != own for member in chosen if (own := id_of(member.example.record))),
     )
-    write_document(job.manifest, manifest_bytes(summary.document(), [entry_of(*member) for member in chosen]))
-    names = {file.path for file in summary.files} | {job.manifest}
-    empty = [path for path in job.outputs.values() if path not in names]
-    complete_together([held for path, held in claims.items() if path in names], empty)
+    write_document(stage[job.manifest], manifest_bytes(summary.document(), [entry_of(*member) for member in chosen]))
     return summary
 
 
@@ -367,17 +363,16 @@ def with_alternatives(
         yield members[0]._replace(example=merged), messages
 
 
-def write(
-    job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]
-) -> list[Written]:
+def write(job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], stage: Mapping[str, str]) -> list[Written]:
+    """Write the rows of each split that has any."""
     written = []
     for split, path in job.outputs.items():
         split_rows = [(member.group, row) for member, row in zip(members, rows, strict=True) if member.split == split]
         if not split_rows:
             continue
-        with complete_output(path, job.output_format) as write_rows:
+        with complete_output(stage[path], job.output_format) as write_rows:
             for piece in output_pieces(row for _, row in split_rows):
                 write_rows(piece)
-        digest = sha256_of(claims[path].partial)
+        digest = sha256_of(stage[path])
         written.append(Written(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
     return written

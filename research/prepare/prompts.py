@@ -17,6 +17,7 @@ from ...service.records.rows import Fault
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, SCORE_REASONS, reward_of
 from ...service.rewards.scorer import Scorer
+from ...service.scoring.references import ReferenceTexts
 from ...service.tasks.bioplanner import MAX_DEPTH, MAX_LENGTH, Program
 from ...service.tasks.bioprobench.answers import END, START, parse_python
 from ...service.tasks.scirecipe_records import library_of
@@ -166,7 +167,9 @@ def own_or(system: str, ask: Callable[[Example], str], example: Example, _: Sequ
 
 
 def reference_fields(example: Example) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = reward_of(example.task).read_references(Batch(references=[example.reference]))[0]
+    fields: Mapping[str, Any] = reward_of(example.task).read_references(
+        Batch(references=ReferenceTexts([example.reference]))
+    )[0]
     return fields
 
 

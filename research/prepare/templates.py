@@ -23,7 +23,6 @@ from .prompts import (
 )
 
 MAX_SIZE = 1 << 18  # characters and places of a template
-MAX_DEPTH = 50  # conditions inside each other
 MAX_FILLED = 1 << 24  # characters of a prompt, whose record may be long
 
 FIELD = re.compile(r"record\[([^\[\]{}]+)\]")
@@ -49,15 +48,11 @@ class Field(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of two templates, by the truth of a field of the record; `choice` makes it."""
+    """One of two fields of the record, by the truth of a field."""
 
     field: str
-    if_true: Template
-    otherwise: Template
-    size: int
-    """Of both templates, as `size_of` has it: each may stand many times in others."""
-    depth: int
-    """Of choices inside it, itself included."""
+    if_true: str
+    otherwise: str
 
 
 Template = tuple["str | Place | Field | Choice", ...]
@@ -83,19 +78,8 @@ class TooLong(BadTemplate):
 
 
 def size_of(template: Template) -> int:
-    """Return the number of characters and places of a template; a choice counts both of its templates."""
-    return sum(len(part) if isinstance(part, str) else getattr(part, "size", 1) for part in template)
-
-
-def choice(field: str, if_true: Template, otherwise: Template) -> Choice:
-    """Return a choice; raises BadTemplate."""
-    size = 1 + size_of(if_true) + size_of(otherwise)
-    if size > MAX_SIZE:
-        raise TooLong
-    depth = 1 + max((part.depth for part in (*if_true, *otherwise) if isinstance(part, Choice)), default=0)
-    if depth > MAX_DEPTH:
-        raise BadTemplate(f"its conditions are nested more than {MAX_DEPTH} times")
-    return Choice(field, if_true, otherwise, size, depth)
+    """Return the number of characters and places of a template."""
+    return sum(len(part) if isinstance(part, str) else 1 for part in template)
 
 
 def parse(text: str) -> Template:
@@ -135,8 +119,6 @@ def in_places(template: Template, others: Mapping[str, Template]) -> Template:
     """Return a template with others in places of their names."""
     parts: list[Template] = []
     for part in template:
-        if isinstance(part, Choice):
-            part = choice(part.field, in_places(part.if_true, others), in_places(part.otherwise, others))
         inner = others.get(part.name) if isinstance(part, Place) else None
         if inner is None:
             parts.append((part,))
@@ -151,11 +133,7 @@ def in_texts(template: Template, text: str, other: Template) -> Template:
     """Return a template with another one wherever its literal texts have this one."""
     parts: list[Template] = []
     for part in template:
-        if isinstance(part, Choice):
-            parts.append(
-                (choice(part.field, in_texts(part.if_true, text, other), in_texts(part.otherwise, text, other)),)
-            )
-        elif isinstance(part, str):
+        if isinstance(part, str):
             if part.count(text) * size_of(other) > MAX_SIZE:
                 raise TooLong
             first, *following = part.split(text)
@@ -166,10 +144,10 @@ def in_texts(template: Template, text: str, other: Template) -> Template:
 
 
 def places_in(template: Template) -> Iterator[Place | Field]:
-    """Yield the places of a template, also of both templates of a choice."""
+    """Yield the places of a template, also every field of a choice."""
     for part in template:
         if isinstance(part, Choice):
-            yield from (Field(part.field), *places_in(part.if_true), *places_in(part.otherwise))
+            yield from map(Field, part)
         elif not isinstance(part, str):
             yield part
 
@@ -179,7 +157,7 @@ def as_json(template: Template) -> list[Any]:
     return [
         part
         if isinstance(part, str)
-        else {"if": part.field, "then": as_json(part.if_true), "else": as_json(part.otherwise)}
+        else {"if": part.field, "then": [{"field": part.if_true}], "else": [{"field": part.otherwise}]}
         if isinstance(part, Choice)
         else {"field": part.name}
         if isinstance(part, Field)
@@ -203,17 +181,16 @@ def fill(template: Template, prompt: str, example: Example, actions: Sequence[st
             if not isinstance(value, str):
                 value = LISTS[part.name](value) if part.separator is None else part.separator.join(value)
             texts.append(value)
-        elif isinstance(part, Field):
+        elif isinstance(part, str):
+            texts.append(part)
+        else:
+            if isinstance(part, Choice):
+                if part.field not in example.record:
+                    raise Lacking(str(Field(part.field)))
+                part = Field(part.if_true if example.record[part.field] else part.otherwise)
             if (value := example.record.get(part.name)) is None:
                 raise Lacking(str(part))
             texts.append(str(value))
-        elif isinstance(part, Choice):
-            if part.field not in example.record:
-                raise Lacking(str(Field(part.field)))
-            branch = part.if_true if example.record[part.field] else part.otherwise
-            texts.append(fill(branch, prompt, example, actions))
-        else:
-            texts.append(part)
         length += len(texts[-1])
         if length > MAX_FILLED:
             raise PromptTooLong

@@ -64,7 +64,7 @@ class EvaluatedFile:
     def evaluated(self) -> list[EvaluatedFile]:
         return [self]
 
-    @property
+    @cached_property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:
         """(name, metric, heading) of every aggregate, in the order of the task's metrics, then others."""
         metrics = {metric.name: metric for metric in self.task.metrics}
@@ -75,7 +75,7 @@ class EvaluatedFile:
             for name, metric in pairs
         ]
 
-    @property
+    @cached_property
     def titles(self) -> dict[str, str]:
         return {name: heading for name, _, heading in self.metrics}
 

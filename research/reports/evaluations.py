@@ -116,8 +116,8 @@ class Evaluations:
         records = [record for answers in read for record in answers.records]
         options = {"by": usual_groups(records, task), **work.options}
         if "metrics" not in options:
-            usable = (m.name for m in task.metrics if not m.default and task.available_for(m, records))
-            options["metrics"] = [USUAL, *usable]
+            optional = task.optional_metrics(records)
+            options["metrics"] = [USUAL, *[m.name for m in task.metrics if not m.default and m.name in optional]]
         checked = task.checked(options)
         shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
         evaluated = []

@@ -16,7 +16,7 @@ from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Simila
 from ...service.records.output_file import write_document
 from ...service.records.summary import QUANTILES, quantiles
 from ...service.rewards.scorer import Scorer
-from ...service.scoring.alternatives import alternatives_of
+from ...service.scoring.references import alternatives_of
 from ...service.settings import MAX_CONTENT, ScoreSettings
 from ...service.tables.page import Chart, histogram, render, scatter, ticks
 from ...service.tables.table import Cell, Row, Table

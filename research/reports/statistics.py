@@ -28,8 +28,8 @@ from ...service.records.rows import Location, Rollout, value_digest, value_key
 from ...service.records.summary import Values
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import Scores, spread_of, sums_of
-from ...service.scoring.alternatives import alternatives_of
-from ...service.scoring.text_columns import utf8
+from ...service.scoring.references import alternatives_of
+from ...service.scoring.texts import utf8
 from ...service.wording import shortened
 from .coefficients import pearson
 

@@ -35,7 +35,7 @@ from ...service.records.forms import unfolded
 from ...service.records.rows import NO_GROUP, Fault, Record, reference_of, value_digest
 from ...service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...service.rewards.scores import NO_SPREAD
-from ...service.scoring.alternatives import alternatives_of
+from ...service.scoring.references import alternatives_of
 from ...service.tasks.task import OK
 
 Mode = Literal["best", "pairs", "curriculum"]

@@ -278,6 +278,7 @@ class Job(NamedTuple):
     target: str = "-"
     target_format: str = "jsonl"
     dropped: str | None = None
+    append: bool = False
 
 
 def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -> Summary:
@@ -293,7 +294,7 @@ def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -
         dropped = output_file(job.dropped) if job.dropped is not None else nullcontext()
         with (
             dropped as stream,
-            complete_output(job.target, job.target_format) as write,
+            complete_output(job.target, job.target_format, job.append) as write,
             Progress(len(choice.picked), quiet) as progress,
         ):
             if stream is not None:

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ScoringError
 from ..records.fields import objects_among
-from ..records.files import Source, format_of, open_records
+from ..records.files import Source, open_records
 from ..records.forms import unfolded
 from ..records.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .file_options import (
-    OUTPUT,
-    answer_files,
-    answers_argument,
-    append_option,
-    claim_outputs,
-    document_options,
-    document_targets,
-    field_options,
-    fields_of_rows,
-    file_errors,
-    input_options,
-    named_fields,
-    output_format_option,
-    rollout_fields,
-    write_documents,
-)
-from .options import (
-    SOME_FAILED,
-    Command,
-    CommandError,
-    command_line,
-    config_option,
-    json_or_text,
-    load_config,
-    pair_option,
-    quiet_option,
-    settings_options,
-)
+from .command import SOME_FAILED, CommandError, command_line
+from .file_options import file_errors, write_documents
+from .options import document_options, json_or_text, pair_option
+from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, output_option, rows_command
 
 if TYPE_CHECKING:
     from ...research.ablate.ablation import Ablation, Rewards
@@ -55,48 +28,37 @@ if TYPE_CHECKING:
     from ..records.row_tasks import RowTasks
 
 
-@click.command(
-    cls=Command,
+@rows_command(
+    "ROLLOUTS",
+    output=output_option("Where to write the rewards of every rollout.", default=None),
+    documents=document_options("json", "html", "markdown", "latex", "csv"),
+    fields=field_options(
+        *("reference", "response", "group"),
+        task="Name or dotted path of the task in a row; rows of other tasks are left out.",
+    ),
+    folder_fields={"task": "task", "group": "id"},
     examples=(
         "assay ablate rollouts.jsonl",
         "assay ablate rollouts.jsonl --grid table3 --html ablation.html",
         "assay ablate rollouts.parquet --grid grid.toml -o rewards.parquet --json ablation.json",
     ),
 )
-@answers_argument("ROLLOUTS")
 @click.option(
     "--grid",
     "grid_name",
+    type=click.Path(),
     default="table21",
     show_default=True,
     metavar="NAME",
     help="Configurations: table21, table3 or table22 of the paper, rules3, or a TOML or JSON file.",
 )
 @pair_option("--option", "task_options", "An option of the row Vanilla of table3: bertscore_model=roberta-large.")
-@click.option(
-    "-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Where to write the rewards of every rollout."
-)
-@append_option
-@document_options("json", "html", "markdown", "latex", "csv")
-@field_options(
-    *("reference", "response", "group"),
-    task="Name or dotted path of the task in a row; rows of other tasks are left out.",
-)
-@output_format_option
-@input_options
-@quiet_option
-@config_option
-@settings_options(ScoreSettings, described=False)
 def command(
-    sources: tuple[str, ...],
+    rows: RowInput,
+    output: RowOutput,
+    documents: dict[str, str | None],
     grid_name: str,
     task_options: tuple[tuple[str, str], ...],
-    target: str | None,
-    append: bool,
-    output_format: str | None,
-    quiet: bool,
-    config_file: Path | None,
-    **flags: Any,
 ) -> None:
     """Compare the rewards of ROLLOUTS under many configurations ("-": standard input).
 
@@ -106,31 +68,15 @@ def command(
     groups: with the base configuration, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
-    from ..records.output_file import is_special
     from ..records.row_tasks import RowTasks
 
-    names = named_fields(flags)
-    manifest, (read,) = answer_files(flags, sources)
-    if manifest is not None:
-        names = {"task": "task", "group": "id"} | names
-    targets = document_targets(flags)
-    outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
-    inputs = [
-        ("ROLLOUTS", read.path),
-        ("--config", config_file or os.environ.get("ASSAY_CONFIG")),
-        ("--grid", grid_name),
-    ]
-    if target is not None:
-        special = read.format if is_special(target) and not Path(target).suffix else None
-        output_format = format_of(target, output_format or special, "--output-format")
-    claim_outputs(inputs, outputs, append, output_format or "jsonl")
-    settings = load_config(flags, config_file).score
+    settings, source = rows.settings, rows.source
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
-    with file_errors(target or read.name, read.name, read.format):
-        tasks = RowTasks(settings, field=names.get("task"))
-        ablation = ablate(read, rollout_fields(names), grid, tasks, (target, output_format or "jsonl"), quiet)
-    write_documents(targets, contents_of(ablation))
-    if all(path != "-" for _, path in outputs):
+    with file_errors(output.target or source.name, source.name, source.format):
+        tasks = RowTasks(settings, field=rows.fields.get("task"))
+        ablation = ablate(source, rows.rollout_fields, grid, tasks, output, rows.quiet)
+    write_documents(documents, contents_of(ablation))
+    if "-" not in (output.target, *documents.values()):
         show(*ablation.parts())
     if ablation.rewards.faults:
         raise click.exceptions.Exit(SOME_FAILED)
@@ -149,10 +95,8 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
         raise click.UsageError(f"{name}: {error.strerror}; {expected}") from None
 
 
-def ablate(
-    source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: tuple[str | None, str], quiet: bool
-) -> Ablation:
-    """Read the file, and write the rewards of its rows to the output, a path and a format, if there is a path.
+def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: RowOutput, quiet: bool) -> Ablation:
+    """Read the file, and write the rewards of its rows to the output, if it has a path.
 
     Raises DocumentError and OSError.
     """
@@ -167,9 +111,9 @@ def ablate(
         objects = list(map(unfolded, objects_among(first)))
         fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
-        target, fmt = output
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
-        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind)
+        target, fmt, append = output
+        rewards_file = nullcontext() if target is None else reward_output(target, fmt, grid, kind, append)
         with rewards_file as write_piece, Progress(records.size, quiet) as progress:
             listing = Listing(progress.message)
             for piece in scored:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 import orjson
 
-from ..bench import SCENARIOS, TITLES
-from .file_options import document_options, json_target, write_json
-from .options import Command, CommandError, Function, names_in, quiet_option
+from ...loadtests import SCENARIOS, TITLES
+from .command import Command, CommandError
+from .file_options import json_target, write_json
+from .options import Option, document_options, names_in, quiet_option, seed_option
 
 WRONG, INVALID = 1, 3
 
 
-def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
+def count(flag: str, default: int, text: str) -> Option:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
-def names(flag: str, valid: tuple[str, ...], text: str, default: str | None = None) -> Callable[[Function], Function]:
+def names(flag: str, valid: tuple[str, ...], text: str, default: str | None = None) -> Option:
     def chosen(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
         return None if value is None else valid if value == "all" else names_in(value.split(), valid)
 
@@ -42,7 +42,7 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
 )
 @count("--references", 1024, "References in the batch.")
 @count("--samples", 5, "Number of answers to each prompt.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice.")
+@seed_option
 @count("--connections", 64, "Connections that send single requests.")
 @document_options("json")
 @names("--lanes", tuple(TITLES), "Names of the benchmarks to run, separated by commas.", default="all")
@@ -85,7 +85,7 @@ def command(
     With --url or --scenarios, Locust sends what trainers send, for some seconds each, and every answer is checked.
     Exit codes: 1 an answer was wrong or missing, 3 figures are invalid because the load generator was too slow.
     """
-    from ..bench.measure import BenchmarkError
+    from ...loadtests.servers import BenchmarkError
 
     target, sizes = json_target(flags), flags
     try:
@@ -98,9 +98,8 @@ def command(
 
 
 def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
-    from ..bench.benchmarks import batch_of, build
-    from ..bench.measure import measure
-    from ..bench.results import Results, as_parts, load_average, results_json
+    from ...loadtests.bench import batch_of, build, measure
+    from ...loadtests.results import Results, as_parts, load_average, results_json
     from ..terminal import show
 
     load = load_average()
@@ -123,7 +122,7 @@ def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, 
 
 
 def put_load(target: str | None, *arguments: Any) -> None:
-    from ..bench import load
+    from ...loadtests import load
     from ..terminal import show
 
     results = load.put_load(*arguments)

@@ -3,88 +3,48 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from ..errors import ScoringError
 from ..records.fields import FieldNames
-from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
-from .file_options import (
-    SOURCE,
-    check_task_flags,
-    claim_outputs,
-    document_options,
-    document_targets,
-    field_options,
-    file_errors,
-    input_options,
-    named_fields,
-    reference_files,
-    task_option,
-    write_documents,
-)
-from .options import (
-    SOME_FAILED,
-    Command,
-    CommandError,
-    command_line,
-    config_option,
-    load_config,
-    quiet_option,
-    settings_options,
-)
+from .command import SOME_FAILED, CommandError, command_line
+from .file_options import file_errors, write_documents
+from .options import document_options, similarity_option, task_option
+from .rows_command import RowInput, check_task_flags, field_options, rows_command
 
 if TYPE_CHECKING:
     from ...research.check.data_set import Finding
 
 
-@click.command(
-    cls=Command,
+@rows_command(
+    "REFERENCES",
+    documents=document_options("json", "html"),
+    fields=field_options(
+        *("reference", "prompt", "split", "task"),
+        response="Name of the response in a row: also check that it uses only actions of the row's library.",
+    ),
+    folder_fields={"task": "task", "split": "split"},
+    references=True,
     examples=(
         "assay check train.jsonl --html report.html",
         "assay check train.jsonl test.jsonl --min-coverage 0.85",
         "assay check train.parquet --reference-field answer --split-field split",
     ),
 )
-@click.argument("sources", metavar="REFERENCES...", nargs=-1, required=True, type=SOURCE)
-@field_options(
-    "reference",
-    "prompt",
-    "split",
-    "task",
-    response="Name of the response in a row: also check that it uses only actions of the row's library.",
-)
 @task_option("task_name")
-@input_options
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
     help="Check rows against the rules of SciRecipe  [default: rows with key and orc, as published]",
 )
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.8,
-    show_default=True,
-    help="Jaccard similarity of three-word shingles from which texts are near-duplicates; 1: only equal texts.",
-)
-@document_options("json", "html")
-@quiet_option
-@config_option
-@settings_options(ScoreSettings, described=False)
+@similarity_option
 def command(
-    sources: tuple[str, ...],
-    task_name: str,
-    scirecipe: bool | None,
-    similarity: float,
-    quiet: bool,
-    config_file: Path | None,
-    **flags: Any,
+    rows: RowInput, documents: dict[str, str | None], task_name: str, scirecipe: bool | None, similarity: float
 ) -> None:
     """Check the data sets in REFERENCES before training ("-": standard input).
 
@@ -102,37 +62,32 @@ def command(
     from ...research.check.rows import open_checked_rows
     from ..records.row_tasks import RowTasks
 
-    prepared, files = reference_files(flags, sources)
-    targets = document_targets(flags)
-    outputs = [(f"--{kind}", path) for kind, path in targets.items()]
-    claim_outputs([("REFERENCES", file.path) for file in files], outputs)
-    if len(set(sources)) < len(sources):
+    paths = [file.path for file in rows.sources]
+    if len(set(paths)) < len(paths):
         raise click.UsageError("REFERENCES names a file twice")
-    names = named_fields(flags)
-    if prepared:
-        names = {"task": "task", "split": "split"} | names
+    names = dict(rows.fields)
     task_field = names.pop("task", None)
     fields = FieldNames(**names)
     check_task_flags(task_name, task_field, (), None, {})
     try:
-        tasks = RowTasks(load_config(flags, config_file).score, task_name, task_field)
+        tasks = RowTasks(rows.settings, task_name, task_field)
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
     rules = Rules(scirecipe, fields.reference, fields.response)
-    across = similarity if fields.split is not None or len(sources) > 1 else None
-    data = DataSet(tasks.scorer, rules, [file.path for file in files], across)
-    listing = FindingListing(silent="-" in targets.values(), keep=targets["json"] is not None)
-    for file in files:
+    across = similarity if fields.split is not None or len(paths) > 1 else None
+    data = DataSet(tasks.scorer, rules, paths, across)
+    listing = FindingListing(silent="-" in documents.values(), keep=documents["json"] is not None)
+    for file in rows.sources:
         before = data.counts["checked"]
         with (
             file_errors("", file.name, file.format),
             open_checked_rows(file, tasks, fields) as (pieces, size),
-            Progress(size, quiet) as listing.bar,
+            Progress(size, rows.quiet) as listing.bar,
         ):
-            for rows in pieces:
-                for finding in data.add(rows):
+            for piece in pieces:
+                for finding in data.add(piece):
                     listing.add_finding(finding)
-                listing.bar.advance(len(rows), sum(row.size for row in rows))
+                listing.bar.advance(len(piece), sum(row.size for row in piece))
         listing.bar = None
         if data.counts["checked"] == before:
             say(f"warning: {file.name} has no rows", err=True)
@@ -143,12 +98,12 @@ def command(
         "json": lambda: orjson.dumps(data.document(listing.findings), option=orjson.OPT_INDENT_2),
         "html": lambda: page(data, command_line()).encode(),
     }
-    write_documents(targets, contents)
-    if not quiet:
+    write_documents(documents, contents)
+    if not rows.quiet:
         show(*terminal_parts(data), error=True)
     invalid = data.counts["error"]
     counted = f"{data.counts['checked']:,} checked, {invalid:,} invalid, {len(data.warned):,} with a warning"
-    if not quiet and (warnings := sum(not advice.good for advice in data.advice())):
+    if not rows.quiet and (warnings := sum(not advice.good for advice in data.advice())):
         counted += f"; {plural(warnings, 'warning')} about the data set as a whole"
     say(counted, err=True)
     if invalid:

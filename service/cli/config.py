@@ -11,8 +11,9 @@ import orjson
 from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import NONE, NULLABLE, ScoreSettings
 from ..terminal import say
-from .file_options import document_options, json_target, write_json
-from .options import Command, config_option, load_config, settings_options
+from .command import Command
+from .file_options import json_target, write_json
+from .options import config_option, document_options, load_config, settings_options
 
 
 @click.command(cls=Command, examples=("assay config --order lcs --min-coverage 0.9", "assay config > assay.toml"))

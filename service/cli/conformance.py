@@ -14,8 +14,9 @@ from ..settings import RULES_VERSION
 from ..tables.table import Table
 from ..terminal import say, show
 from ..version import VERSION
-from .file_options import document_options, json_target, write_json
-from .options import Command, CommandError, names_in, quiet_option
+from .command import Command, CommandError
+from .file_options import json_target, write_json
+from .options import document_options, names_in, quiet_option
 
 if TYPE_CHECKING:
     from ...research.conformance import Comparison, Mismatch

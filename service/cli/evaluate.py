@@ -20,22 +20,10 @@ from ..rewards.registry import SCORE
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
 from ..wording import in_this_shell
-from .file_options import (
-    SOURCE,
-    answer_files,
-    answers_argument,
-    claim_outputs,
-    document_failure,
-    document_options,
-    document_targets,
-    field_options,
-    file_errors,
-    input_options,
-    named_fields,
-    task_option,
-    write_documents,
-)
-from .options import SOME_FAILED, Command, CommandError, command_line, json_or_text, names_in, pair_option, quiet_option
+from .command import SOME_FAILED, CommandError, command_line
+from .file_options import document_failure, file_errors, write_documents
+from .options import document_options, json_or_text, names_in, pair_option, seed_option, task_option
+from .rows_command import RowInput, SourcePath, field_options, rows_command
 
 if TYPE_CHECKING:
     from ...research.reports.comparison import ComparedFiles
@@ -48,8 +36,15 @@ if TYPE_CHECKING:
 NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags here, or are of rewards only
 
 
-@click.command(
-    cls=Command,
+@rows_command(
+    "ANSWERS",
+    documents=document_options(
+        *("json", "html", "markdown", "latex"),
+        csv="Write one line per record as CSV, or with --table its tables.",
+    ),
+    fields=field_options("response", "reference"),
+    has_settings=False,
+    several=True,
     examples=(
         "assay evaluate answers.jsonl --profile thoth --html report.html",
         "assay evaluate answers.jsonl --markdown -",
@@ -58,7 +53,6 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
         "assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output",
     ),
 )
-@answers_argument("ANSWERS", several=True)
 @task_option("name", "score; with FOLDER: as the benchmark of each row does, such as scirecipe")
 @click.option(
     "--profile",
@@ -69,7 +63,6 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
 )
 @click.option("--by", multiple=True, metavar="FIELDS", help="Fields of the records to group by  [default: level, type]")
-@field_options("response", "reference")
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -95,7 +88,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     show_default=True,
     help="Resamples of the intervals, and permutations of the p-values of labels.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice.")
+@seed_option
 @click.option(
     "--label-field",
     "labels",
@@ -107,7 +100,7 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     "--labels",
     "label_path",
     metavar="FILE",
-    type=SOURCE,
+    type=SourcePath(),
     help="File with labels: rows with an id and --label-field [default: label], perhaps criterion, rater and model.",
 )
 @click.option(
@@ -116,14 +109,17 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
     help="Fill the tables of a paper: paper, bioprobench or protomed; or one of them, such as paper.1.",
 )
 @click.option("--beside", type=click.Choice(["published"]), help="With --table: also show the rows that are printed.")
-@document_options(
-    "json", "html", "markdown", "latex", csv="Write one line per record as CSV, or with --table its tables."
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _parameter, value: _list(ctx, value),
+    help="List tasks.",
 )
-@input_options
-@click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
-@quiet_option
 def command(
-    sources: tuple[str, ...],
+    rows: RowInput,
+    documents: dict[str, str | None],
     name: str | None,
     profile: str | None,
     metrics: tuple[str, ...],
@@ -139,8 +135,6 @@ def command(
     label_path: str | None,
     table: str | None,
     beside: str | None,
-    quiet: bool,
-    **flags: Any,
 ) -> None:
     """Evaluate a model's ANSWERS ("-": standard input) and print a table, or compare several models.
 
@@ -165,12 +159,9 @@ def command(
     from ...research.reports.prompts import with_prompt_warnings
     from ...research.reports.published import Model, layouts, needs, tables_of
 
-    manifest, files = answer_files(flags, sources, most=None)
+    manifest, files, quiet = rows.manifest, rows.sources, rows.quiet
     if click.get_current_context().info_name == "compare" and len(files) < 2:
         raise click.UsageError("name the answers of at least two models; assay evaluate takes one file")
-    targets = document_targets(flags)
-    outputs = [(f"--{kind}", target) for kind, target in targets.items()]
-    claim_outputs([*(("ANSWERS", file.path) for file in files), ("--labels", label_path)], outputs)
     models = model_names([file.path for file in files], names_in(names))
     if baseline is not None and baseline not in models:
         raise click.UsageError(f"--baseline {one_of(baseline, models)}")
@@ -181,7 +172,7 @@ def command(
         raise click.UsageError("--table has its own profiles, metrics and groups: leave out the flags for them")
     options |= {key: value for key, value in (("profile", profile), ("by", list(names_in(by)))) if value}
     evaluations = Evaluations(
-        named_fields(flags), dict(fields), command=command_line(), about=manifest.sentence if manifest else ""
+        rows.fields, dict(fields), command=command_line(), about=manifest.sentence if manifest else ""
     )
     label_file = read_label_file(label_path, list(names_in(labels)))
     label_fields = [name for name in names_in(labels) if label_file is None or name not in label_file.fields]
@@ -242,8 +233,9 @@ def command(
         print_warnings(file)
     for sentence in () if quiet else absent:
         say(f"note: {sentence}", err=True)
-    write_documents(targets, contents_of(output, output.outputs[0] if manifest is None and table is None else output))
-    with_table = "-" not in targets.values()
+    document = output.outputs[0] if manifest is None and table is None else output
+    write_documents(documents, contents_of(output, document))
+    with_table = "-" not in documents.values()
     if with_table:
         show(*with_notes(output.tables()))
         say("")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,19 +17,10 @@ from ..records.wrong_files import DocumentError
 from ..settings import ScoreSettings
 from ..tables.table import as_json
 from ..terminal import Listing, say
-from .file_options import (
-    answer_files,
-    answers_argument,
-    claim_outputs,
-    document_options,
-    document_targets,
-    field_options,
-    input_options,
-    named_fields,
-    rollout_fields,
-    write_documents,
-)
-from .options import SOME_FAILED, Command, CommandError, config_option, load_config, quiet_option, settings_options
+from .command import SOME_FAILED, CommandError
+from .file_options import write_documents
+from .options import document_options
+from .rows_command import RowInput, field_options, rows_command
 
 if TYPE_CHECKING:
     from ..explain.schema import Explanation
@@ -40,25 +30,23 @@ if TYPE_CHECKING:
 MAX_WORST = 1_000  # rows that are explained one after the other
 
 
-@click.command(
-    cls=Command,
+@rows_command(
+    "INPUT",
+    documents=document_options("json"),
+    fields=field_options(
+        *("response", "reference"),
+        task="Name or dotted path of the task in a row; only SCORE is explained  [default: task, if it names a task]",
+    ),
+    guesses_format=True,
     examples=(
         "assay explain rollouts.jsonl --number 12",
         "assay explain rollouts.jsonl --worst 5",
         "assay explain request.json --json -",
     ),
 )
-@answers_argument("INPUT")
 @click.option("-n", "--number", type=click.IntRange(1), help="Number of the row, from 1  [default: the first]")
 @click.option("--id", "identifier", metavar="ID", help="The row with this id.")
 @click.option("--worst", type=click.IntRange(1, MAX_WORST), help="As many rows with the lowest rewards, lowest first.")
-@document_options("json")
-@field_options(
-    "response",
-    "reference",
-    task="Name or dotted path of the task in a row; only SCORE is explained  [default: task, if it names a task]",
-)
-@partial(input_options, standard_input="json or jsonl")
 @click.option(
     "--suggestions",
     type=click.IntRange(0, MAX_SUGGESTIONS),
@@ -73,19 +61,14 @@ MAX_WORST = 1_000  # rows that are explained one after the other
     show_default=True,
     help="auto: on a terminal, unless NO_COLOR is set.",
 )
-@quiet_option
-@config_option
-@settings_options(ScoreSettings, described=False)
 def command(
-    sources: tuple[str, ...],
+    rows: RowInput,
+    documents: dict[str, str | None],
     number: int | None,
     identifier: str | None,
     worst: int | None,
     suggestions: int,
     color: str,
-    quiet: bool,
-    config_file: Path | None,
-    **flags: Any,
 ) -> None:
     """Explain the reward of one row of INPUT, JSON, JSONL, Parquet or Arrow ("-": standard input), or of its worst.
 
@@ -99,22 +82,18 @@ def command(
 
     if sum(value is not None for value in (number, identifier, worst)) > 1:
         raise click.UsageError("--number, --id and --worst exclude each other")
-    names, explicit = named_fields(flags), flags["input_format"]
-    manifest, (file,) = answer_files(flags, sources)
-    targets = document_targets(flags)
-    claim_outputs([("INPUT", file.path)], [("--json", targets["json"])])
-    either = file.path == "-" and explicit is None and manifest is None
-    file = file._replace(format="") if either else file
-    settings = load_config(flags, config_file).score
+    file, settings = rows.source, rows.settings
     try:
         choice = Choice(number, identifier, worst)
-        rows = chosen_rows(file, rollout_fields(names), choice, names.get("task"), partial(rewards_under, settings))
+        chosen = chosen_rows(
+            file, rows.rollout_fields, choice, rows.fields.get("task"), partial(rewards_under, settings)
+        )
     except DocumentError as error:
         raise CommandError(f"{file.name}: {error}") from None
-    explained, failed = explain_all(rows, settings, file.name, suggestions)
+    explained, failed = explain_all(chosen, settings, file.name, suggestions)
     if explained:
-        write_documents(targets, {"json": lambda: document_of(explained, file.name, worst is not None)})
-        if targets["json"] != "-":
+        write_documents(documents, {"json": lambda: document_of(explained, file.name, worst is not None)})
+        if documents["json"] != "-":
             print_all(explained, file.name, color)
     if failed:
         raise click.exceptions.Exit(SOME_FAILED)

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from ..records.manifest import is_prepared, read_manifest
-from ..records.output_file import claim
+from ..records.output_file import is_replaced
 from ..tasks.endpoint import ADDRESS, ChatEndpoint
 from ..terminal import say
-from .file_options import claim_outputs, file_errors
-from .options import SOME_FAILED, Command, CommandError, quiet_option
+from .command import SOME_FAILED, Command, CommandError
+from .file_options import check_outputs, file_errors
+from .options import quiet_option
 
 KEY = "ASSAY_GENERATE_KEY"
 
@@ -133,15 +134,14 @@ def command(
 
     if not is_prepared(folder):
         raise CommandError(f"{folder}: it has no manifest; write it with assay prepare")
-    claim_outputs([], [("-o", target)])
-    held = claim(target)
-    if held is None:
+    check_outputs([], [("-o", target)])
+    if not is_replaced(target):
         raise click.UsageError(f"-o {target}: answers are added to a regular file")
     endpoint = ChatEndpoint(base_url, model, os.environ.get(KEY), timeout, retries)
     with file_errors(target):
         job = GenerateJob(read_manifest(folder), Sampling(temperature, top_p, max_tokens, seed), **flags)
         try:
-            summary = generate(job, endpoint, held, quiet)
+            summary = generate(job, endpoint, target, quiet)
         except NoAnswer as error:
             raise CommandError(str(error)) from None
     if not quiet:

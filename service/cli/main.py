@@ -89,7 +89,7 @@ class Commands(click.Group):
             number = error.number if isinstance(error, Ended) else signal.SIGINT
             with suppress(OSError):  # after SIGHUP, the terminal has gone
                 how = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
-                say(f"\n{how}{''.join(getattr(error, '__notes__', ()))}.", err=True)
+                say(f"\n{how}.", err=True)
             if number != signal.SIGINT:
                 end_by_signal(number)
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -1,12 +1,11 @@
-"""Flags generated from the settings models, so that every setting has one; errors of commands."""
+"""Options that several commands have, and an option for every setting, generated from the models."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 import orjson
@@ -14,25 +13,26 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
-from ..errors import Issue, ScoringError, UnreadableInput, UsageError, one_of
-from ..interruption import ended_by_signals
-from ..records.output_file import release_claims, what_was_written
+from ..errors import ScoringError, one_of
+from ..rewards.registry import SCORE
 from ..settings import NONE, NULLABLE
-from ..terminal import MAX_LISTED, say
-from ..wording import in_this_shell, one_line
-from .vocabulary import current_names
+from ..terminal import say
+from ..wording import one_line
+from .command import USAGE, SettingOption
 
-if TYPE_CHECKING:
-    pass
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""A decorator that adds an option, or several, to a command."""
 
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-SOME_FAILED = 1  # exit code if some records could not be scored
-NAMED_OPTIONS = ("by", "metrics", "profile")  # options of tasks that have flags with their names
-USAGE = 2  # exit code for usage errors: flags, settings, files that cannot be read or written
 SECTIONS = {"ServerSettings": "Server settings", "ScoreSettings": "Reward settings"}
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
+
+
+class OutputPath(click.Path):
+    """The path of a file to write; "-" is standard output."""
+
+    def __init__(self, allow_dash: bool = True) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+
 
 config_option = click.option(
     "--config",
@@ -46,77 +46,23 @@ quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Only results and problems: no progress, no summary, no notes."
 )
 
+seed_option = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every random choice."
+)
 
-class Command(click.Command):
-    """A command with sections of settings and examples in its help; one that `serves` handles signals itself."""
-
-    def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.examples = examples
-        self.serves = serves
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, current_names(str(ctx.info_name), args))
-
-    def invoke(self, ctx: click.Context) -> Any:
-        if self.serves:
-            return super().invoke(ctx)
-        try:
-            with ended_by_signals():
-                return super().invoke(ctx)
-        except UnreadableInput as error:
-            raise CommandError(one_line(str(error))) from None
-        except UsageError as error:
-            raise click.UsageError(one_line(str(error)), ctx) from None
-        except KeyboardInterrupt as interruption:
-            written = what_was_written()
-            if written is not None:
-                interruption.add_note(f": {', '.join(written) or 'nothing was written'}")
-            raise
-        finally:
-            release_claims()
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[SettingOption]] = {}
-        with formatter.section("Options"):
-            records = []
-            for parameter in self.get_params(ctx):
-                if isinstance(parameter, SettingOption):
-                    sections.setdefault(parameter.section, []).append(parameter)
-                elif isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None:
-                    records.append(record)
-            formatter.write_dl(records)
-        for title, options in sections.items():
-            if options[0].described:
-                with formatter.section(title):
-                    records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
-                    formatter.write_dl(records)
-            else:
-                with formatter.section(f"{title} (described by `assay config --help`)"):
-                    names = ", ".join(option.opts[0] for option in options)
-                    for line in wrap(names, formatter.width - formatter.current_indent, break_on_hyphens=False):
-                        formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
-            with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
-                for example in self.examples:
-                    formatter.write(f"  {example}\n")
+similarity_option = click.option(
+    "--similarity",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Jaccard similarity of three-word shingles from which texts are near-duplicates; 1: only equal texts.",
+)
 
 
-class SettingOption(click.Option):
-    """The flag of a setting; `section` is its title in the help, which lists only its name unless it is `described`."""
-
-    def __init__(self, *args: Any, section: str, described: bool, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.section = section
-        self.described = described
-
-
-def settings_options(*models: type[BaseModel], described: bool = True) -> Callable[[Function], Function]:
+def settings_options(*models: type[BaseModel], described: bool = True) -> Option:
     """Add a flag for every field of the models; without the flag, its value is None."""
 
-    def add(function: Function) -> Function:
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for model in reversed(models):
             section = {"section": SECTIONS[model.__name__], "described": described}
             for name, field in reversed(model.model_fields.items()):
@@ -126,7 +72,7 @@ def settings_options(*models: type[BaseModel], described: bool = True) -> Callab
     return add
 
 
-def _option(name: str, annotation: Any, **options: Any) -> Callable[[Function], Function]:
+def _option(name: str, annotation: Any, **options: Any) -> Option:
     flag = "--" + name.replace("_", "-")
     if annotation is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, **options)
@@ -171,8 +117,15 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def pair_option(flag: str, name: str, text: str) -> Callable[[Function], Function]:
+def pair_option(flag: str, name: str, text: str) -> Option:
     return click.option(flag, name, multiple=True, type=pair, metavar="NAME=VALUE", help=text)
+
+
+def task_option(name: str, default: str = "") -> Option:
+    """Return `--task` under the name of its parameter; default: what the help says of it, if it is none by itself."""
+    text = f"Task of every row, a name of evaluate --list{default and f'  [default: {default}]'}"
+    fallback: dict[str, Any] = {} if default else {"default": SCORE, "show_default": True}
+    return click.option("--task", name, metavar="NAME", help=text, **fallback)
 
 
 def names_in(values: str | Iterable[str], valid: Collection[str] | None = None) -> tuple[str, ...]:
@@ -191,31 +144,36 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def command_line() -> str:
-    """Return the command that runs, as a shell reads it; reports show it."""
-    return str(click.get_current_context().obj or "")
+DOCUMENTS = {
+    "json": "Write everything as JSON (-: standard output).",
+    "html": "Write a report as one HTML file.",
+    "markdown": "Write the tables as Markdown.",
+    "latex": "Write the tables as LaTeX (booktabs).",
+    "csv": "Write the tables as CSV.",
+}
+"""The kinds of documents that commands write, with the help of their flags."""
 
 
-class CommandError(click.ClickException):
-    exit_code = USAGE
+def document_options(*kinds: str, **texts: str) -> Option:
+    """Add a flag for each kind of document that a command writes; texts: help that is a command's own.
 
-    @classmethod
-    def of(cls, issues: Iterable[Issue]) -> CommandError:
-        sentences = [
-            in_this_shell(issue.detail)
-            if issue.reason == "not_installed"
-            else one_line(f"{flag_of(issue.path)}: {issue.detail}")
-            for issue in issues
-        ]
-        more = len(sentences) - MAX_LISTED
-        shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
-        return cls("\n       ".join(shown))
+    `--json` without a file is `--json -`.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for kind in reversed((*kinds, *texts)):
+            optional: dict[str, Any] = {"is_flag": False, "flag_value": "-"} if kind == "json" else {}
+            text = texts.get(kind, DOCUMENTS[kind])
+            name = f"{kind}_target"
+            function = click.option(f"--{kind}", name, type=OutputPath(), metavar="FILE", help=text, **optional)(
+                function
+            )
+        return function
+
+    return add
 
 
-def flag_of(path: str) -> str:
-    """Return the flag for the path of an issue: `--metrics` for `options.metrics[0]`; other paths unchanged."""
-    table, _, name = path.partition(".")
-    if table in ("options", "config"):
-        name = name.partition("[")[0]
-        return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
-    return f"--{path}" if path in ("task", "include", "label-field") else path
+def document_targets(flags: dict[str, Any]) -> dict[str, str | None]:
+    """Remove the values of `document_options` from the flags; return them by kind."""
+    names = [name for name in flags if name.endswith("_target")]
+    return {name.removesuffix("_target"): flags.pop(name) for name in names}

@@ -13,8 +13,9 @@ from ..errors import one_of
 from ..records.files import FORMATS, format_of
 from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
-from .file_options import document_failure, file_errors, task_option
-from .options import SOME_FAILED, Command, CommandError, quiet_option
+from .command import SOME_FAILED, Command, CommandError
+from .file_options import document_failure, file_errors
+from .options import quiet_option, seed_option, similarity_option, task_option
 
 DEFAULTS = Options()
 RECORDS = click.Path(exists=True)
@@ -80,16 +81,8 @@ def paths_in(kind: click.Path) -> Callable[[click.Context, click.Parameter, tupl
     help="Files or folders whose records are the split test; other records of their groups are left out.",
 )
 @click.option("--group-field", metavar="FIELD", help="Field by which rows are grouped, besides near-duplicates.")
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0.0, 1.0, min_open=True),
-    default=DEFAULTS.similarity,
-    show_default=True,
-    help="Jaccard similarity of three-word shingles from which texts are near-duplicates; 1: only equal texts.",
-)
-@click.option(
-    "--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Seed of every random choice."
-)
+@similarity_option
+@seed_option
 @click.option(
     "--distractors",
     type=click.IntRange(0),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,40 +11,21 @@ import orjson
 
 from ..errors import one_of
 from ..records.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
-from ..records.files import Records, format_of, open_records, source_title
+from ..records.files import Records, open_records, source_title
 from ..records.forms import unfolded
 from ..records.rows import SAMPLE_ROWS, Fields, peek
-from ..settings import ScoreSettings
 from ..terminal import Progress, say, show
-from .file_options import (
-    answer_files,
-    answers_argument,
-    append_option,
+from .command import SOME_FAILED, command_line
+from .file_options import file_errors
+from .options import document_options, json_or_text, names_in, pair_option, task_option
+from .rows_command import (
+    RowInput,
+    RowOutput,
     check_task_flags,
-    claim_outputs,
-    document_options,
-    document_targets,
     field_options,
     fields_of_rows,
-    file_errors,
-    input_options,
-    named_fields,
-    output_format_option,
     output_option,
-    rollout_fields,
-    task_option,
-)
-from .options import (
-    SOME_FAILED,
-    Command,
-    command_line,
-    config_option,
-    json_or_text,
-    load_config,
-    names_in,
-    pair_option,
-    quiet_option,
-    settings_options,
+    rows_command,
 )
 
 if TYPE_CHECKING:
@@ -59,17 +38,18 @@ if TYPE_CHECKING:
 INCLUDABLE = ("components", "advantages", "steps")
 
 
-@click.command(
-    cls=Command,
+@rows_command(
+    "INPUT",
+    output=output_option(),
+    documents=document_options("html"),
+    fields=field_options("response", "reference", "group", "task"),
+    folder_fields={"group": "id"},
     examples=(
         "assay score rollouts.jsonl -o scored.jsonl --html report.html",
         "assay score rollouts.parquet -o scored.parquet --include components,advantages",
         "zcat rollouts.jsonl.gz | assay score - --order lcs > scored.jsonl",
     ),
 )
-@answers_argument("INPUT")
-@output_option
-@append_option
 @click.option(
     "--include",
     multiple=True,
@@ -77,33 +57,17 @@ INCLUDABLE = ("components", "advantages", "steps")
     metavar="NAMES",
     help="Results to add to each row, separated by commas: components, advantages, steps",
 )
-@field_options(
-    "response",
-    "reference",
-    "group",
-    "task",
-)
 @task_option("task_name")
 @pair_option(
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
-@document_options("html")
-@output_format_option
-@input_options
-@quiet_option
-@config_option
-@settings_options(ScoreSettings, described=False)
 def command(
-    sources: tuple[str, ...],
-    target: str,
-    append: bool,
+    rows: RowInput,
+    output: RowOutput,
+    documents: dict[str, str | None],
     include: tuple[str, ...],
     task_name: str,
     task_options: tuple[tuple[str, str], ...],
-    output_format: str | None,
-    quiet: bool,
-    config_file: Path | None,
-    **flags: Any,
 ) -> None:
     """Score the rollouts in INPUT: JSONL, JSON, Parquet or Arrow ("-": standard input).
 
@@ -119,38 +83,32 @@ def command(
     is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
-    from ..records.output_file import is_special
     from ..records.row_tasks import RowTasks
     from ..records.score_rows import Job
     from ..rewards.registry import SCORE, TASK_COMPONENTS
 
-    manifest, (file,) = answer_files(flags, sources)
-    fields = named_fields(flags)
-    task_field = fields.get("task")
+    file, manifest, report = rows.source, rows.manifest, documents["html"]
+    task_field = rows.fields.get("task")
     if manifest is not None:
         if task_field is not None or task_name != SCORE:
             raise click.UsageError("the manifest names the tasks of its rows: leave out --task and --task-field")
-        fields = {"group": "id"} | fields
         task_name, task_field = (manifest.tasks[0], None) if len(manifest.tasks) == 1 else (task_name, "task")
-    report = document_targets(flags)["html"]
-    check_task_flags(task_name, task_field, task_options, report, flags)
-    special = file.format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
+    check_task_flags(task_name, task_field, task_options, report, rows.setting_flags)
     job = Job(
         source=file,
-        target=target,
-        target_format=format_of(target, output_format or special, "--output-format"),
-        fields=rollout_fields(fields),
+        target=output.target or "-",
+        target_format=output.format,
+        fields=rows.rollout_fields,
         advantages="advantages" in include,
         steps="steps" in include,
+        append=output.append,
     )
-    inputs = [("INPUT", file.path), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
-    claim_outputs(inputs, [("--output", target), ("--html", report)], append, job.target_format)
-    settings = load_config(flags, config_file).score
-    with file_errors(target, file.name, file.format):
+    settings = rows.settings
+    with file_errors(job.target, file.name, file.format):
         tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options), steps=job.steps)
         names = TASK_COMPONENTS if tasks.other_tasks else COMPONENTS
         components = names if "components" in include else ()
-        failed = _run(job._replace(components=components), tasks, quiet, report)
+        failed = _run(job._replace(components=components), tasks, rows.quiet, report)
     if failed:
         raise click.exceptions.Exit(SOME_FAILED)
 

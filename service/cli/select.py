@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -13,26 +12,12 @@ import orjson
 
 from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, Options
 from ..records.fields import FieldNames
-from ..records.files import format_of
 from ..records.forms import SUPERVISED, TRAINERS
-from ..records.output_file import is_special
 from ..terminal import say, show
-from .file_options import (
-    answer_files,
-    answers_argument,
-    append_option,
-    claim_outputs,
-    document_options,
-    document_targets,
-    field_options,
-    file_errors,
-    input_options,
-    named_fields,
-    output_format_option,
-    output_option,
-    write_documents,
-)
-from .options import SOME_FAILED, Command, quiet_option
+from .command import SOME_FAILED, Command
+from .file_options import file_errors, write_documents
+from .options import OutputPath, document_options
+from .rows_command import RowInput, RowOutput, field_options, output_option, rows_command
 
 COUNT = re.compile(r"[1-9]\d*|all")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -56,7 +41,16 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     return None if text is None else ALL if text == "all" else int(text)
 
 
-@click.command(
+@rows_command(
+    "INPUT",
+    output=output_option(),
+    documents=document_options("json"),
+    fields=field_options(
+        *("reward", "response", "prompt", "reference"),
+        group="Field by which rows are grouped, a name or dotted path  [default: equal prompts and references]",
+    ),
+    folder_fields={"group": "id"},
+    has_settings=False,
     cls=CountedModes,
     examples=(
         "assay select scored.jsonl --best 4 --min-reward 0.8 --trainer trl -o sft.jsonl",
@@ -64,7 +58,6 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
         "assay select scored.jsonl --curriculum --trainer verl -o train.parquet --dropped dropped.jsonl",
     ),
 )
-@answers_argument("INPUT")
 @click.option(
     "--best",
     metavar="[N|all]",
@@ -96,35 +89,20 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     "--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts with a larger share of responses that pass."
 )
 @click.option("--trainer", type=click.Choice(TRAINERS), help="Write the rows that this trainer reads.")
-@output_option
-@append_option
 @click.option(
     "--dropped",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=OutputPath(allow_dash=False),
     help="Write the groups that are dropped, and why, as JSONL.",
 )
-@document_options("json")
-@field_options(
-    "reward",
-    "response",
-    "prompt",
-    "reference",
-    group="Field by which rows are grouped, a name or dotted path  [default: equal prompts and references]",
-)
-@output_format_option
-@input_options
-@quiet_option
 def command(
-    sources: tuple[str, ...],
+    rows: RowInput,
+    output: RowOutput,
+    documents: dict[str, str | None],
     best: int | None,
     pairs: int | None,
     curriculum: bool,
-    target: str,
-    append: bool,
     dropped: str | None,
-    output_format: str | None,
-    quiet: bool,
     **flags: Any,
 ) -> None:
     """Select the next training set from INPUT, the output of `assay score` ("-": standard input).
@@ -140,29 +118,23 @@ def command(
     from ...research.select.selection import Job, select
 
     modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
-    targets = document_targets(flags)
-    fields = FieldNames(**{"response": "response", "prompt": "prompt"} | named_fields(flags))
+    fields = FieldNames(**{"response": "response", "prompt": "prompt"} | rows.fields)
     options = _options(modes, flags)
-    special = "jsonl" if is_special(target) and not os.path.splitext(target)[1] else None
-    manifest, (file,) = answer_files(flags, sources)
-    if manifest is not None:
-        fields = fields._replace(group=fields.group or "id")
     job = Job(
-        source=file,
-        target=target,
-        target_format=format_of(target, output_format or special, "--output-format"),
+        source=rows.source,
+        target=output.target or "-",
+        target_format=output.format,
         dropped=dropped,
+        append=output.append,
     )
-    outputs = [("--output", target), ("--dropped", dropped), ("--json", targets["json"])]
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
-        rows = "responses" if options.mode == "best" else "pairs"
-        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
-    claim_outputs([("INPUT", file.path)], outputs, append, job.target_format)
-    with file_errors(target, job.source.name, job.source.format):
-        summary = select(job, options, fields, quiet)
-    write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
-    if not quiet:
-        files = [f"output       {target}"] if target != "-" else []
+        kind = "responses" if options.mode == "best" else "pairs"
+        raise click.UsageError(f"verl reads {kind} only from Parquet; write it with -o NAME.parquet")
+    with file_errors(job.target, job.source.name, job.source.format):
+        summary = select(job, options, fields, rows.quiet)
+    write_documents(documents, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
+    if not rows.quiet:
+        files = [f"output       {job.target}"] if job.target != "-" else []
         files += [f"dropped      {dropped}"] if dropped is not None else []
         first, *details = summary.parts()
         show(first, *files, *details, error=True)

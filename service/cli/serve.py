@@ -18,7 +18,8 @@ from ..http.process.logs import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
 from ..wording import in_this_shell
-from .options import Command, CommandError, config_option, load_config, settings_options
+from .command import Command, CommandError
+from .options import config_option, load_config, settings_options
 
 log = logging.getLogger("assay")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ..terminal import say
-from .options import Command, quiet_option
+from .command import Command
+from .options import quiet_option
 
 
 @click.command(cls=Command, examples=("assay warmup", "ASSAY_CACHE_DIR=/cache assay warmup"))

@@ -16,16 +16,10 @@ from ...kernels.reading.references import References
 from ..errors import InvalidReference, InvalidRequest, Issue
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
-from ..scoring.alternatives import Alternatives, alternatives_of
 from ..scoring.labels import read_label
-from ..scoring.text_columns import (
-    MAX_REFERENCE_BYTES,
-    UNLIMITED,
-    parse_valid_references,
-    references_as_column,
-    text_column,
-    utf8,
-)
+from ..scoring.reference_reader import parse_valid_references, references_as_column
+from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED, Alternatives, alternatives_of
+from ..scoring.texts import text_column, utf8
 from ..settings import ScoreSettings
 from .reading import MAX_STEPS, KeyLine, Reading, Text, canons, read_reference, read_response
 from .schema import Coverage, Mark, WordUse
@@ -127,17 +121,18 @@ def chosen_of(reference: Any, alternative: int) -> Any:
 def parsed_reference(
     reference: Any, settings: ScoreSettings, max_bytes: int
 ) -> tuple[TextColumn, References, Alternatives | None]:
-    column, issues, alternatives = references_as_column([reference])
+    texts, issues = references_as_column([reference])
     if not issues:
         quantities = settings.parameter_similarity == "quantities"
         references, issues = parse_valid_references(
-            column, settings.max_reference_steps, max_bytes, quantities=quantities, alternatives=alternatives
+            texts, settings.max_reference_steps, max_bytes, quantities=quantities
         )
     if issues:
         raise InvalidReference(
             [issue._replace(path=issue.path.replace("references[0]", "reference", 1)) for issue in issues]
         )
-    return column, references, alternatives
+    assert isinstance(texts.texts, TextColumn)
+    return texts.texts, references, texts.alternatives
 
 
 def _refuse(paths: list[str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from ...kernels.score import TIE, reward_of
 from ..errors import AssayError
 from ..rewards.scorer import Scorer
-from ..scoring.column_scorer import rules_of
-from ..scoring.text_columns import MAX_REFERENCE_BYTES
+from ..scoring.configurations import rules_of
+from ..scoring.references import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
 from ..wording import format_reward, format_reward_change, plural
 from .alignment import Alignment, align, combined, equations_of, factors_of, formula

@@ -19,7 +19,9 @@ from ...kernels.rules import OK, REASONS
 from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode import tables
 from ...kernels.text.words import canonical_texts
-from ..scoring.text_columns import UNLIMITED, borrow_workspace, utf8
+from ..scoring.memory import borrow_workspace
+from ..scoring.references import UNLIMITED
+from ..scoring.texts import utf8
 from .schema import Phrase, Place
 
 LF, CR = 0x0A, 0x0D

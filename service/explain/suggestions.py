@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..rewards.scores import Scores
-from ..scoring.column_scorer import rules_of
+from ..scoring.configurations import rules_of
 from ..wording import format_reward, format_reward_change
 from .alignment import Alignment, align
 from .candidates import Candidate, Drafting, EditCandidates, candidates_of

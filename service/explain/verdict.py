@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...kernels.reading.response import ABSENT
-from ..scoring.text_columns import wrong_fields
+from ..scoring.reference_reader import wrong_fields
 from ..settings import ScoreSettings
 from ..wording import first_n, format_number, format_reward, plural
 from .edits import FIELDS, FRAMED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from threading import Thread
 from typing import Any, Protocol
 
@@ -16,14 +15,13 @@ from ..version import VERSION
 from .request.access import Keys, OriginCheck
 from .request.admission import Admission
 from .request.exchange import Readiness, RunNames
+from .request.fork_server import FORK_SERVER
 from .request.intake import Paths, WorkerThreads
 from .request.metrics import Metrics
-from .request.processes import ForkServer, Processes
+from .request.processes import Processes
 from .request.refusal_log import RefusalLog
 from .request.tracing import otlp_tracing
 from .wire.json_codec import Limits
-
-FORK_SERVER = ForkServer()
 
 
 class Fleet(Protocol):
@@ -71,8 +69,6 @@ class ServiceState:
         self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()
         self.admission.resident.start()
-        with suppress(OSError):  # the first job tries again
-            FORK_SERVER.start()
         gc.freeze()  # exempt existing objects from collection
 
     def close(self) -> None:

@@ -13,11 +13,13 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, Issue
 from ..rewards.batch import Batch, read_objects
-from ..rewards.scorer import Scorer, in_batch, merge, score_here, split
+from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
-from ..scoring.alternatives import Alternatives
+from ..rewards.scoring import attempt, in_batch, read_or_score, score
 from ..scoring.column_scorer import Columns, ColumnScorer, joined
-from ..scoring.text_columns import place_of, references_as_column, strings_of, text_column
+from ..scoring.reference_reader import as_column, place_of
+from ..scoring.references import ReferenceTexts
+from ..scoring.texts import strings_of, text_column
 from ..settings import ScoreSettings
 from ..tasks.task import import_optional
 
@@ -41,22 +43,19 @@ class PoolActor:
     def score(
         self,
         responses: TextColumn,
-        references: TextColumn,
+        references: ReferenceTexts,
         index: np.ndarray,
-        alternatives: Alternatives | None = None,
         steps: bool = False,
     ) -> tuple[Sequence[Issue], Columns | None]:
         """Return issues, and the columns unless there are issues."""
-        responses, references = TextColumn.of(*responses), TextColumn.of(*references)
         batch = Batch(
-            responses=responses,
-            references=references,
+            responses=TextColumn.of(*responses),
+            references=references._replace(texts=TextColumn.of(*references.texts)),
             reference_index=index,
-            alternatives=alternatives,
             steps=steps,
             configurations={"config": self._scorer.columns},
         )
-        columns = score_here(batch)
+        columns = attempt(batch, read_or_score)
         return ((), columns) if isinstance(columns, Columns) else (columns.issues, None)
 
 
@@ -112,8 +111,9 @@ class ScorerPool:
         steps: bool = False,
     ) -> Scores:
         """Score with SCORE like `Scorer.score`, with the same errors; thread-safe."""
-        batch = self._submitted(responses, references, reference_index, groups, steps)
-        return self._gathered(*batch, self._ray.get(batch[-1]))
+        batch = read_objects(ColumnScorer([self.settings], 1), responses, references, reference_index, groups)
+        batch.steps = steps
+        return score(batch, score_kernels=self._score_pieces)
 
     async def score_async(
         self,
@@ -124,37 +124,30 @@ class ScorerPool:
         steps: bool = False,
     ) -> Scores:
         """Score without blocking the event loop."""
-        batch = await asyncio.to_thread(self._submitted, responses, references, reference_index, groups, steps)
-        return self._gathered(*batch, await asyncio.gather(*batch[-1]))
+        return await asyncio.to_thread(self.score, responses, references, reference_index, groups, steps)
 
-    def _submitted(
-        self, responses: Any, references: Any, reference_index: Any, groups: Any, steps: bool
-    ) -> tuple[Batch, list[Batch], list[Any]]:
-        batch = read_objects(ColumnScorer([self.settings], 1), responses, references, reference_index, groups)
-        batch.steps = steps
-        parts = split(batch)
-        columns, malformed, alternatives = references_as_column(strings_of(batch.references or []))
-        if batch.issues or malformed:
-            merge(batch, parts, list(map(score_here, parts)))  # raises
-        texts = text_column(strings_of(batch.responses or []))
-        whole = replace(batch, responses=texts, references=columns, alternatives=alternatives)
+    def _score_pieces(self, part: Batch) -> Any:
+        """Do what `read_or_score` does for rows of SCORE, in all actors; raise InvalidReference."""
+        assert part.references is not None
+        references, malformed = as_column(part.references)
+        if malformed or part.read_only:
+            return read_or_score(part)
+        whole = replace(part, responses=text_column(strings_of(part.responses or [])), references=references)
         pieces = pieces_of(whole, len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
-            arguments = piece.responses, piece.references, piece.reference_index, piece.alternatives, piece.steps
+            arguments = piece.responses, piece.references, piece.reference_index, piece.steps
             waiting.append(actor.score.remote(*arguments))
-        return batch, pieces, waiting
-
-    def _gathered(self, batch: Batch, pieces: list[Batch], _: object, results: list[Any]) -> Scores:
+        results = self._ray.get(waiting)
         issues = {
-            in_batch(batch, piece, issue)
+            in_batch(part, piece, issue)
             for piece, (piece_issues, _columns) in zip(pieces, results, strict=True)
             for issue in piece_issues
         }
         if issues:
             raise InvalidReference(sorted(issues, key=place_of))
-        return merge(batch, [batch], [joined([columns for _issues, columns in results])])
+        return joined([columns for _issues, columns in results])
 
 
 def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
@@ -164,12 +157,12 @@ def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:
     """
     responses, references, index = batch.responses, batch.references, batch.reference_index
     assert isinstance(responses, TextColumn)
-    assert isinstance(references, TextColumn)
+    assert references is not None
     assert index is not None
     number = max(1, min(max_pieces, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
     cuts = np.unique([0, *ends.tolist(), responses.rows]).tolist()
-    needed = np.setdiff1d(np.arange(batch.reference_count), index)
+    needed = np.setdiff1d(np.arange(references.rows), index)
     pieces = []
     for first, last in zip(cuts[:-1] or [0], cuts[1:] or [0], strict=True):
         needed = np.union1d(needed, index[first:last])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..rewards.registry import REWARD_TASKS, SCORE
-from ..scoring.alternatives import alternatives_of
+from ..scoring.references import alternatives_of
 from ..tasks.task import Task
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .files import Records, Source, is_columnar, open_records

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 from ..errors import one_of
 from ..rewards.registry import REWARD_TASKS, SCORE
-from ..scoring.alternatives import alternatives_of
 from ..scoring.labels import read_label
-from ..scoring.text_columns import references_as_column
+from ..scoring.reference_reader import references_as_column
+from ..scoring.references import alternatives_of
+from ..scoring.texts import strings_of
 from ..tasks.thoth import sections_in
 from .fields import (
     CONVERSATION_NAMES,
@@ -193,8 +194,8 @@ def reference_text(reference: Any) -> str:
     """Return a reference as text, because columns have one type: steps as key lines, alternatives and the record of a
     task as JSON.
     """
-    column, malformed, alternatives = references_as_column([reference])
-    return json_text(reference) if malformed or alternatives is not None else column.data.tobytes().decode()
+    read, malformed = references_as_column([reference])
+    return json_text(reference) if malformed or read.alternatives is not None else strings_of(read.texts)[0]
 
 
 def reference_texts(reference: Any) -> list[str | None]:

@@ -1,122 +1,81 @@
-"""Writes files that appear under their names only when complete, and keeps other commands from writing them meanwhile.
+"""Writes files that appear under their names only when complete, and adds whole lines to files.
 
-Content goes to a partial file beside the target, which an exclusive lock (`flock`) protects until it takes the target's
-name. A partial file without a lock is what a killed command left behind: the next command to the same target removes
-it. Standard output, devices and pipes cannot be replaced, and are written directly.
+New content is written to a temporary folder beside the target, and then takes the target's name. Standard output,
+devices and pipes cannot be replaced, and are written directly.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import re
+import secrets
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
-from typing import IO, NoReturn
+from typing import IO
 
-from ..interruption import uninterrupted
+import orjson
+
+from ..terminal import say
 
 Write = Callable[[Iterable[bytes]], None]
 """Writes rows, each one line of JSON without line end; raises OSError."""
-
-BUSY = "another command is writing this file; wait until it ends, or name another file"
-NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of `flock` on file systems without locks."""
-
-MAX_NAME_BYTES = 255
 
 DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:std(?P<name>in|out|err)|fd/(?P<number>\d+))")
 STANDARD = {"in": 0, "out": 1, "err": 2}
 
 
-class Claim:
-    """The right to write one file, held from its creation until `complete` or `discard`.
-
-    stream: for the content, not used by those who append. append: rows are added to the file as they come.
-    together: several files are completed at one moment, by `complete_together`. Raises OSError that names the target:
-    EBUSY if another command holds it.
-    """
-
-    def __init__(self, target: str, append: bool = False, together: bool = False) -> None:
-        self.target = target
-        self.path = os.path.realpath(target)
-        self.append = append
-        self.together = together
-        self.was_written = False
-        self.partial = partial_name(self.path)
-        try:
-            self.stream: IO[bytes] = open(_locked(self.partial), "wb")  # noqa: SIM115
-            try:
-                if os.path.exists(self.path):
-                    if not os.access(self.path, os.W_OK):
-                        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-                    os.fchmod(self.stream.fileno(), stat.S_IMODE(os.stat(self.path).st_mode) & 0o777)
-                if append:
-                    _require_whole_lines(self.path)
-            except BaseException:
-                self.discard()
-                raise
-        except OSError as error:
-            absent = error.errno == errno.ENOENT
-            raise OSError(error.errno, "the directory does not exist" if absent else error.strerror, target) from None
-
-    def complete(self) -> None:
-        """Give the content the name of the target, and release it."""
-        if self.stream.closed:
-            return
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-        os.replace(self.partial, self.path)
-        self.was_written = True
-        self.stream.close()
-        _sync_folder(os.path.dirname(self.path))
-
-    def discard(self) -> None:
-        """Remove the partial file, if it is not complete, and release the target."""
-        if not self.stream.closed:
-            with suppress(OSError):
-                os.unlink(self.partial)
-            with suppress(OSError):  # bytes that a full disk has not taken
-                self.stream.close()
-
-
-_claims: dict[str, Claim] = {}
-"""The claims of this process by real path. Functions that write a file find the claim of their command here."""
-
-
-def claim(target: str, append: bool = False, together: bool = False) -> Claim | None:
-    """Return the claim on a file, a new one if this process has none; None for targets that are written directly."""
-    if target == "-" or is_special(target):
-        return None
+def require_writable(target: str) -> None:
+    """Raise OSError, which names the target, unless it can be written; finds out before anything is computed."""
+    if not is_replaced(target):
+        return
     path = os.path.realpath(target)
-    held = _claims.get(path)
-    if held is None or held.stream.closed:
-        with uninterrupted():  # a new partial file is known here
-            held = _claims[path] = Claim(target, append, together)
-    return held
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise OSError(errno.ENOENT, "the directory does not exist", target)
+    if not os.access(folder, os.W_OK | os.X_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
 
 
-def release_claims() -> None:
-    """Discard every claim of this process that is not complete."""
-    with uninterrupted():
-        for held in _claims.values():
-            held.discard()
-        _claims.clear()
+@contextmanager
+def replaced(target: str) -> Iterator[str]:
+    """Yield a path for new content; when the context ends without an exception, it replaces the target.
+
+    If nothing was written to the path, the target is removed.
+    """
+    require_writable(target)
+    path = os.path.realpath(target)
+    folder = os.path.join(os.path.dirname(path), f".assay-{secrets.token_hex(8)}")
+    partial = os.path.join(folder, os.path.basename(path))
+    _folders.add(folder)  # before there is one: a signal may come at any time
+    try:
+        os.mkdir(folder, 0o700)
+        yield partial
+        if os.path.exists(partial):
+            if os.path.exists(path):
+                os.chmod(partial, stat.S_IMODE(os.stat(path).st_mode) & 0o777)
+            os.replace(partial, path)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _folders.discard(folder)
 
 
-def what_was_written() -> list[str] | None:
-    """Return a sentence for each output that was written, whole or in part; None if nothing is claimed."""
-    if not _claims:
-        return None
-    written = [held for held in _claims.values() if held.was_written]
-    return [
-        f"finished rows were added to {held.target}" if held.append else f"{held.target} is complete"
-        for held in written
-    ]
+_folders: set[str] = set()
+"""The temporary folders of this process."""
+
+
+def remove_partial_files() -> None:
+    """Remove what contexts have left that a signal interrupted while they began."""
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)
 
 
 @contextmanager
@@ -126,35 +85,93 @@ def output_file(target: str) -> Iterator[IO[bytes]]:
     Standard output ("-"), a device or a pipe is written directly.
     """
     if target == "-":
+        stream = standard_output()
         try:
-            yield sys.stdout.buffer
+            yield stream
         finally:
-            sys.stdout.buffer.flush()
-        return
-    held = claim(target)
-    if held is None:
+            stream.flush()
+    elif is_special(target):
         with open_special(target) as stream:
             yield stream
+    else:
+        with replaced(target) as partial, open(partial, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def standard_output() -> IO[bytes]:
+    """Return the binary stream; raises OSError if the shell has closed it."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return sys.stdout.buffer
+
+
+@contextmanager
+def appended_file(target: str, beginning: bytes = b"{") -> Iterator[Write]:
+    """Yield a function that adds lines to a file; a new file without a line is removed.
+
+    beginning: of every line, as `_end_last_line` checks. Raises OSError, EBUSY if another command adds to the file.
+    """
+    is_new = not os.path.exists(target)
+    with open(target, "ab+", buffering=0) as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EBUSY, "another command is adding to this file; wait until it ends", target) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            _end_last_line(stream.fileno(), target, beginning)
+            yield lines_to(stream)
+        finally:
+            if is_new and not os.fstat(stream.fileno()).st_size:
+                os.unlink(os.path.realpath(target))
+
+
+def _end_last_line(descriptor: int, target: str, beginning: bytes) -> None:
+    """Remove a last line that a killed command has not finished; raises OSError if it is none of a command's."""
+    if not os.fstat(descriptor).st_size:
         return
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY) as content:
+        end = content.rfind(b"\n") + 1
+        if end == len(content):
+            return
+        if content[end : end + len(beginning)] != beginning[: len(content) - end]:
+            raise OSError(errno.EINVAL, "its last line has no end; complete or remove that line", target)
+        line = content[end:]
     try:
-        yield held.stream
-        if held.together:
-            held.stream.flush()
-        else:
-            complete_together([held])
-    except BaseException:
-        held.discard()
-        raise
+        orjson.loads(line)
+        os.write(descriptor, b"\n")
+    except orjson.JSONDecodeError:
+        os.ftruncate(descriptor, end)
+        say(f"warning: {target}: its last line was unfinished and is removed", err=True)
 
 
-def complete_together(claims: Iterable[Claim], removed: Iterable[str] = ()) -> None:
-    """Complete files at one moment, in their order, and remove others: no signal comes between them."""
-    with uninterrupted():
-        for path in removed:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        for held in claims:
-            held.complete()
+def lines_to(stream: IO[bytes]) -> Write:
+    """Return a function that writes lines; of a line that does not fit, nothing stays in a regular file."""
+    raw = getattr(stream, "raw", stream)  # which says how much it has written
+
+    def write(rows: Iterable[bytes]) -> None:
+        content, done = b"".join(row + b"\n" for row in rows), 0
+        try:
+            while done < len(content):
+                written = raw.write(memoryview(content)[done:])
+                if written is None:
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                done += written
+        except OSError:
+            _remove_last(raw.fileno(), done - content.rfind(b"\n", 0, done) - 1)
+            raise
+
+    return write
+
+
+def _remove_last(descriptor: int, count: int) -> None:
+    """Remove the last bytes written to a regular file, unless another process has added to it since."""
+    status = os.fstat(descriptor)
+    if count and stat.S_ISREG(status.st_mode) and os.lseek(descriptor, 0, os.SEEK_CUR) == status.st_size:
+        os.ftruncate(descriptor, os.lseek(descriptor, -count, os.SEEK_CUR))
 
 
 def write_document(target: str, document: bytes) -> None:
@@ -168,7 +185,12 @@ def write_document(target: str, document: bytes) -> None:
 
 def temp_dir_for(target: str) -> str | None:
     """Return the directory for temporary files as large as the output: its own; None for the default."""
-    return None if target == "-" or is_special(target) else os.path.dirname(os.path.realpath(target))
+    return os.path.dirname(os.path.realpath(target)) if is_replaced(target) else None
+
+
+def is_replaced(target: str) -> bool:
+    """Return whether new content replaces the target, which is not standard output nor `is_special`."""
+    return target != "-" and not is_special(target)
 
 
 def is_special(target: str) -> bool:
@@ -185,83 +207,8 @@ def open_special(target: str) -> IO[bytes]:
         raise OSError(error.errno, error.strerror, target) from None
 
 
-def partial_name(path: str) -> str:
-    """Return the name of the partial file of a target: the same for every command that writes it."""
-    folder, name = os.path.split(path)
-    partial = f".{name}.assay-partial"
-    if len(os.fsencode(partial)) > MAX_NAME_BYTES:
-        partial = f".{sha256(os.fsencode(name)).hexdigest()}.assay-partial"
-    return os.path.join(folder, partial)
-
-
 def _descriptor_of(target: str) -> int | None:
     named = DESCRIPTOR.fullmatch(target)
     if named is None:
         return None
     return STANDARD[named["name"]] if named["name"] else int(named["number"])
-
-
-def _locked(partial: str) -> int:
-    """Create a file that no other process has, and lock it; return its descriptor. Remove one that nobody locks."""
-    while True:
-        try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            is_new = True
-        except FileExistsError:
-            try:
-                descriptor = os.open(partial, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            except FileNotFoundError:  # its command has just ended
-                continue
-            is_new = False
-        try:
-            _lock(descriptor, partial, is_new)
-            if _is_named(descriptor, partial):
-                if is_new:
-                    return descriptor
-                os.unlink(partial)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, partial: str, is_new: bool) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            if not is_new:  # whether its command still runs cannot be known
-                _raise_busy(f"{BUSY}. If no command is, remove {partial}")
-        elif error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            _raise_busy(BUSY)
-        else:
-            raise
-
-
-def _raise_busy(sentence: str) -> NoReturn:
-    raise OSError(errno.EBUSY, sentence)
-
-
-def _is_named(descriptor: int, path: str) -> bool:
-    """Return whether the path still names this file: the command that had it may have ended meanwhile."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _require_whole_lines(path: str) -> None:
-    """Raise OSError if a file that is appended to does not end with a line end."""
-    with suppress(FileNotFoundError), open(path, "rb") as stream:
-        if stream.seek(0, os.SEEK_END) and stream.seek(-1, os.SEEK_END) >= 0 and stream.read(1) != b"\n":
-            raise OSError(errno.EINVAL, "its last line has no end; complete or remove that line before --append")
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the new name durable, where folders can be synchronized."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

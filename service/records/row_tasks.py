@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ..errors import InvalidReference, ScoringError
+from ..errors import InvalidReference
 from ..rewards.batch import Batch, error_of
-from ..rewards.registry import (
-    NUMBERS,
-    REWARD_TASKS,
-    SCORE,
-    TASK_REWARDS,
-    identity_of,
-    reward_of,
-    set_options,
-    set_tasks,
-)
-from ..rewards.scorer import Outcome, Scorer, attempt, merge, split
+from ..rewards.batch_tasks import set_options, set_tasks
+from ..rewards.registry import NUMBERS, REWARD_TASKS, SCORE, TASK_REWARDS, identity_of, reward_of
+from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
-from ..scoring.alternatives import NOT_OF_SCORE, alternatives_of
-from ..scoring.column_scorer import Columns, ColumnScorer
+from ..rewards.scoring import Outcome, attempt, score
+from ..scoring.column_scorer import ColumnScorer
 from ..scoring.labels import read_label
-from ..scoring.text_columns import Texts
+from ..scoring.references import NOT_OF_SCORE, ReferenceTexts, alternatives_of
+from ..scoring.texts import Texts
 from ..settings import ScoreSettings, usable_cores
 from ..tasks.evaluation import task_named
 from ..tasks.task import Task
@@ -151,12 +144,7 @@ class RowTasks:
 
     def score_batch(self, batch: Batch) -> Scores:
         """Score a batch whose references of other tasks than SCORE have been read."""
-        parts, failed = split(batch), False
-        outcomes: list[Outcome] = []
-        for part in parts:
-            outcomes.append(None if failed else attempt(part, score_read))
-            failed = failed or isinstance(outcomes[-1], ScoringError)
-        return merge(batch, parts, outcomes)
+        return score(batch, score_read)
 
     def score_columns(
         self, responses: TextColumn, references: Texts, reference_index: np.ndarray
@@ -165,7 +153,12 @@ class RowTasks:
 
         The faults are by row; `reference_index` is int64 (n,).
         """
-        batch = replace(self.batch, responses=responses, references=references, reference_index=reference_index)
+        batch = replace(
+            self.batch,
+            responses=responses,
+            references=ReferenceTexts(references),
+            reference_index=reference_index,
+        )
         if batch.task is None:
             batch.task_codes = np.zeros(batch.size, np.uint8)
         return score_valid(self.score_batch, batch)
@@ -222,9 +215,14 @@ class RowTasks:
         return "reference" if self.field is None else f"reference of {name}"
 
 
-def score_read(part: Batch) -> Columns:
-    """Score the rows of one reward, whose references have been read unless it reads texts."""
-    return reward_of(part.task).score(part, part.references)
+def score_read(parts: Sequence[Batch]) -> list[Outcome]:
+    """Return the outcomes of rows of other tasks than SCORE, whose references have been read."""
+    return [
+        None
+        if part.read_only or part.references is None
+        else attempt(part, partial(reward_of(part.task).score, references=part.references.texts))
+        for part in parts
+    ]
 
 
 def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence[Rollout]) -> T:
@@ -239,7 +237,9 @@ def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence
     references: list[Any] = [None] * len(numbers)
     for rollout, number in zip(readable, index, strict=True):
         references[number] = rollout.reference
-    batch = replace(empty, references=references, reference_index=np.array(index, np.int64), has_read_labels=True)
+    batch = replace(
+        empty, references=ReferenceTexts(references), reference_index=np.array(index, np.int64), has_read_labels=True
+    )
     batch.responses = [rollout.response for rollout in readable]
     if batch.task is None:
         batch.task_codes = np.array([NUMBERS[rollout.task] for rollout in readable], np.uint8)

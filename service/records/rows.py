@@ -14,8 +14,8 @@ import orjson
 
 from ..errors import InvalidRequest, Issue, row_of
 from ..rewards.registry import REWARD_TASKS, SCORE
-from ..scoring.alternatives import ANY_OF
 from ..scoring.labels import read_label
+from ..scoring.references import ANY_OF
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
-from ..scoring.alternatives import alternatives_of
+from ..scoring.references import alternatives_of
 from .batch_columns import column_output
 from .forms import json_text, reference_text, reference_texts
 from .output_file import Write, temp_dir_for

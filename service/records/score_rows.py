@@ -15,9 +15,9 @@ from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.headers import Problem
 from ..http.wire.json_codec import Envelope, Limits, encode_reply, parse_envelope, read_batch
 from ..rewards.registry import SCORE, identity_of, reward_of
-from ..rewards.scorer import score
 from ..rewards.scores import Scores
-from ..scoring.text_columns import MAX_REFERENCE_BYTES
+from ..rewards.scoring import score
+from ..scoring.references import MAX_REFERENCE_BYTES
 from ..terminal import Listing, Progress, say
 from .complete_output import json_output
 from .files import JSON_WHITESPACE, Source, is_columnar
@@ -52,6 +52,8 @@ class Job(NamedTuple):
     """Names of the components that the output has."""
     advantages: bool = False
     steps: bool = False
+    append: bool = False
+    """Whether lines are added to the target."""
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
@@ -151,7 +153,7 @@ def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[
 
         added = result_fields(job.components, job.advantages, job.steps)
         return rows_as_columns(job.target, job.target_format, job.fields, job.components, added, identity)
-    return json_output(job.target, job.target_format)
+    return json_output(job.target, job.target_format, job.append)
 
 
 def column_results(scores: Scores, components: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -270,5 +272,5 @@ def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     if job.target_format == "json":
         write_document(job.target, document)
         return
-    with json_output(job.target, "jsonl") as write:
+    with json_output(job.target, "jsonl", job.append) as write:
         write([document])

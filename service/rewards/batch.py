@@ -16,9 +16,9 @@ import numpy as np
 
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, NotInstalled, ScoringError
-from ..scoring.alternatives import Alternatives
 from ..scoring.column_scorer import ColumnScorer, Validate
-from ..scoring.text_columns import MAX_REFERENCE_BYTES, UNLIMITED, Texts, count_of, taken
+from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED, Alternatives, ReferenceTexts
+from ..scoring.texts import Texts, count_of, take
 
 UNKNOWN = 255
 """The number of a task in place of an invalid name, which an issue reports."""
@@ -45,12 +45,7 @@ class Batch:
     """
 
     responses: Texts | None = None
-    references: Texts | None = None
-    kinds: np.ndarray | None = None
-    """uint8 (references,), for a column of references that has others than texts: `FIT` for text, `FROM_STEPS` for
-    steps that became text, else a fault, whose text is the reference as JSON: it may be a record of another task."""
-    alternatives: Alternatives | None = None
-    """Which texts of a column of references are alternatives of one reference; None if each is a reference."""
+    references: ReferenceTexts | None = None
     has_read_labels: bool = False
     """True once `labels.read_labels` has replaced references by what their tasks take."""
     label_tasks: np.ndarray | None = None
@@ -94,14 +89,14 @@ class Batch:
         return 0 if self.responses is None else count_of(self.responses)
 
     @property
-    def reference_count(self) -> int:
-        """The number of references, each with its alternatives."""
-        return count_of(self.references or []) if self.alternatives is None else self.alternatives.rows
-
-    @property
     def scorer(self) -> ColumnScorer:
         """The first of the configurations."""
         return next(iter(self.configurations.values()))
+
+    @property
+    def alternatives(self) -> Alternatives | None:
+        """The alternatives of its references, if any has some and they are a column."""
+        return None if self.references is None else self.references.alternatives
 
     def has_issue(self, name: str) -> bool:
         return any(field_of(issue) == name for issue in self.issues)
@@ -124,7 +119,7 @@ class Batch:
         if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
             self.issues.append(Issue("references", "wrong_type", "a list of references is needed"))
         else:
-            self.references = list(references)
+            self.references = ReferenceTexts(list(references))
 
     def set_index(self, index: Any) -> None:
         """Set the reference of each response after the responses."""
@@ -162,14 +157,14 @@ class Batch:
     def check(self) -> None:
         """Complete the index and the issues, except of the content of references, and sort the issues."""
         if self.responses is not None and self.references is not None:
-            self._check_index(self.size, self.reference_count)
+            self._check_index(self.size, self.references.rows)
             self._check_groups()
         if self.issues:
             self.issues = in_order(self.issues)
 
     def check_texts(self) -> None:
         """Validate all texts, if that has been left to whoever reads them."""
-        for texts in (self.responses, self.references):
+        for texts in (self.responses, self.references and self.references.texts):
             if self.validate is not None and isinstance(texts, TextColumn):
                 self.validate(texts, 0, texts.rows)
         self.validate = None
@@ -207,25 +202,19 @@ class Batch:
 
     def check_unused(self) -> None:
         """Append an issue for each reference without a response, where responses have several tasks."""
-        index, codes = self.reference_index, self.task_codes
-        if index is not None and codes is not None and len(np.unique(codes)) != 1:
+        index, codes, references = self.reference_index, self.task_codes, self.references
+        if index is not None and codes is not None and references is not None and len(np.unique(codes)) != 1:
             detail = "no response names it, so its task is unknown"
-            unused = np.setdiff1d(np.arange(self.reference_count), index)
+            unused = np.setdiff1d(np.arange(references.rows), index)
             self.issues += [Issue(f"references[{row}]", "unused_reference", detail) for row in unused.tolist()]
 
     def at(self, rows: np.ndarray, references: np.ndarray | None, index: np.ndarray) -> Batch:
         """Return the batch with these rows and references, int64, ascending; None for all references."""
-        texts, alternatives = references, self.alternatives
-        if references is not None and alternatives is not None:
-            texts, alternatives = alternatives.taken(references)
-        chosen = self.references
-        assert chosen is not None
+        assert self.references is not None
         return replace(
             self,
-            responses=None if self.responses is None else taken(self.responses, rows),
-            references=chosen if texts is None else taken(chosen, texts),
-            kinds=self.kinds if self.kinds is None or texts is None else self.kinds[texts],
-            alternatives=alternatives,
+            responses=None if self.responses is None else take(self.responses, rows),
+            references=self.references if references is None else self.references.take(references),
             label_tasks=None,
             reference_index=index,
             groups=None,

@@ -15,34 +15,23 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ...kernels.column import TextColumn
 from ...kernels.json_columns import (
     FIT,
     FROM_STEPS,
-    NO_ALTERNATIVE,
-    NO_STEP_GIVEN,
-    NOT_STEPS,
-    STEPS_TOO_LONG,
-    TOO_MANY_ALTERNATIVES,
-    WRONG_TYPE,
 )
 from ...kernels.score import COMPONENTS
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError, did_you_mean, one_of
-from ..scoring import text_columns
-from ..scoring.alternatives import Alternatives, path_of
-from ..scoring.column_scorer import Columns, ColumnScorer, issues_under_all, score_together
-from ..scoring.text_columns import (
-    MIN_REFERENCES,
-    Texts,
-    issues_of_all,
-    references_as_column,
-    strings_of,
-)
+from ..errors import InvalidReference, InvalidSetting, Issue, ScoringError
+from ..scoring.column_scorer import Columns, ColumnScorer, score_together
+from ..scoring.configurations import issues_under_all
+from ..scoring.reference_reader import as_column, issues_of_all
+from ..scoring.references import ReferenceTexts
+from ..scoring.slices import MIN_REFERENCES
+from ..scoring.texts import strings_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
 from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
-from .batch import UNKNOWN, Batch
+from .batch import Batch
 
 SCORE = "score"
 
@@ -65,21 +54,8 @@ MAX_RESPONSE_BYTES = 262_144
 EVALUATION_ONLY = frozenset(Options.model_fields)
 """Options that do not apply to a reward."""
 
-MAX_SUGGESTIONS = 16
-"""Unknown names of one batch for which a similar one is looked for."""
-
 NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""
-
-FAULTS = {
-    WRONG_TYPE: text_columns.WRONG_TYPE,
-    NOT_STEPS: text_columns.NOT_STEPS,
-    NO_STEP_GIVEN: text_columns.NO_STEP_GIVEN,
-    STEPS_TOO_LONG: ("too_long", "its steps are over the limit of bytes"),
-    NO_ALTERNATIVE: text_columns.NO_ALTERNATIVES,
-    TOO_MANY_ALTERNATIVES: text_columns.TOO_MANY,
-}
-"""Reason and detail of a reference that is neither text nor steps, by its kind."""
 
 
 class Reward(ABC):
@@ -133,10 +109,6 @@ class Reward(ABC):
     @abstractmethod
     def read_references(self, part: Batch) -> Any:
         """Return the references of a part in the form that `score` takes; raises InvalidReference naming every one."""
-
-    def begin(self, part: Batch) -> Any:
-        """Score a part, or only read its references, so that all issues are known before a slow reward is computed."""
-        return self.read_references(part)
 
     def prepare(self) -> None:
         """Load what its first batch would have to load."""
@@ -193,12 +165,12 @@ class ScoreReward(Reward):
         return batch.scorer.identity
 
     def read_references(self, part: Batch) -> None:
-        self._check(part, *self._texts(part))
+        assert part.references is not None
+        self._check(part, *as_column(part.references))
 
-    def _check(self, part: Batch, references: Texts, malformed: list[Issue], alternatives: Alternatives | None) -> None:
+    def _check(self, part: Batch, references: ReferenceTexts, malformed: list[Issue]) -> None:
         """Raise InvalidReference if a reference is malformed or invalid."""
-        column = references_as_column(references)[0] if isinstance(references, list) else references
-        find = partial(issues_of_all, column, malformed, max_bytes=part.max_reference_bytes, alternatives=alternatives)
+        find = partial(issues_of_all, references, malformed, max_bytes=part.max_reference_bytes)
         steps = [scorer.settings.max_reference_steps for scorer in part.configurations.values()]
         if issues := issues_under_all(find, steps, list(part.configurations)):
             raise InvalidReference(issues)
@@ -207,16 +179,17 @@ class ScoreReward(Reward):
         warmup()
 
     def score(self, part: Batch, references: Any = None) -> Columns:
-        texts, malformed, alternatives = self._texts(part)
-        if malformed:
-            self._check(part, texts, malformed, alternatives)
-        responses, index = part.responses, part.reference_index
+        texts, responses, index = part.references, part.responses, part.reference_index
+        assert texts is not None
         assert responses is not None
         assert index is not None
+        if not is_read_in_shares(texts):
+            texts, malformed = as_column(texts)
+            if malformed:
+                self._check(part, texts, malformed)
 
         def score(scorer: ColumnScorer) -> Columns:
-            limit, validate = part.max_reference_bytes, part.validate
-            return scorer.score(responses, texts, index, limit, validate, alternatives, part.steps)
+            return scorer.score(responses, texts, index, part.max_reference_bytes, part.validate, part.steps)
 
         scorers = list(part.configurations.values())
         if len(scorers) == 1:
@@ -224,25 +197,11 @@ class ScoreReward(Reward):
         settings = [scorer.settings for scorer in scorers]
         return score_together(settings, scorers[0].threads, score, list(part.configurations))
 
-    begin = score
 
-    def _texts(self, part: Batch) -> tuple[Texts, list[Issue], Alternatives | None]:
-        """Return the references as texts, the issues of references that are neither text nor steps, and alternatives.
-
-        A list of strings stays one if it is long enough to be read share by share.
-        """
-        references = part.references
-        assert references is not None
-        if isinstance(references, TextColumn):
-            kinds, alternatives = part.kinds, part.alternatives
-            if kinds is None or kinds.max(initial=FIT) <= FROM_STEPS:
-                return references, [], alternatives
-            faulty = np.flatnonzero(kinds > FROM_STEPS).tolist()
-            issues = [Issue(path_of(alternatives, row), *FAULTS[int(kinds[row])]) for row in faulty]
-            return references, issues, alternatives
-        if len(references) >= MIN_REFERENCES and set(map(type, references)) == {str}:
-            return references, [], None
-        return references_as_column(references)
+def is_read_in_shares(references: ReferenceTexts) -> bool:
+    """Return whether references are a list of strings that is long enough to stay one until a share is read."""
+    texts = references.texts
+    return isinstance(texts, list) and len(texts) >= MIN_REFERENCES and set(map(type, texts)) == {str}
 
 
 class TaskReward(Reward):
@@ -322,7 +281,7 @@ class TaskReward(Reward):
 
     def read_references(self, part: Batch) -> list[Mapping[str, Any]]:
         assert part.references is not None
-        values, issues = values_of(part.references, part.kinds)
+        values, issues = values_of(part.references)
         unread = {issue.path for issue in issues}
         references: list[Mapping[str, Any]] = []
         for k, value in enumerate(values):
@@ -394,92 +353,6 @@ def task_reward(part: Batch) -> TaskReward:
     return reward
 
 
-def set_tasks(batch: Batch, task: Any) -> bool:
-    """Set the task of all responses or, after the responses, the task of each; return whether its form is valid.
-
-    If it is not, it is not known what options mean.
-    """
-    batch.task = None
-    if isinstance(task, str):
-        if task not in NUMBERS:
-            batch.issues.append(Issue("task", "unknown_task", one_of(task, REWARD_TASKS)))
-            return False
-        batch.task = task
-        return True
-    names = task.tolist() if isinstance(task, np.ndarray) and task.ndim == 1 else task
-    if isinstance(names, bytes) or not isinstance(names, Sequence):
-        batch.issues.append(Issue("task", "wrong_type", "the name of a task is needed, or a list of names"))
-        return False
-    if batch.responses is None:
-        return True
-    if set(map(type, names)) <= {str} and set(names) <= NUMBERS.keys():
-        codes = np.fromiter(map(NUMBERS.__getitem__, names), np.uint8, len(names))
-    else:
-        tasks = TaskNames()
-        read = [tasks.read(name) for name in names]
-        codes = np.array([code for code, _ in read], np.uint8)
-        wrong = np.flatnonzero(codes[: batch.size] == UNKNOWN).tolist()
-        batch.issues += [Issue(f"task[{row}]", *read[row][1]) for row in wrong]
-    if len(names) == batch.size:
-        batch.task_codes = codes
-    else:
-        detail = f"it has {len(names)} entries for {batch.size} responses"
-        batch.issues.append(Issue("task", "wrong_length", detail))
-    return True
-
-
-class TaskNames:
-    """The numbers of tasks by their names; of the names that are unknown, the first get a suggestion."""
-
-    def __init__(self) -> None:
-        self._details: dict[str, str] = {}
-
-    def read(self, name: Any) -> tuple[int, tuple[str, str]]:
-        """Return the number of a task, and the reason and the detail of its issue if that is `UNKNOWN`."""
-        if not isinstance(name, str):
-            return UNKNOWN, ("wrong_type", "must be the name of a task")
-        if name in NUMBERS:
-            return NUMBERS[name], NO_FAULT
-        if name not in self._details and len(self._details) < MAX_SUGGESTIONS:
-            self._details[name] = one_of(name, REWARD_TASKS)
-        return UNKNOWN, ("unknown_task", self._details.get(name, WITHOUT_SUGGESTION))
-
-
-NO_FAULT = ("", "")
-WITHOUT_SUGGESTION = one_of("", REWARD_TASKS)
-
-
-def split_config(config: Mapping[str, Any], task: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the configuration of a request: settings of SCORE, and options of its task, or of tasks by their names."""
-    if task is not None:
-        by_task = {task: dict(config)}
-        return by_task.pop(SCORE, {}), by_task.get(task, {})
-    options = {name: value for name, value in config.items() if name in OPTION_TASKS}
-    return {name: value for name, value in config.items() if name not in options}, options
-
-
-def set_options(batch: Batch, values: Mapping[str, Any], remote: bool = False) -> None:
-    """Set the options of the task of a batch, or of its tasks by their names; `remote` is as for `Reward.options`."""
-    if batch.task is not None:
-        _set_options(batch, batch.task, values, "config.", remote)
-        return
-    for name, options in sorted(values.items(), key=lambda item: item[0] in OPTION_TASKS):
-        if name not in OPTION_TASKS:
-            detail = "there is no setting of this name" + did_you_mean(name, OPTION_TASKS)
-            batch.issues.append(Issue(f"config.{name}", "unknown_setting", detail))
-        elif not isinstance(options, Mapping):
-            batch.issues.append(Issue(f"config.{name}", "wrong_type", "must be an object"))
-        else:
-            _set_options(batch, name, options, f"config.{name}.", remote)
-
-
-def _set_options(batch: Batch, name: str, values: Mapping[str, Any], prefix: str, remote: bool) -> None:
-    try:
-        batch.options[name] = reward_of(name).options(values, remote)
-    except InvalidSetting as error:
-        batch.issues += [issue._replace(path=issue.path.replace("config.", prefix, 1)) for issue in error.issues]
-
-
 def identity_of(batch: Batch) -> dict[str, str]:
     """Return `config_id` and `signature` of a valid batch: for several tasks, they do not depend on which it has."""
     if batch.task is not None:
@@ -496,11 +369,9 @@ def digest(values: list[Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def values_of(references: Texts, kinds: np.ndarray | None) -> tuple[list[Any], list[Issue]]:
+def values_of(references: ReferenceTexts) -> tuple[list[Any], list[Issue]]:
     """Return references as values: text, or what its JSON says; and an issue for JSON that cannot be read."""
-    if not isinstance(references, TextColumn):
-        return references, []
-    texts = strings_of(references)
+    texts, kinds = strings_of(references.texts), references.kinds
     if kinds is None or not kinds.any():
         return texts, []
     values: list[Any] = []

@@ -1,11 +1,10 @@
-"""Scoring of batches: every interface of Assay uses this path."""
+"""The public scorer, and the self-test of a service before it is ready."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,21 +14,15 @@ from numpy.typing import NDArray
 from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
-from ..errors import AssayError, InvalidSetting, Issue, ScoringError, row_of
-from ..scoring.alternatives import NOT_OF_SCORE, Alternatives, alternatives_of
-from ..scoring.column_scorer import Columns, ColumnScorer, Validate, overridden_by_each
-from ..scoring.text_columns import MAX_REFERENCE_BYTES
+from ..errors import AssayError, InvalidSetting
+from ..scoring.column_scorer import ColumnScorer, Validate
+from ..scoring.configurations import overridden_by_each
+from ..scoring.references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
-from .batch import UNKNOWN, Batch, error_of, in_order, read_objects
-from .labels import apply_labels, follow_labels, read_labels
-from .registry import REWARDS, SCORE, reward_of, set_options, set_tasks, split_config
-from .scores import Scores, Steps
-
-NO_ROWS = np.empty(0, np.int64)
-
-Outcome = Columns | ScoringError | None
-"""The columns of a part, or an error with issues of its references and options; anything else for a part that is
-`read_only` and has no such issue."""
+from .batch import Batch, read_objects
+from .batch_tasks import follow_labels, set_options, set_tasks, split_config
+from .scores import Scores
+from .scoring import score, scores_of
 
 
 class Scorer:
@@ -198,7 +191,7 @@ class Scorer:
         """
         batch = Batch(
             responses=responses,
-            references=references,
+            references=ReferenceTexts(references),
             configurations={"config": self.columns},
             max_reference_bytes=max_reference_bytes,
             validate=validate,
@@ -209,7 +202,7 @@ class Scorer:
 
     def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return self.columns.parse(references, max_bytes)
+        return self.columns.parse(ReferenceTexts(references), max_bytes)
 
     def score_parsed(
         self,
@@ -227,139 +220,6 @@ class Scorer:
 @lru_cache(maxsize=256)
 def _cached_scorer(settings: ScoreSettings, threads: int, overrides: bytes) -> Scorer:
     return Scorer(settings.overridden(orjson.loads(overrides)), threads=threads)
-
-
-def score(batch: Batch) -> Scores:
-    """Score a batch; raise ScoringError with every issue of the batch, in the order of `ISSUE_ORDER`."""
-    parts = split(batch)
-    outcomes = [score_here(part) for part in parts]
-    if not batch.issues and not any(isinstance(outcome, ScoringError) for outcome in outcomes):
-        for k, part in enumerate(parts):
-            if not isinstance(outcomes[k], Columns):
-                outcomes[k] = attempt(part, partial(reward_of(part.task).score, references=outcomes[k]))
-    return merge(batch, parts, outcomes)
-
-
-def score_here(part: Batch) -> Any:
-    """Begin to score the rows of one reward, of which the references are only read if the part is `read_only`."""
-    reward = reward_of(part.task)
-    return attempt(part, reward.read_references if part.read_only else reward.begin)
-
-
-def attempt(part: Batch, function: Callable[[Batch], Any]) -> Any:
-    """Return what the function returns for a part, or the ScoringError that it raises."""
-    try:
-        return function(part)
-    except ScoringError as error:
-        part.check_texts()  # what is no text at all takes precedence over issues
-        return error
-
-
-def split(batch: Batch) -> list[Batch]:
-    """Check a batch, and return the part of each reward by its number, but for rows whose task is unknown.
-
-    Parts of a batch with issues are `read_only`; where it is not known which task a reference is of, it is in none.
-    """
-    read_labels(batch)
-    batch.check()
-    apply_labels(batch)
-    if batch.issues or batch.task is None:
-        batch.check_texts()
-    parts = [part if part.task == SCORE else without_alternatives(batch, part) for part in parts_of(batch)]
-    for part in (batch, *parts):
-        part.read_only = bool(batch.issues)
-    return parts
-
-
-def parts_of(batch: Batch) -> list[Batch]:
-    if batch.references is None:
-        return []
-    if batch.task is not None:
-        return [batch]
-    codes, index = batch.task_codes, batch.reference_index
-    if codes is None or index is None:
-        return []
-    numbers = [number for number in np.unique(codes).tolist() if number != UNKNOWN]
-    if len(numbers) == 1 and (codes == numbers[0]).all():
-        return [replace(batch, task=REWARDS[numbers[0]].name)]
-    parts = []
-    for number in numbers:
-        rows = np.flatnonzero(codes == number)
-        references, local = np.unique(index[rows], return_inverse=True)
-        part = batch.at(rows, references, local.astype(np.int64))
-        part.task = REWARDS[number].name
-        parts.append(part)
-    return parts
-
-
-def without_alternatives(batch: Batch, part: Batch) -> Batch:
-    """Return a part of another task than SCORE without references that have alternatives, each of them an issue."""
-    if part.alternatives is not None:
-        is_list = part.alternatives.is_list
-    else:
-        references = part.references if isinstance(part.references, list) else []
-        is_list = np.array([alternatives_of(reference) is not None for reference in references], bool)
-    if not is_list.any():
-        return part
-    issues = [Issue(f"references[{row}]", "bad_reference", NOT_OF_SCORE) for row in np.flatnonzero(is_list).tolist()]
-    batch.issues += [in_batch(batch, part, issue) for issue in issues]
-    kept = np.flatnonzero(~is_list)
-    rest = part.at(NO_ROWS, kept, NO_ROWS)
-    rest.reference_numbers = kept if part.reference_numbers is None else part.reference_numbers[kept]
-    return rest
-
-
-def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> Scores:
-    """Return the scores of a batch from the outcomes of its parts; raise ScoringError with every issue."""
-    issues = [*batch.issues]
-    for part, outcome in zip(parts, outcomes, strict=True):
-        if isinstance(outcome, ScoringError):
-            issues += [in_batch(batch, part, issue) for issue in outcome.advice]
-    if issues:
-        raise error_of(in_order(issues))
-    index, settings = batch.reference_index, batch.scorer.settings
-    assert index is not None
-    if batch.task == SCORE:
-        (columns,) = outcomes
-        assert isinstance(columns, Columns)
-        scorers = batch.configurations.values()
-        scores, *configs = [
-            scores_of(columns, k, index, scorer.settings, batch.groups) for k, scorer in enumerate(scorers)
-        ]
-        scores.configs = configs
-        return scores
-    codes = batch.task_codes if batch.task is None else np.full(batch.size, reward_of(batch.task).number, np.uint8)
-    assert codes is not None
-    scores = Scores.zeros(codes, index, settings.advantage_ddof, batch.groups, batch.steps)
-    for part, columns in zip(parts, outcomes, strict=True):
-        assert isinstance(columns, Columns)
-        scores.put(reward_of(part.task), slice(None) if part.rows is None else part.rows, columns)
-    return scores
-
-
-def in_batch(batch: Batch, part: Batch, issue: Issue) -> Issue:
-    """Return an issue of a part with the number of its reference in the batch, and its task if rows have several."""
-    if part.reference_numbers is not None and issue.path.startswith("references["):
-        row = row_of(issue)
-        issue = issue._replace(path=issue.path.replace(f"[{row}]", f"[{part.reference_numbers[row]}]", 1))
-    if batch.task is not None:
-        return issue
-    if issue.path.startswith("config."):
-        return issue._replace(path=issue.path.replace("config", f"config.{part.task}", 1))
-    return issue._replace(detail=f"{part.task}: {issue.detail}")
-
-
-def scores_of(
-    columns: Columns,
-    number: int,
-    reference_index: np.ndarray,
-    settings: ScoreSettings,
-    groups: np.ndarray | None = None,
-) -> Scores:
-    """Return SCORE under the configuration of this number."""
-    measured = columns.rewards[number], columns.reason_codes[number], columns.measures[number]
-    steps = Steps(columns.steps[number]) if columns.steps else None
-    return Scores(*measured, reference_index, advantage_ddof=settings.advantage_ddof, groups=groups, steps=steps)
 
 
 def set_config(batch: Batch, scorer: Scorer, config: Mapping[str, Any]) -> None:

@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...kernels.column import TextColumn, frozen
 from ...kernels.reading.references import References
-from ...kernels.rules import Rules
 from ...kernels.score import COMPONENTS, StepEntries, allocate_entries, allocate_trials, score_slice
 from ...kernels.text.unicode import tables
-from ..errors import InvalidReference, InvalidSetting, Issue, row_of
+from ..errors import InvalidReference, Issue
 from ..settings import ScoreSettings
-from .alternatives import Alternatives, kernel_offsets
+from .configurations import by_reading, configurations_of, merged, rules_of
+from .memory import borrow_workspace_for
+from .reference_reader import ReferenceReader, parse_valid_references
+from .references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts, kernel_offsets
+from .slices import MIN_ROWS, Share, fill_all, fill_in_slices, shares_of
 from .stopping import check_finished, current_flag
-from .text_columns import (
-    MAX_REFERENCE_BYTES,
-    MIN_ROWS,
-    UNLIMITED,
-    ReferenceReader,
-    Share,
-    Texts,
-    borrow_workspace_for,
-    borrowed_column,
-    count_of,
-    fill_all,
-    fill_in_slices,
-    owned_column,
-    parse_valid_references,
-    reference_column,
-    rows_of,
-    shares_of,
-)
+from .texts import Texts, borrowed_column, owned_column, rows_of, text_column
 
 ColumnSlice = Callable[[int, int], TextColumn]
 """Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
 
 Validate = Callable[[TextColumn, int, int], None]
-
-T = TypeVar("T")
-
-READING = ("think_prefilled", "max_response_bytes", "max_steps")
-"""The settings that decide what a text contains: configurations that agree in them share one reading."""
-
-SIMILARITY = ("object_similarity", "parameter_similarity", "order")
-"""Settings that decide how steps are compared."""
-
-CONTENT = ("object_similarity", "parameter_similarity", "use_position", "position_decay")
-"""Settings whose measures are kept while the configuration before agrees in them: the costly similarities first."""
 
 
 class StepColumns(NamedTuple):
@@ -126,43 +100,43 @@ class ColumnScorer:
     def score(
         self,
         responses: Texts,
-        references: Texts,
+        references: ReferenceTexts,
         reference_index: np.ndarray,
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate: Validate | None = None,
-        alternatives: Alternatives | None = None,
         steps: bool = False,
     ) -> Columns:
         """Score texts; `reference_index` is int64 (n,), each a valid index. Raises InvalidReference.
 
         Strings are encoded, and rows validated, right before they are read, on the thread that reads them.
         """
-        shares = None if alternatives else shares_of(reference_index, count_of(references), self.threads)
+        alternatives = references.alternatives
+        shares = None if alternatives else shares_of(reference_index, references.rows, self.threads)
         if shares is not None:
-            slices = slices_of_texts(responses, validate), slices_of_texts(references, validate)
-            return self._score_shares(shares, *slices, reference_index, max_reference_bytes, steps)
-        for texts in (references, responses):
+            return self._score_shares(
+                shares, responses, references, reference_index, max_reference_bytes, validate, steps
+            )
+        for texts in (references.texts, responses):
             if validate is not None and isinstance(texts, TextColumn):
                 fill_in_slices(partial(validate, texts), texts.rows, self.threads)
         whole = responses if isinstance(responses, TextColumn) else owned_column(responses)
-        column = references if isinstance(references, TextColumn) else reference_column(references)
+        column = references.texts if isinstance(references.texts, TextColumn) else text_column(references.texts)
+        references = references._replace(texts=column)
         if column.rows > MIN_ROWS or alternatives:
-            parsed = self.parse(column, max_reference_bytes, alternatives)
+            parsed = self.parse(references, max_reference_bytes)
             return self.score_parsed(whole, parsed, reference_index, alternatives, steps)
-        reader = ReferenceReader(column.rows, self.settings.max_reference_steps, max_reference_bytes, self._quantities)
+        reader = self._reader(references, max_reference_bytes)
         expected = as_kernel_views(reader.read(column, 0))
         reader.check()
         return self.score_parsed(whole, expected, reference_index, None, steps)
 
-    def parse(
-        self,
-        references: TextColumn,
-        max_bytes: int = MAX_REFERENCE_BYTES,
-        alternatives: Alternatives | None = None,
-    ) -> References:
-        """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
+    def _reader(self, references: ReferenceTexts, max_bytes: int) -> ReferenceReader:
+        return ReferenceReader(references, self.settings.max_reference_steps, max_bytes, self._quantities)
+
+    def parse(self, references: ReferenceTexts, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
+        """Parse a column of references for `score_parsed`; raises InvalidReference naming every invalid one."""
         parsed, issues = parse_valid_references(
-            references, self.settings.max_reference_steps, max_bytes, self.threads, self._quantities, alternatives
+            references, self.settings.max_reference_steps, max_bytes, self.threads, self._quantities
         )
         if issues:
             raise InvalidReference(issues)
@@ -193,26 +167,27 @@ class ColumnScorer:
     def _score_shares(
         self,
         shares: Sequence[Share],
-        responses: ColumnSlice,
-        references: ColumnSlice,
+        responses: Texts,
+        references: ReferenceTexts,
         reference_index: np.ndarray,
         max_reference_bytes: int,
+        validate: Validate | None,
         steps: bool,
     ) -> Columns:
         columns = self.empty(reference_index.shape[0])
         entries: dict[int, StepEntries] = {}
         how = None, steps, current_flag()
-        reader = ReferenceReader(
-            shares[-1].last, self.settings.max_reference_steps, max_reference_bytes, self._quantities
-        )
+        reader = self._reader(references, max_reference_bytes)
+        response_slice = slices_of_texts(responses, validate)
+        reference_slice = slices_of_texts(references.texts, validate)
 
         def fill(first: int, last: int, first_response: int, last_response: int) -> None:
-            expected = as_kernel_views(reader.read(references(first, last), first))
+            expected = as_kernel_views(reader.read(reference_slice(first, last), first))
             if reader.failed:
                 return  # `check` will raise
             rows = last_response - first_response
             part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
-            texts = responses(first_response, last_response)
+            texts = response_slice(first_response, last_response)
             part_entries = self.fill(part, texts, expected, index, 0, rows, *how)
             columns.put(slice(first_response, last_response), part)
             if rows:
@@ -293,60 +268,6 @@ def as_kernel_views(references: References) -> References:
     return views
 
 
-def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
-    """Return configurations as the rows that `score_slice` takes, float64 (k, 20), read only."""
-    return frozen(np.array(rules, np.float64), np.float64)
-
-
-_SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
-
-
-def rules_of(settings: ScoreSettings) -> Rules:
-    return Rules(
-        lcs_order=settings.order == "lcs",
-        product_semantics=settings.semantics == "product",
-        sum_total=settings.total == "sum",
-        max_len_content=settings.content_denominator == "max_len",
-        relative_length=settings.length_penalty == "relative",
-        reward_scale=_SCALES[settings.reward_scale],
-        largest_score=settings.largest_score,
-        min_coverage=float(settings.min_coverage),
-        max_mean_words=float(settings.max_mean_words),
-        max_object_similarity=settings.object_similarity == "max",
-        quantities=settings.parameter_similarity == "quantities",
-        max_added_numbers=-1 if settings.max_added_numbers is None else min(settings.max_added_numbers, UNLIMITED),
-        position_decay=float(settings.position_decay),
-        use_step_gap=settings.use_step_gap,
-        use_length=settings.use_length,
-        use_position=settings.use_position,
-        use_order=settings.use_order,
-        think_prefilled=settings.think_prefilled,
-        max_response_bytes=min(settings.max_response_bytes, UNLIMITED),
-        max_steps=min(settings.max_steps, UNLIMITED),
-    )
-
-
-def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequence[Mapping[str, Any]]) -> list[T]:
-    """Return `override(config)` for each; raises InvalidSetting naming every issue, as `configs[2].order`."""
-    if isinstance(configs, (str, bytes)) or not isinstance(configs, Sequence):
-        raise InvalidSetting([Issue("configs", "wrong_type", "must be a list of objects with settings")])
-    if not configs:
-        raise InvalidSetting([Issue("configs", "too_few", "at least one configuration is needed")])
-    overridden, issues = [], []
-    for k, config in enumerate(configs):
-        try:
-            if not isinstance(config, Mapping):
-                raise InvalidSetting([Issue("config", "wrong_type", "must be an object")])
-            overridden.append(override(config))
-        except InvalidSetting as error:
-            issues += [
-                issue._replace(path=f"configs[{k}]{issue.path.removeprefix('config')}") for issue in error.issues
-            ]
-    if issues:
-        raise InvalidSetting(issues)
-    return overridden
-
-
 def score_together(
     settings: Sequence[ScoreSettings], threads: int, score: Callable[[ColumnScorer], Columns], names: Sequence[str]
 ) -> Columns:
@@ -370,33 +291,3 @@ def score_together(
             whole[members] = part
     steps = {k: each for members, columns in scored for k, each in zip(members, columns.steps, strict=False)}
     return together._replace(steps=[steps[k] for k in sorted(steps)])
-
-
-def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:
-    reading, content = attrgetter(*READING), attrgetter(*CONTENT)
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for k in sorted(range(len(settings)), key=lambda k: content(settings[k])):
-        groups.setdefault(reading(settings[k]), []).append(k)
-    return list(groups.values())
-
-
-def issues_under_all(
-    find: Callable[[int], Sequence[Issue]], max_steps: Sequence[int], names: Sequence[str]
-) -> list[Issue]:
-    issues = {limit: find(limit) for limit in set(max_steps)}
-    if len(issues) == 1:
-        return list(issues[max_steps[0]])
-    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in issues[limit]], names)
-
-
-def merged(issues: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
-    """Return the issues without repeats; one that not all configurations have gets their names."""
-    members: dict[Issue, list[int]] = {}
-    for k, issue in issues:
-        members.setdefault(issue, []).append(k)
-    merged_issues = []
-    for issue, numbers in members.items():
-        if len(numbers) < len(names):
-            issue = issue._replace(detail=f"{issue.detail} ({', '.join(names[k] for k in sorted(numbers))})")
-        merged_issues.append(issue)
-    return sorted(merged_issues, key=row_of)

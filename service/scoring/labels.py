@@ -36,7 +36,7 @@ from ...kernels.json_columns import (
     member_spans_of_rows,
     read_envelope,
 )
-from .alternatives import ANY_OF, Alternatives, alternatives_of, split_column
+from .references import ANY_OF, ReferenceTexts, alternatives_of, split_column
 
 Body = bytes | bytearray
 ABSENT, NULL = b"", b"null"
@@ -129,38 +129,28 @@ def read_list(references: Sequence[Any], tasks: Collection[str]) -> tuple[list[A
     return read, named
 
 
-class LabelColumn(NamedTuple):
-    """References of a request as their tasks take them, as `split_column` returns them, and the tasks they name."""
-
-    column: TextColumn
-    kinds: np.ndarray | None
-    alternatives: Alternatives | None
-    tasks: dict[int, Any]
-
-
 def read_column(
-    column: TextColumn,
-    kinds: np.ndarray | None,
-    alternatives: Alternatives | None,
-    max_bytes: int,
-    tasks: Collection[str],
-) -> LabelColumn:
-    """Return a column of references as their tasks take them.
+    references: ReferenceTexts, max_bytes: int, tasks: Collection[str]
+) -> tuple[ReferenceTexts, dict[int, Any]]:
+    """Return a column of references as their tasks take them, and the tasks that some name, by position.
 
-    kinds: as `read_envelope` writes them, or None for a column of texts, each one of `alternatives` if there are any.
+    references: with kinds as `read_envelope` writes them, or None if each text is a reference or an alternative.
     max_bytes: of an alternative that is given as steps.
     """
+    column, kinds, alternatives = references
+    assert isinstance(column, TextColumn)
     if kinds is None:
         kinds = np.empty(column.rows, np.uint8)
         if not mark_json_texts(kinds, *column):
-            return LabelColumn(column, None, alternatives, {})
+            return references, {}
     if alternatives is not None:
-        column, kinds = _reread(column, kinds, _objects_in(column, kinds), max_bytes)
-        return LabelColumn(column, kinds, alternatives, {})
-    split, split_kinds, alternatives = split_column(column, kinds, max_bytes)
+        return ReferenceTexts(*_reread(column, kinds, _objects_in(column, kinds), max_bytes), alternatives), {}
+    split = split_column(ReferenceTexts(column, kinds), max_bytes)
+    split_kinds, alternatives = split[1:]
+    assert split_kinds is not None
     unread = np.flatnonzero((split_kinds == JSON_TEXT) | (split_kinds == NOT_STEPS) | (split_kinds == WRONG_TYPE))
     if not unread.size:
-        return LabelColumn(split, split_kinds, alternatives, {})
+        return split, {}
     rows = unread if alternatives is None else np.unique(np.searchsorted(alternatives.offsets, unread, "right") - 1)
     numbers, spans = _spans_in_rows(column, rows, LABEL_NAMES)
     is_object, is_text = numbers >= 0, kinds[rows] == JSON_TEXT
@@ -180,9 +170,9 @@ def read_column(
         values[row], task = _read_object(text, number, place, tasks, is_inner=False)
         if task is not None:
             named[row] = task
-    column, kinds = _reread(column, kinds, values, max_bytes)
-    column, kinds, alternatives = split_column(column, kinds, max_bytes)
-    return LabelColumn(column, np.where(kinds == JSON_TEXT, FIT, kinds).astype(np.uint8), alternatives, named)
+    split = split_column(ReferenceTexts(*_reread(column, kinds, values, max_bytes)), max_bytes)
+    assert split.kinds is not None
+    return split._replace(kinds=np.where(split.kinds == JSON_TEXT, FIT, split.kinds).astype(np.uint8)), named
 
 
 def _spans_in_rows(column: TextColumn, rows: np.ndarray, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

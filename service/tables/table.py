@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -186,13 +187,14 @@ def bold(cell: Cell, text: str, form: str) -> str:
     return form.format(text) if cell.best else text
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """The texts of a column, its heading first."""
 
     texts: Sequence[str]
     justify: Literal["left", "right"]
 
-    @property
+    @cached_property
     def width(self) -> int:
         from rich.cells import cell_len
 
@@ -212,7 +214,7 @@ def row_numbers(names: Sequence[Column]) -> Column:
 
 def total(columns: Sequence[Column]) -> int:
     """Return the width of a block."""
-    return sum(column.width + GAP for column in columns) - GAP
+    return sum([column.width for column in columns]) + GAP * (len(columns) - 1)
 
 
 def blocks(names: Sequence[Column], others: Sequence[Column], width: int) -> list[list[Column]]:

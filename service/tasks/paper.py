@@ -14,15 +14,12 @@ from ...kernels.reading.references import References
 from ...kernels.text.unicode import tables
 from ...kernels.warmup import warmup
 from ..errors import row_of
-from ..scoring.column_scorer import rules_of
-from ..scoring.text_columns import (
-    borrow_workspace_for,
-    fill_in_slices,
-    parse_valid_references,
-    references_as_column,
-    rows_of,
-    text_column,
-)
+from ..scoring.configurations import rules_of
+from ..scoring.memory import borrow_workspace_for
+from ..scoring.reference_reader import parse_valid_references, references_as_column
+from ..scoring.references import ReferenceTexts
+from ..scoring.slices import fill_in_slices
+from ..scoring.texts import rows_of, text_column
 from ..settings import ScoreSettings, usable_cores
 
 NO_LIBRARY = -1
@@ -48,8 +45,8 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
-    column, malformed, _ = references_as_column(entries, take_alternatives=False)
-    references, issues = parse_valid_references(column, settings.max_reference_steps)
+    texts, malformed = references_as_column(entries, take_alternatives=False)
+    references, issues = parse_valid_references(texts, settings.max_reference_steps)
     reasons = {row_of(issue): issue.reason for issue in (*issues, *malformed)}
     library_index, libraries = read_libraries([pair.library for pair in pairs])
     rows = len(pairs)
@@ -84,7 +81,7 @@ def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndar
     """Return each library's row or NO_LIBRARY, int64 (n,), and the distinct ones as references of their actions."""
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
-    references, issues = parse_valid_references(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
+    references, issues = parse_valid_references(ReferenceTexts(library_column(list(numbers))), MAX_LIBRARY, MAX_LIBRARY)
     empty = {row_of(issue) for issue in issues}
     return frozen(np.array([NO_LIBRARY if row in empty else row for row in rows], np.int64), np.int64), references
 

@@ -89,9 +89,9 @@ def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
     for name in LIBRARY_FIELDS:
         listed = record.get(name)
         if isinstance(listed, list):
-            return distinct(action for action in listed if isinstance(action, str))
+            return distinct([action for action in listed if isinstance(action, str)])
     for name in PROMPT_FIELDS:
-        if named := library_in(text_of(record.get(name)), whole=name == "actions_prompt_tail"):
+        if name in record and (named := library_in(text_of(record[name]), whole=name == "actions_prompt_tail")):
             return named
     return None
 
@@ -102,8 +102,8 @@ def library_in(prompt: str, whole: bool = False) -> tuple[str, ...]:
 
 
 def last_sentence(prompt: str) -> tuple[int, int]:
-    end = len(prompt)
-    return max((match.span() for match in LIBRARY_SENTENCE.finditer(prompt)), default=(end, end))
+    *_, last = [None, *LIBRARY_SENTENCE.finditer(prompt)]
+    return last.span() if last is not None else (len(prompt), len(prompt))
 
 
 def quoted_at(prompt: str, pos: int) -> tuple[tuple[str, ...], int]:

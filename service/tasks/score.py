@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -124,8 +124,8 @@ class ScoreTask(Task):
     def unfolded(self, row: dict[str, Any]) -> dict[str, Any]:
         return row  # a reference is text or steps, never a record
 
-    def available_for(self, metric: Metric, records: Records) -> bool:
-        return metric.name in SHARES and any(library_of(record) is not None for record in records)
+    def optional_metrics(self, records: Records) -> Collection[str]:
+        return SHARES if any(library_of(record) is not None for record in records) else ()
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         names = [metric.name for metric in self.requested(options)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -277,7 +277,6 @@ class Task(ABC):
         return record | {name: value for name, value in row.items() if name == "reference" or value != reference}
 
     def checked(self, values: Mapping[str, Any] | None) -> Any:
-        names = [USUAL, *(metric.name for metric in self.metrics)]
         try:
             options = self.options.model_validate(dict(values or {}))
         except ValidationError as error:
@@ -289,13 +288,15 @@ class Task(ABC):
                     message = "there is no option of this name" + did_you_mean(name, self.options.model_fields)
                 issues.append(Issue(f"options.{name}", reason, message))
             raise InvalidRequest(issues) from None
+        names = [USUAL, *[metric.name for metric in self.metrics]]
         wrong = [(k, name) for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", one_of(n, names)) for k, n in wrong])
         return options
 
-    def available_for(self, metric: Metric, records: Records) -> bool:
-        return False
+    def optional_metrics(self, records: Records) -> Collection[str]:
+        """Return the names of metrics that are not usual, but that these records have what is needed for."""
+        return ()
 
     def local_issues(self, options: Mapping[str, Any]) -> list[Issue]:
         """Return an issue for each given option that a request over HTTP must not set, as `options.NAME`."""
@@ -309,7 +310,7 @@ class Task(ABC):
 
     def requested(self, options: Any) -> tuple[Metric, ...]:
         named = options.metrics or (USUAL,)
-        return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))
+        return tuple([m for m in self.metrics if m.name in named or (m.default and USUAL in named)])
 
 
 def not_installed(path: str, detail: str, remedy: str = "") -> NotInstalled:
@@ -335,7 +336,7 @@ class OptionalDependencies:
         self.unavailable: dict[str, Notice] = {}
 
     def wants(self, *metrics: str) -> bool:
-        return any(name in self.requested and name not in self.unavailable for name in metrics)
+        return not self.requested.difference(self.unavailable).isdisjoint(metrics)
 
     def load(self, load: Callable[[], T], *metrics: str) -> T | None:
         """Call `load` for these metrics; None if none of them is wanted, or if it raises NotInstalled."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ...kernels.sequences import lcs_lengths
-from ..scoring.text_columns import references_as_column
+from ..scoring.reference_reader import references_as_column
 from .paper import Measured, ProtocolPair
 from .text.tokens import compare_sequences
 

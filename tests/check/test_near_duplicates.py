@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from assay.service.records.rows import Location, Place
 from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 
-pytest.importorskip("datasketch")
+pytestmark = pytest.mark.skipif(find_spec("datasketch") is None, reason="datasketch is not installed")
 
 
 def places(count: int) -> list[Place]:

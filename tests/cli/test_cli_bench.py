@@ -18,14 +18,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from assay.service.bench import SCENARIOS, TITLES
-from assay.service.bench.benchmarks import arrow_rewards, arrow_stream, in_process, over_http
-from assay.service.bench.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
-from assay.service.bench.load import Load, latency, load_parts, plan, why_invalid
-from assay.service.bench.measure import Benchmark, BenchmarkError, Run, Timing, WrongAnswerError, measure
-from assay.service.bench.payloads import config_of
-from assay.service.bench.results import RATIOS, Results, as_parts, results_json
-from assay.service.bench.servers import ServerProcess, as_request, bare_server, timed_exchange
+from assay.loadtests import SCENARIOS, TITLES
+from assay.loadtests.bench import Benchmark, Timing, arrow_rewards, arrow_stream, in_process, measure, over_http
+from assay.loadtests.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
+from assay.loadtests.load import Load, latency, load_parts, plan, why_invalid
+from assay.loadtests.payloads import config_of
+from assay.loadtests.results import RATIOS, Results, as_parts, results_json
+from assay.loadtests.servers import (
+    BenchmarkError,
+    Run,
+    ServerProcess,
+    WrongAnswerError,
+    as_request,
+    bare_server,
+    timed_exchange,
+)
 from assay.service.config import Config
 from assay.service.http.endpoints import about
 from assay.service.terminal import show
@@ -249,7 +256,7 @@ def test_every_other_answer_is_a_fault(exchange, status, reply, kind, message) -
 
 def test_figures_are_of_requests_due_in_the_hold(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([100.0, 104.0])
-    monkeypatch.setattr("assay.service.bench.exchanges.time.time", lambda: next(moments))
+    monkeypatch.setattr("assay.loadtests.exchanges.time.time", lambda: next(moments))
     record = Record(ramp=1, hold=2)
     record.start()
     for due, milliseconds, late, fault in [
@@ -364,6 +371,6 @@ def test_a_service_that_lies_is_found_out(run) -> None:
 
 
 def test_a_service_with_other_rules_gets_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.service.bench.payloads.fetch", lambda *_: b'{"rules_version": "0"}')
+    monkeypatch.setattr("assay.loadtests.payloads.fetch", lambda *_: b'{"rules_version": "0"}')
     with pytest.raises(BenchmarkError, match="scores by rules 0"):
         config_of("http://127.0.0.1:1", None)

@@ -10,8 +10,8 @@ from importlib import import_module
 import click
 import pytest
 
+from assay.service.cli.command import Command
 from assay.service.cli.main import COMMANDS, main
-from assay.service.cli.options import Command
 from assay.service.tables.table import Table
 from assay.service.terminal import show
 from assay.service.version import VERSION

@@ -95,11 +95,12 @@ def test_assay_itself(call: Any) -> None:
     assert found["engine"].startswith("assay ")
 
 
-def test_the_twin_as_an_engine(run: Any) -> None:
+def test_the_twin_as_an_engine(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of docs/conformance.md."""
+    monkeypatch.chdir(ROOT)
     engine = shlex.join([sys.executable, "-m", "tests.reference.engine"])
-    result = run("conformance", "--engine", engine, "--exact", "--json", cwd=ROOT)
-    assert result.returncode == 0, result.stderr
+    result = call("conformance", "--engine", engine, "--exact", "--json")
+    assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["passed"] == found["cases"] > 1_500
     assert found["left_out"] == {}

@@ -105,6 +105,7 @@ def assert_few_differ(kind: str) -> None:
     assert 0.9 * len(some) < found.passed.total() < len(some)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_noticed(monkeypatch, name):
     kind, module, attribute, before, after = BROKEN[name]

@@ -36,7 +36,7 @@ def built(kubectl: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def bytes_needed(settings: ServerSettings) -> int:
-    """docs/operations.md: the process itself, and six bytes for each byte in work."""
+    """docs/size.md: the process itself, and six bytes for each byte in work."""
     return 400 * 2**20 + 6 * settings.max_work_bytes
 
 

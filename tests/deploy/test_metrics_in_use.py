@@ -33,7 +33,7 @@ BATCH = {"references": REQUEST["references"], "responses": ["x" * 200_000] * 4}
 """Long enough not to be scored at once."""
 
 DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*", "$run": ".*", "$task": ".*"}
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+OBSERVE = (ROOT / "docs" / "observe.md").read_text(encoding="utf-8")
 ALERTS = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((DEPLOY / "grafana" / "assay.json").read_text(encoding="utf-8"))
 RULES = [rule for group in read("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
@@ -94,8 +94,8 @@ def expressions() -> Iterator[tuple[str, str]]:
                 expression = expression.replace(variable, value)
             assert "$" not in expression, panel["title"]
             yield f"panel {panel['title']!r}", expression
-    for expression in re.findall(r"<!-- run by [\w/]+\.py -->\n```text\n(.*?)```", OPERATIONS, re.DOTALL):
-        yield "docs/operations.md", expression
+    for expression in re.findall(r"<!-- run by [\w/]+\.py -->\n```text\n(.*?)```", OBSERVE, re.DOTALL):
+        yield "docs/observe.md", expression
 
 
 def uses(where: str, node: Any, grouped_by: frozenset[str] = frozenset()) -> Iterator[Use]:
@@ -134,7 +134,7 @@ def used() -> list[Use]:
 
 def test_all_that_is_asked_for_exists(used, exposed):
     assert len(used) > 50
-    assert "docs/operations.md" in {use.where for use in used}
+    assert "docs/observe.md" in {use.where for use in used}
     assert [problem for use in used for problem in misfits(use, exposed)] == []
 
 

@@ -137,7 +137,7 @@ QUESTION = {"question": "A) 5 ml\n" * 25_000, "answer": "A) 5 ml"}
 THOTH = {"profile": "thoth"}
 
 LONG = {
-    "bioplanner": ("bioplanner", {}, "f()", "wash(cells='HeLa')\n" * 10_000),
+    "bioplanner": ("bioplanner", {}, "f()", "wash(cells='HeLa')\n" * 3_000),
     "ord": ("bioprobench.ord", {}, "[ANSWER_START][0][ANSWER_END]", SHUFFLED),
     "ord of indices": ("bioprobench.ord", THOTH, "[1]", SHUFFLED),
     "ord of a conversation": ("bioprobench.ord", THOTH, "[1]", CONVERSATION),

@@ -121,7 +121,7 @@ REWARD = {
 
 
 def test_rewards_of_another_task(client):
-    """Their bits are those of a mixed batch: tests/http/endpoints/test_mixed.py."""
+    """Their bits are those of a mixed batch: tests/rewards/test_mixed.py."""
     TaskRewardRequest.model_validate(REWARD)
     document = client.post("/v1/score", json=REWARD).json()
     ScoreReply.model_validate(document)

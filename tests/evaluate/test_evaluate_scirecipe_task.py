@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,7 @@ from assay.service.tasks import scirecipe as scirecipe_task
 from assay.service.tasks.scirecipe import NINE, without_headers
 from assay.service.tasks.task import not_installed
 
-sacrebleu = pytest.importorskip("sacrebleu")
-pytest.importorskip("nltk")
+pytestmark = pytest.mark.skipif(find_spec("nltk") is None, reason="NLTK is not installed")
 
 STEP = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 ORC = "Step 1: Add 5 ml of cold pbs, and mix.\nStep 2: Spin the tubes."
@@ -52,6 +52,7 @@ def test_the_script_takes_precisions_for_bleu():
     script, defined = one(OTHER), one(OTHER, profile="paper")
     if not (script.unavailable or defined.unavailable):  # it splits at white space for METEOR: `pbs,` is not `pbs`
         assert script.aggregate["meteor"] < defined.aggregate["meteor"]
+    sacrebleu = pytest.importorskip("sacrebleu")
     expected = sacrebleu.metrics.BLEU(effective_order=True).sentence_score(
         OTHER.split("<orc>\n")[1].split("\n</orc>")[0], [ORC]
     )

@@ -12,8 +12,6 @@ import pytest
 from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import GOOD, REFERENCE, written
 
-stats = pytest.importorskip("scipy.stats")
-
 
 def answers(good: str, **fields) -> list[dict]:
     """Return a record for each character, with a right answer for 1."""
@@ -75,6 +73,7 @@ def test_tables_with_the_best_marked_and_differences(call, files, tmp_path):
 
 
 def test_the_document_holds_scipys_intervals(evaluated, files):
+    stats = pytest.importorskip("scipy.stats")
     _, document = evaluated(*files, "--seed", 5, "--resamples", 599, "--baseline", "tuned")
     base, tuned = document["models"]
     assert (base["name"], tuned["name"]) == ("base", "tuned")
@@ -116,6 +115,7 @@ def test_records_without_a_pair_are_listed(evaluated, tmp_path):
 
 
 def test_agreement_with_labels(evaluated, tmp_path):
+    stats = pytest.importorskip("scipy.stats")
     human = [[1, 2, 2, 3, None, 5, 4, 1, 2, 5, 3, 4], [5, 4, 4, 3, 3, 1, True, 2, 5, 4, "good", 5]]
     paths = [
         written(tmp_path, answers(good, human=values, judge=range(12)), name)

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from assay.service.errors import NotInstalled
 from assay.service.tasks.text.meteor import meteor_scorer, synonyms_by_wordnet
-from assay.service.tasks.text.tokens import word_tokenizer
 
 NLTK_FOLDER = Path(sys.prefix) / "nltk_data"
 
 
-def has_sentences() -> bool:
-    try:
-        word_tokenizer("3.9")
-    except NotInstalled:
-        return False
-    return True
-
-
-SENTENCES = has_sentences()
+SENTENCES = find_spec("nltk") is not None and (NLTK_FOLDER / "tokenizers" / "punkt_tab").is_dir()
 
 NOUNS = ["00000000 05 n 02 cell 0 prison_cell 0 000 | a room\n", "{} 05 n 02 Mouse 0 Rodent 0 000 | an animal\n"]
 SECOND = len(NOUNS[0])

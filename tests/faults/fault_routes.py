@@ -21,7 +21,7 @@ pytestmark = pytest.mark.attack
 MIB = 1 << 20
 WORK_BYTES = 64 * MIB
 CEILING = 400 * MIB + 6 * WORK_BYTES
-"""What docs/operations.md promises for the service itself."""
+"""What docs/size.md promises for the service itself."""
 
 PROCESS_BYTES = 384 * MIB + 6 * WORK_BYTES
 """What it promises for each process of evaluations and of other tasks: one that is found above it is killed."""

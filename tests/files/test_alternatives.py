@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay import Scorer
-from assay.service.scoring.alternatives import NOT_OF_SCORE
+from assay.service.scoring.references import NOT_OF_SCORE
 from tests.files.any_format import COLUMNAR, FORMATS, read, read_table, write, write_table
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 

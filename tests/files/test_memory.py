@@ -28,7 +28,6 @@ MIB = 2**20
 
 ROW = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p", "reward": 1.0, "reason": "ok"}
 LINE = json.dumps({**ROW, "padding": "x" * 100_000}).encode() + b"\n"
-LONG = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
 
 
 def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> float:
@@ -52,4 +51,5 @@ def test_lines(verb: str, flags: tuple[str, ...]) -> None:
     small = peak_of(40, LINE, *flags, verb=verb)
     assert peak_of(160, LINE, *flags, verb=verb) - small < 40
     if verb == "score":
-        assert peak_of(200, LONG, "--max-line-bytes", str(MIB)) - small < 40
+        long_line = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
+        assert peak_of(200, long_line, "--max-line-bytes", str(MIB)) - small < 40

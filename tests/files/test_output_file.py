@@ -1,28 +1,32 @@
-"""Outputs are whole or as they were before, whatever ends the command that writes them, and have one writer."""
+"""Outputs are whole or as they were before, whatever ends the command that writes them."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
+import termios
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay.service.interruption import Ended, ended_by_signals
-from assay.service.records.output_file import Claim, claim, partial_name, release_claims, write_document
+from assay.service.records.output_file import appended_file, lines_to, write_document
 from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p"}
 SCORED = {**GOOD, "reward": 0.5, "reason": "ok", "components": {"format": 1.0, "consistency": 1.0, "order": 1.0}}
 LINE = json.dumps(SCORED).encode() + b"\n"
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -signal.SIGHUP}
+LIMIT = 100_000
 
 WRITERS: dict[str, tuple[str, ...]] = {
     "score jsonl": ("score", "-", "-o", "out.jsonl"),
@@ -41,41 +45,45 @@ Start = Callable[..., subprocess.Popen[bytes]]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    release_claims()
+    return tmp_path
 
 
 def outputs_of(arguments: tuple[str, ...]) -> list[str]:
     return [word for word in arguments if word.partition(".")[0] in ("out", "dropped")]
 
 
-def partials(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.endswith(".assay-partial"))
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
-def waiting(start: Start, *arguments: Any) -> subprocess.Popen[bytes]:
-    """Start a command that reads standard input; return it once it has claimed all its outputs."""
+def reading(start: Start, *arguments: Any, opened: str = "*") -> subprocess.Popen[bytes]:
+    """Start a command that reads standard input; return it once it has read 100 rows and has opened a file."""
     process = start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
-    names = outputs_of(arguments)
-    deadline = time.monotonic() + 120
-    while not all(is_locked(partial_name(os.path.realpath(name))) for name in names):
+    process.stdin.write(LINE * 100)
+    unread, deadline = array("i", [1]), time.monotonic() + 120
+    while unread[0] or not list(Path().glob(opened)):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
+        fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
     return process
 
 
-def is_locked(path: str) -> bool:
-    """Return whether a process holds a lock on the file at this path."""
-    if not os.path.exists(path):
-        return False
-    inode = str(os.stat(path).st_ino)
-    return any(line.split()[5].rpartition(":")[2] == inode for line in Path("/proc/locks").read_text().splitlines())
-
-
-def ended(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[int, bytes]:
-    _, complaint = process.communicate(given, timeout=120)
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    _, complaint = process.communicate(timeout=120)
     return process.returncode, complaint
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Limit the size of files, as if the disk were full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.attack
@@ -89,105 +97,153 @@ def test_a_signal_leaves_what_was_there_and_nothing_else(start: Start, folder: P
     arguments = WRITERS[name]
     first = outputs_of(arguments)[0]
     Path(first).write_text("what was there\n")
-    process = waiting(start, *arguments)
-    process.stdin.write(LINE * 100)
+    process = reading(start, *arguments)
     process.send_signal(number)
     code, complaint = ended(process)
-    assert code == ENDS[number]
-    assert b"Traceback" not in complaint
-    assert b"nothing was written" in complaint
-    assert [path.name for path in folder.iterdir()] == [first]
+    how = b"Interrupted." if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}.".encode()
+    assert (code, complaint.strip()) == (ENDS[number], how)
+    assert names_in(folder) == [first]
     assert Path(first).read_text() == "what was there\n"
 
 
 @pytest.mark.attack
-def test_a_signal_while_a_file_is_claimed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process with a second thread receives even a signal that the main thread blocks."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, *ENDS], ids=lambda number: signal.Signals(number).name)
+def test_appended_lines_are_whole_after_a_signal(start: Start, call, folder: Path, number: int) -> None:
+    """Only SIGKILL may leave a part of a line, which the next command removes."""
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+    process = start("score", "-", "-o", "out.jsonl", "--append", "-q", **streams)
 
-    def lock(*arguments: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.01)
-        assert partials(folder) == [".out.json.assay-partial"]
+    def feed() -> None:
+        try:
+            while True:
+                process.stdin.write(LINE * 64)
+        except OSError:
+            process.stdin.close()
 
-    ended = threading.Event()
-    thread = threading.Thread(target=ended.wait)
-    thread.start()
-    monkeypatch.setattr("fcntl.flock", lock)
-    try:
-        with pytest.raises(Ended), ended_by_signals():
-            claim("out.json")
-    finally:
-        ended.set()
-        thread.join()
-    release_claims()
-    assert partials(folder) == []
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    deadline = time.monotonic() + 120
+    while not Path("out.jsonl").exists() or Path("out.jsonl").stat().st_size < 4_000_000 + number * 1_000_003:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(number)
+    complaint = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == ENDS.get(number, -signal.SIGKILL)
+    feeder.join()
+    assert b"Traceback" not in complaint
+    if number == signal.SIGKILL:
+        assert call("score", write_rows(Path("in.jsonl"), [GOOD]), "-o", "out.jsonl", "--append").exit_code == 0
+    content = Path("out.jsonl").read_bytes()
+    assert content.endswith(b"\n")
+    assert all(json.loads(line)["reason"] == "ok" for line in set(content.splitlines()))
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("was_there", [False, True])
-@pytest.mark.parametrize("flags", [(), ("--append",), ("--output-format", "json")], ids=" ".join)
-def test_a_second_writer_fails_at_once(start: Start, call, folder: Path, was_there: bool, flags) -> None:
-    """Two commands write one output at once: their rows must not mix, and the second must say so."""
-    if was_there:
-        Path("out.jsonl").write_text('{"old": 1}\n')
+def test_two_commands_that_write_one_file(start: Start, call, folder: Path) -> None:
+    """The file is whole at any time, and the last command to end wins."""
     Path("link.jsonl").symlink_to("out.jsonl")
-    source = write_rows(Path("in.jsonl"), [GOOD] * 3)
-    process = waiting(start, "score", "-", "-o", "out.jsonl", "-q")
-    second = call("score", source, "-o", "link.jsonl", *flags)
-    assert second.exit_code == 2
-    assert "link.jsonl: another command is writing this file" in second.stderr
-    assert ended(process, LINE * 2) == (0, b"")
-    assert len(read_rows(Path("out.jsonl"))) == 2
-    assert partials(folder) == []
+    process = reading(start, "score", "-", "-o", "out.jsonl", "-q")
+    assert call("score", write_rows(Path("in.jsonl"), [GOOD] * 3), "-o", "link.jsonl", "-q").exit_code == 0
+    assert len(read_rows(Path("out.jsonl"))) == 3
+    assert ended(process) == (0, b"")
+    assert len(read_rows(Path("out.jsonl"))) == 100
+    assert names_in(folder) == ["in.jsonl", "link.jsonl", "out.jsonl"]
 
 
 @pytest.mark.attack
-def test_an_appender_has_the_file_for_itself(start: Start, call, folder: Path) -> None:
-    """Replace a file while another command appends to it: the rows that it adds would be lost."""
+def test_two_commands_that_add_to_one_file(start: Start, call, folder: Path) -> None:
+    """Their rows must not mix: the second command must say so at once."""
     source = write_rows(Path("in.jsonl"), [GOOD] * 3)
-    process = waiting(start, "score", "-", "-o", "out.jsonl", "-q", "--append")
-    for flags in ((), ("--append",)):
-        assert call("score", source, "-o", "out.jsonl", *flags).exit_code == 2
-    assert ended(process, LINE * 2) == (0, b"")
+    process = reading(start, "score", "-", "-o", "out.jsonl", "-q", "--append", opened="out.jsonl")
+    Path("link.jsonl").symlink_to("out.jsonl")
+    refused = call("score", source, "-o", "link.jsonl", "--append")
+    assert (refused.exit_code, "link.jsonl: another command is adding to this file" in refused.stderr) == (2, True)
+    assert ended(process) == (0, b"")
     assert call("score", source, "-o", "out.jsonl", "--append", "-q").exit_code == 0
-    assert len(read_rows(Path("out.jsonl"))) == 5
-    assert partials(folder) == []
+    assert len(read_rows(Path("out.jsonl"))) == 103
 
 
-def test_many_writers_at_once_have_one_winner(folder: Path) -> None:
-    """Also when a killed command has left its partial file, which each of them finds."""
-    for _ in range(200):
-        Path(".out.assay-partial").write_text("of a killed command")
-        taken, barrier = [], threading.Barrier(4)
-
-        def race(taken: list[Claim] = taken, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait()
-            with suppress(OSError):
-                taken.append(Claim("out"))
-
-        threads = [threading.Thread(target=race) for _ in range(4)]
+def test_many_writers_at_once_write_whole_files(folder: Path) -> None:
+    documents = [b"%d" % digit * 100_000 + b"\n" for digit in range(4)]
+    for _ in range(20):
+        threads = [threading.Thread(target=write_document, args=("out", document)) for document in documents]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(taken) == 1
-        taken[0].stream.write(b"whole")
-        taken[0].complete()
-        assert (Path("out").read_bytes(), partials(folder)) == (b"whole", [])
+        assert (Path("out").read_bytes() in documents, names_in(folder)) == (True, ["out"])
 
 
 @pytest.mark.attack
-def test_the_next_command_removes_what_a_killed_one_left(start: Start, call, folder: Path) -> None:
+def test_what_a_killed_command_leaves_is_in_no_ones_way(start: Start, call, folder: Path) -> None:
     """Kill a command with SIGKILL: what was there stays, and its partial file does not stop the next one."""
     Path("out.jsonl").write_text("what was there\n")
-    process = waiting(start, "score", "-", "-o", "out.jsonl")
+    process = reading(start, "score", "-", "-o", "out.jsonl", opened=".assay-*")
     process.kill()
     ended(process)
     assert Path("out.jsonl").read_text() == "what was there\n"
-    assert partials(folder) == [".out.jsonl.assay-partial"]
+    (left,) = folder.glob(".assay-*")
+    assert left.stat().st_mode & 0o777 == 0o700
     assert call("score", write_rows(Path("in.jsonl"), [GOOD]), "-o", "out.jsonl", "-q").exit_code == 0
     assert len(read_rows(Path("out.jsonl"))) == 1
-    assert partials(folder) == []
+
+
+@pytest.mark.parametrize("size", [1, 999, 200_000])
+@pytest.mark.parametrize("already", [0, 5_000])
+@pytest.mark.parametrize("how", ["append", "redirected"])
+def test_a_full_disk_cuts_lines_back_to_the_last_whole_one(folder: Path, size: int, already: int, how: str) -> None:
+    first = b"x" * (already - 1) + b"\n" if already else b""
+    Path("out").write_bytes(first)
+    line = b"y" * size
+    lines = [line] * (3 * LIMIT // len(line) + 2)
+    if how == "append":
+        with full_disk(), appended_file("out") as write:
+            write(lines)
+    else:
+        descriptor = os.open("out", os.O_WRONLY | os.O_APPEND)  # as a shell opens the file of `>>`
+        with open(descriptor, "wb") as stream:
+            for rows in (lines, [b"z" * LIMIT] * 2):
+                with full_disk():
+                    lines_to(stream)(rows)
+    whole = first + (line + b"\n") * ((LIMIT - already) // (size + 1))
+    assert Path("out").read_bytes() == whole
+
+
+def test_lines_of_any_size_go_through_a_pipe() -> None:
+    reading, writing = os.pipe()
+    rows = [bytes([65 + k]) * size for k, size in enumerate([1, 4095, 4096, 65_535, 65_536, 300_000])]
+
+    def write() -> None:
+        with open(writing, "wb") as stream:
+            lines_to(stream)(rows)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with open(reading, "rb") as stream:
+        assert stream.read().splitlines() == rows
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("end", "left", "says"),
+    [
+        (b'{"cut": "of', b"", "warning: out.jsonl: its last line was unfinished and is removed"),
+        (b"{", b"", "warning: out.jsonl: its last line was unfinished and is removed"),
+        (b'{"whole": 1}', b'{"whole": 1}\n', ""),
+        (b"of someone else", None, "Error: out.jsonl: its last line has no end; complete or remove that line"),
+    ],
+)
+def test_a_last_line_without_an_end(call, folder: Path, end: bytes, left: bytes | None, says: str) -> None:
+    before = b'{"first": 1}\n'
+    Path("out.jsonl").write_bytes(before + end)
+    result = call("score", write_rows(Path("in.jsonl"), [GOOD]), "-o", "out.jsonl", "--append", "-q")
+    assert (result.exit_code, result.stderr.strip()) == (2 if left is None else 0, says)
+    content = Path("out.jsonl").read_bytes()
+    if left is None:
+        assert content == before + end
+    else:
+        assert content.startswith(before + left + b'{"response"')
 
 
 @pytest.mark.attack
@@ -208,16 +264,13 @@ def test_an_error_at_the_end_leaves_what_was_there(call, folder: Path, name: str
 
 @pytest.mark.parametrize(("mask", "before", "after"), [(0o027, None, 0o640), (0o022, 0o600, 0o600), (0, 0o664, 0o664)])
 def test_modes(call, folder: Path, mask: int, before: int | None, after: int) -> None:
-    """A new file has the usual mode; one that is replaced keeps its own, which its partial file has already."""
+    """A new file has the usual mode; one that is replaced keeps its own."""
     source = write_rows(Path("in.jsonl"), [GOOD] * 2)
     if before is not None:
         Path("out.jsonl").touch()
         Path("out.jsonl").chmod(before)
     earlier = os.umask(mask)
     try:
-        held = claim("out.jsonl")
-        assert Path(held.partial).stat().st_mode & 0o777 == after
-        release_claims()
         assert call("score", source, "-o", "out.jsonl", "-q").exit_code == 0
     finally:
         os.umask(earlier)
@@ -255,7 +308,7 @@ def test_named_pipes_and_devices_are_written_directly(start: Start, folder: Path
     with open("pipe", "rb") as reader:
         assert len(reader.read().splitlines()) == 2
     assert process.wait(timeout=60) == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "pipe"]
+    assert names_in(folder) == ["in.jsonl", "pipe"]
 
 
 def test_appending(call, folder: Path) -> None:
@@ -263,19 +316,12 @@ def test_appending(call, folder: Path) -> None:
     for total in (2, 4):
         assert call("score", source, "-o", "out.jsonl", "--append", "-q").exit_code == 0
         assert len(read_rows(Path("out.jsonl"))) == total
-    with open("out.jsonl", "ab") as stream:
-        stream.write(b'{"cut')
-    before = Path("out.jsonl").read_bytes()
-    result = call("score", source, "-o", "out.jsonl", "--append")
-    assert result.exit_code == 2
-    assert "out.jsonl: its last line has no end" in result.stderr
-    assert Path("out.jsonl").read_bytes() == before
     for target in ("out.json", "-"):
         refused = call("score", source, "-o", target, "--append")
         assert (refused.exit_code, "--append needs a JSONL file" in refused.stderr) == (2, True)
     failed = call("score", source, "-o", "absent.jsonl", "--append", "--response-field", "absent")
     assert failed.exit_code == 2
-    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out.jsonl"]
+    assert names_in(folder) == ["in.jsonl", "out.jsonl"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "INT"])
@@ -308,4 +354,4 @@ def test_a_document_is_written_as_it_is_given(folder: Path, monkeypatch) -> None
     with pytest.raises(OSError, match=r"Input/output error: 'out\.json'"):
         write_document("out.json", b"{}")
     assert Path("out.json").read_bytes() == b"[]\n"
-    assert partials(folder) == []
+    assert names_in(folder) == ["out.json"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay import Scorer
-from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS
+from assay.service.rewards.registry import TASK_COMPONENTS
 from examples import rollouts as generator
 from tests.cases.mixed import OPTIONS, ROWS
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE
@@ -43,27 +43,13 @@ def rows_of_file(columnar: bool) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def alone() -> list[dict[str, Any]]:
-    """Return the results of each of the shared rows, from the rows of its task alone."""
-    found: dict[int, dict[str, Any]] = {}
-    for task in REWARD_TASKS:
-        members = [k for k, row in enumerate(ROWS) if row.task == task]
-        texts, references = [ROWS[k].response for k in members], [ROWS[k].reference for k in members]
-        scores = Scorer(order="lcs").score(texts, references, task=task, task_options=OPTIONS.get(task))
-        for row, k in enumerate(members):
-            columns = dict.fromkeys(TASK_COMPONENTS, 0.0) | {name: c[row] for name, c in scores.components.items()}
-            found[k] = {"reward": scores.rewards[row], "reason": str(scores.reasons[row]), "components": columns}
-    return [found[k] for k in range(len(ROWS))]
-
-
 @pytest.mark.parametrize(("source", "target"), [*zip(FORMATS, FORMATS[::-1], strict=True)])
-def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, target: str) -> None:
+def test_the_bits_are_those_of_the_scorer(score, source: str, target: str) -> None:
+    """Which are those of one task at a time: tests/rewards/test_mixed.py."""
     content = rows_of_file(columnar=source in ("parquet", "arrow"))
     flags = (*BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
     found, _ = score(content, *flags, source=source, target=target, names=TASK_COMPONENTS)
-    assert [{name: row[name] for name in alone[0]} for row in found] == alone
-    assert [row["reward"] for row in found] == [row.reward for row in ROWS]
+    assert [(row["reward"], row["reason"]) for row in found] == [(row.reward, row.reason) for row in ROWS]
     scores = Scorer(order="lcs").score(
         [row.response for row in ROWS],
         [row.reference for row in ROWS],
@@ -72,6 +58,8 @@ def test_the_bits_are_those_of_one_task_at_a_time(score, alone, source: str, tar
         task_options={name: options for name, options in OPTIONS.items() if name != "order"},
     )
     assert [row["advantage"] for row in found] == scores.advantages().tolist()
+    columns = {name: [row["components"][name] for row in found] for name in TASK_COMPONENTS}
+    assert columns == {name: column.tolist() for name, column in scores.components.items()}
     kept = [{name: value for name, value in row.items() if name not in RESULTS} for row in found]
     if target in ("parquet", "arrow"):
         kept = [{**row, "reference": old["reference"]} for row, old in zip(kept, content, strict=True)]

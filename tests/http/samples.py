@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -72,6 +73,7 @@ def errors_of(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(error["path"], error["reason"]) for error in document["errors"]]
 
 
+@cache
 def paths_with_bodies() -> list[str]:
     """Return the paths of the OpenAPI document that take a body."""
     # not at the top: the tests of trainers' code use this file without the service

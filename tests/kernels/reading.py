@@ -14,7 +14,7 @@ from assay.kernels.reading.references import References, allocate_for, read_refe
 from assay.kernels.rules import REASONS
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
-from assay.service.scoring.column_scorer import rules_of
+from assay.service.scoring.configurations import rules_of
 from assay.service.settings import ScoreSettings
 from tests.kernels.faces import text_column, workspace_for
 from tests.reference.sections import find_sections

@@ -18,7 +18,7 @@ from hypothesis import given, target
 from hypothesis import strategies as st
 
 from assay import Scorer
-from assay.service.scoring.text_columns import reference_column, text_column
+from assay.service.scoring.texts import text_column
 from examples import rollouts
 from tests.cases import answer
 from tests.kernels.adversaries import CATALOGUE, REFERENCE, Rollout, key
@@ -49,7 +49,7 @@ class Load:
     """A request that can be scored again and again, on one thread, references included."""
 
     def __init__(self, responses: list[str], references: list[str], index: list[int], **settings: Any) -> None:
-        self.responses, self.references = text_column(responses), reference_column(references)
+        self.responses, self.references = text_column(responses), text_column(references)
         self.index = np.array(index, np.int64)
         self.scorer = Scorer(threads=1, **settings)
         self.bytes = sum(map(normalised_bytes, [*responses, *references]))

@@ -33,7 +33,8 @@ def by_kernel(body: bytes) -> Any:
         return "no object"
     found: dict[str, Any] = {"unknown": sorted(envelope.unknown), **envelope.values}
     for name in ("references", "responses"):
-        rows, faulty = texts_of(getattr(envelope, name)), dict(envelope.invalid_rows.get(name, ()))
+        column = envelope.responses if name == "responses" else envelope.references and envelope.references.texts
+        rows, faulty = texts_of(column), dict(envelope.invalid_rows.get(name, ()))
         if rows is not None:
             found[name] = [faulty.get(k, row) for k, row in enumerate(rows)]
         elif name in envelope.not_arrays:
@@ -153,9 +154,10 @@ def test_short_steps_with_long_numbers_stay_in_their_room():
     body = b'{"responses": ["%b"], "references": [{"steps": [%b]}, "x"]}' % (b"y" * 9_000, steps)
     envelope = open_envelope(body, MAX_ELEMENTS, 2**62)
     assert texts_of(envelope.responses) == [b"y" * 9_000]
-    assert envelope.references.lengths.tolist()[1] == 1
+    lengths = envelope.references.texts.lengths.tolist()
+    assert lengths[1] == 1
     assert envelope.invalid_rows == ({"references": [(0, "too_long")]} if JIT else {})
-    assert (envelope.references.lengths[0] > MAX_STEPS_BYTES) == JIT  # its JSON, of the length of the body
+    assert (lengths[0] > MAX_STEPS_BYTES) == JIT  # its JSON, of the length of the body
 
 
 documents = st.fixed_dictionaries(
@@ -216,14 +218,16 @@ def test_documents_whole_and_damaged(document, data):
 def test_elements_that_are_no_reference(reference, reason):
     envelope = open_envelope(f'{{"references": ["a", {reference}, "b"]}}'.encode(), MAX_ELEMENTS, 400)
     assert envelope.invalid_rows == {"references": [(1, reason)]}
-    assert texts_of(envelope.references)[::2] == [b"a", b"b"]
+    assert texts_of(envelope.references.texts)[::2] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("space", ["", "\n", "\r", "\r\n"])
 def test_a_thousand_steps(space):
     """A step is one line of `<key>` however its JSON is laid out; numbers have one digit, two, three and four."""
     steps = ",".join([space + "{" + space + "}"] * 1001)
-    (text,) = texts_of(open_envelope(f'{{"references": [{{"steps": [{steps}]}}]}}'.encode(), 1, MAX_BYTES).references)
+    (text,) = texts_of(
+        open_envelope(f'{{"references": [{{"steps": [{steps}]}}]}}'.encode(), 1, MAX_BYTES).references.texts
+    )
     lines = ["".join(line.split()) for line in text.decode().splitlines()]
     assert lines == [f"Step{k}:{{}}" for k in range(1, 1002)]
 
@@ -241,7 +245,7 @@ def test_a_reference_that_is_neither_text_nor_steps_is_kept_as_its_json(values, 
     body = f'{{"references": [{joined}]}}'
     assume(check(body.encode()) is not NOT_JSON)
     envelope = open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES)
-    kinds, texts = envelope.reference_kinds.tolist(), texts_of(envelope.references)
+    kinds, texts = envelope.references.kinds.tolist(), texts_of(envelope.references.texts)
     assert kinds[-4:] == [FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS]
     for value, kind, text in zip(values, kinds, texts, strict=True):
         assert (kind == FIT) == value.startswith('"')

@@ -56,8 +56,11 @@ def test_every_byte_inside_a_value(around):
     assert_agree(step_with(around.format("\\u00" + c + "0")) for c in characters)
 
 
-def test_every_escaped_unit():
-    units = range(0, 0x10000, 1 if JIT else 257)
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_escaped_unit(step):
+    """Around the surrogates all of them."""
+    edges = {k + offset for k in (0, 0xD800, 0xDC00, 0xE000) for offset in range(-99, 99)}
+    units = sorted({*range(0, 0x10000, step if JIT else 257), *(edges & {*range(0x10000)} if JIT else ())})
     assert assert_agree(step_with(f'"\\u{unit:04x}"') for unit in units) == {"ok", "bad_step_json"}
     assert_agree(step_with(f'"\\uD83D\\u{unit:04X}"') for unit in units)
     assert_agree(step_with(f'"\\u{unit:04x}\\uDE00"') for unit in units)

@@ -18,7 +18,7 @@ from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
 from assay.service.explain.alignment import formula
-from assay.service.scoring.column_scorer import configurations_of
+from assay.service.scoring.configurations import configurations_of
 from examples import rollouts
 from tests.kernels.faces import text_column, workspace_for
 from tests.kernels.reading import PAPER_RULES, read_columns

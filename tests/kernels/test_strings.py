@@ -18,7 +18,7 @@ from assay.kernels.compiler import JIT
 from assay.kernels.text import strings as python_strings
 from assay.kernels.text.strings import ROOM, encode_strings, find_strings, is_valid_column
 from assay.kernels.warmup import warmup
-from assay.service.scoring import text_columns
+from assay.service.scoring import texts as text_lists
 from tests.kernels.reading import texts_of
 from tests.strategies import examples
 
@@ -77,9 +77,9 @@ def test_strings_that_cannot_be_read_in_place_are_encoded_by_python(monkeypatch,
     try:
         assert not python_strings.can_read_strings()
         assert "strings are encoded by str.encode" in caplog.text
-        monkeypatch.setattr(text_columns, "find_strings", None)
+        monkeypatch.setattr(text_lists, "find_strings", None)
         texts = ["", "a", "é–😀", "\ud800", "b" * 100]
-        for column_of in (text_columns.owned_column, text_columns.borrowed_column):
+        for column_of in (text_lists.owned_column, text_lists.borrowed_column):
             assert texts_of(column_of(texts)) == list(map(expected, texts))
     finally:
         python_strings.can_read_strings.cache_clear()

@@ -17,7 +17,8 @@ from assay.service.errors import NotInstalled
 from assay.service.ray.pool import PoolActor, ScorerPool, pieces_of
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import TASK_COMPONENTS
-from assay.service.scoring.text_columns import strings_of
+from assay.service.scoring.references import ReferenceTexts
+from assay.service.scoring.texts import strings_of
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
 
@@ -33,14 +34,14 @@ def test_slices_cover_every_response_once_and_every_reference(count, references,
     texts = [b"%d," % row * repeats for row, repeats in enumerate(dice.integers(0, 9, count).tolist())]
     index = dice.integers(0, references, count)
     names = [b"%d" % number for number in range(references)]
-    batch = Batch(responses=column_of(texts), references=column_of(names), reference_index=index)
+    batch = Batch(responses=column_of(texts), references=ReferenceTexts(column_of(names)), reference_index=index)
     pieces = pieces_of(batch, most)
     assert 1 <= len(pieces) <= max(1, min(most, count // 64))
     assert [text for piece in pieces for text in strings_of(piece.responses)] == [text.decode() for text in texts]
     for piece in pieces:
         assert piece.reference_numbers[piece.reference_index].tolist() == index[piece.rows].tolist()
         assert len(np.unique(piece.reference_numbers)) == len(piece.reference_numbers)
-        assert strings_of(piece.references) == [str(number) for number in piece.reference_numbers.tolist()]
+        assert strings_of(piece.references.texts) == [str(number) for number in piece.reference_numbers.tolist()]
     assert set(np.concatenate([piece.reference_numbers for piece in pieces]).tolist()) == set(range(references))
 
 
@@ -52,7 +53,7 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     actor = pickle.loads(pickle.dumps(PoolActor))({"order": "lcs"}, 1)
     assert actor.ready() == Scorer(order="lcs").config_id
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
-    for piece in pieces_of(Batch(responses=column, references=expected, reference_index=index), 5):
+    for piece in pieces_of(Batch(responses=column, references=ReferenceTexts(expected), reference_index=index), 5):
         issues, columns = actor.score(piece.responses, piece.references, piece.reference_index)
         assert issues == ()
         assert columns.rewards[0].tobytes() == whole.rewards[piece.rows].tobytes()

@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 KERNELS_MAY_IMPORT = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
 OUTSIDE = {
-    ("assay.service.bench.benchmarks", "assay.examples.rollouts"),
-    ("assay.service.bench.benchmarks", "assay.tests.reference.scorer"),
-    ("assay.service.bench.payloads", "assay.examples.rollouts"),
+    ("assay.loadtests.bench", "assay.examples.rollouts"),
+    ("assay.loadtests.bench", "assay.tests.reference.scorer"),
+    ("assay.loadtests.payloads", "assay.examples.rollouts"),
 }
 """What `assay bench` imports from outside the product: package data, and a scorer that the wheel does not contain."""
 
@@ -47,7 +47,7 @@ def sources() -> dict[str, str]:
     }
 
 
-TOPS = ("kernels", "research", "service")
+TOPS = ("kernels", "loadtests", "research", "service")
 PRODUCT = tuple(f"assay.{top}" for top in TOPS)
 MODULES = sources()
 

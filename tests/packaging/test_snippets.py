@@ -27,7 +27,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from assay.service.bench.servers import service
+from assay.loadtests.servers import service
 from assay.service.cli.main import main
 from assay.service.config import load
 from tests.packaging.snippets import PAGES, ROOT, Snippet, snippets_of
@@ -184,5 +184,5 @@ def test_the_targets_and_the_tests_that_a_page_names_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert [target for target in named_in_pages(TARGET) if target[1] not in targets] == []
     tests = named_in_pages(TEST)
-    assert {"SECURITY.md", "docs/operations.md"} <= {page for page, _ in tests}
+    assert {"SECURITY.md", "docs/size.md"} <= {page for page, _ in tests}
     assert [test for test in tests if not (ROOT / test[1]).is_file()] == []

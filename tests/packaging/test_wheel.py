@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("pyproject.toml", "README.md", "LICENSE", "__init__.py", "__main__.py", "py.typed"),
-    *("examples/protocols.toml", "examples/rollouts.py", "loadtests/locustfile.py"),
-    *("kernels", "research", "service", "tests/vectors"),
+    *("examples/protocols.toml", "examples/rollouts.py"),
+    *("kernels", "loadtests", "research", "service", "tests/vectors"),
 )
 """What the wheel is built of; the image gets nothing else."""
 MINUTES = 60.0
@@ -64,7 +64,7 @@ def wheel_and_names(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set
 
 def test_what_is_in_the_wheel(wheel_and_names: tuple[Path, set[str]]) -> None:
     _, names = wheel_and_names
-    sources = files_of(*(ROOT / folder for folder in ("kernels", "research", "service")))
+    sources = files_of(*(ROOT / folder for folder in ("kernels", "loadtests", "research", "service")))
     others = {name for name in SOURCES if name.endswith((".py", ".toml", ".typed"))} - {"pyproject.toml"}
     others |= {f"tests/vectors/{kind}.jsonl" for kind in KINDS}
     assert names == {f"assay/{name}" for name in sources | others}

@@ -18,6 +18,7 @@ from assay.service.records.rows import Fault, Location, Place
 from assay.service.records.shapes import EXAMPLES, FORMS, SHAPES, TASKS
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
+from assay.service.scoring.references import ReferenceTexts
 from assay.service.tasks.scirecipe_records import library_of, without_instructions
 from tests.prepare.published import (
     ANSWER,
@@ -317,4 +318,6 @@ def test_any_record_is_an_example_or_a_fault(record: Any, options: Options) -> N
     if found.task == SCORE:
         assert key_lines_of(found.reference) == (found.reference, found.steps)
     else:
-        assert reward_of(found.task).read_references(Batch(references=[found.reference])) == [found.reference]
+        assert reward_of(found.task).read_references(Batch(references=ReferenceTexts([found.reference]))) == [
+            found.reference
+        ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.research.prepare.templates import MAX_DEPTH, MAX_FILLED, MAX_SIZE, BadTemplate, choice, in_texts, parse
+from assay.research.prepare.templates import MAX_FILLED, MAX_SIZE, BadTemplate, in_texts, joined, parse
 from assay.service.errors import UsageError
 from tests.command_line import write_rows
 
@@ -23,14 +23,27 @@ def doubled(first: str, line: str, times: int) -> str:
     return "\n".join([first, *[line] * times])
 
 
-CONSTANTS = doubled('A = "' + "x" * 1000 + '"', "B = A + A\nA = B", 40)
-FUNCTION = "\ndef ask(sample, question, task):\n{}\n    return x + question\n"
+CONSTANTS = 'A0 = "' + "x" * 1000 + '"\n' + "\n".join(f"A{k + 1} = A{k} + A{k}" for k in range(40))
+NOTHING = 'A0 = ""\n' + "\n".join(f"A{k + 1} = A{k} + A{k}" for k in range(60))
+FUNCTION = "\ndef ask(question, task):\n{}\n    return x + question\n"
+IN_BENCHMARK = "\ndef ask(sample, task):\n    if task == 'PQA':\n        return {} + sample['choices']\n"
 PYTHON: dict[str, tuple[str, str]] = {
-    "sums": (CONSTANTS, f"line 18: the text has more than {MAX_SIZE:,} characters"),
-    "f-strings": (doubled('A = "' + "x" * 999 + '"', 'A = f"{A}{A}{A}{A}"', 40), "line 6: the text has more than "),
+    "sums": (CONSTANTS + IN_BENCHMARK.format("A40"), f"line 10: the text has more than {MAX_SIZE:,} characters"),
+    "nothing": (NOTHING + IN_BENCHMARK.format("A60"), ""),
+    "circle": ("A = B + B\nB = A + A" + IN_BENCHMARK.format("A"), "it is nested too deeply"),
+    "f-strings": (
+        f'A0 = "{"x" * 999}"\n'
+        + "\n".join(f'A{k + 1} = f"{{A{k}}}{{A{k}}}{{A{k}}}{{A{k}}}"' for k in range(40))
+        + IN_BENCHMARK.format("A40"),
+        "line 6: the text has more than ",
+    ),
     "many": (
-        f'A = "{HALF}"\n' + "\n".join(f'B{k} = A + "{k}"' for k in range(9_000)),
-        "the texts of the file have more than 16,777,216 characters",
+        f'A = "{HALF}"\n'
+        + "\n".join(f'B{k} = A + "{k}"' for k in range(9_000))
+        + "\ndef ask(sample, task):\n    if task == 'PQA':\n"
+        + "\n".join(f"        x = B{k}" for k in range(9_000))
+        + "\n        return x + sample['choices']",
+        "the texts have more than 16,777,216 characters",
     ),
     "names": ("\n".join(f'A{k} = ""' for k in range(80_000)), "no function has branches"),
     "functions": (
@@ -39,25 +52,27 @@ PYTHON: dict[str, tuple[str, str]] = {
     ),
     "tasks": (
         "def ask(task, question):\n" + "".join(TASKS.format(k, k) for k in range(9_000)),
-        "the file has more than 1,048,576 expressions and statements",
+        "no function has branches",
     ),
-    "choices": (
-        FUNCTION.format(doubled('    x = ""', '    x = (x + "a") if sample["a"] else (x + "b")', 60)),
-        "the text has more than ",
+    "task twice": (
+        "\n".join(f"def f{k}(a, question):\n    if a == 'PQA':\n        return question" for k in range(9_000)),
+        "the prompt of bioprobench.pqa: f1(PQA) is another one",
     ),
-    "branches": (
+    "conditions": (
         FUNCTION.format(
-            doubled('    x = ""', '    if sample["a"]:\n        x = x + "a"\n    else:\n        x += "b"', 60)
+            "    if task == 'PQA':\n        pass\n" + doubled('    x = ""', '    if a:\n        x = x + "a"', 9_000)
         ),
-        "the text has more than ",
+        "unknown places {x}",
     ),
-    "deep": (
-        FUNCTION.format(doubled('    x = ""', '    x = x if sample["a"] else ""', 2_000)),
-        f"its conditions are nested more than {MAX_DEPTH} times",
+    "sum of parts": (
+        FUNCTION.format(
+            "    if task == 'PQA':\n        pass\n" + doubled('    x = ""', "    x = x + question", 40_000)
+        ),
+        "the texts have more than 16,777,216 characters",
     ),
     "brackets": ("A = " + "(" * 5_000 + ")" * 5_000, "it is not valid Python"),
     "sum": ('A = "" + ' + " + ".join(['"a"'] * 50_000), ""),
-    "digits": (f"A = 0x{'f' * 9_000}", "no function has branches"),
+    "digits": (f"A = 0x{'f' * 9_000}" + IN_BENCHMARK.format("A"), "the text cannot be read without executing it"),
     "large": ("#" * (2 << 20), "it has more than 1 MiB"),
 }
 
@@ -157,7 +172,7 @@ def test_templates_up_to_the_limit() -> None:
     for refused in (
         lambda: parse("x" * (MAX_SIZE + 1)),
         lambda: in_texts(("abb",), "b", (HALF,)),
-        lambda: choice("a", (HALF,), (HALF,)),
+        lambda: joined((HALF,), (HALF + "x",)),
     ):
         with pytest.raises(BadTemplate, match=f"more than {MAX_SIZE:,} characters"):
             refused()
@@ -166,11 +181,11 @@ def test_templates_up_to_the_limit() -> None:
 def test_the_error_names_the_file_the_line_and_the_limit(tmp_path: Path) -> None:
     from assay.research.prepare.prompt_files import read_prompts
 
-    (tmp_path / "script.py").write_text(CONSTANTS)
-    (tmp_path / "mine.json").write_text(json.dumps(prompt("A", python="script.py")))
+    (tmp_path / "script.py").write_text(CONSTANTS + IN_BENCHMARK.format("A40"))
+    (tmp_path / "mine.json").write_text(json.dumps(prompt("A40", python="script.py")))
     for name in ("script.py", "mine.json"):
         with pytest.raises(UsageError) as raised:
             read_prompts([str(tmp_path / name)])
         assert str(raised.value).startswith(str(tmp_path / name))
-        assert f"line 18: the text has more than {MAX_SIZE:,} characters" in str(raised.value)
+        assert f"line 10: the text has more than {MAX_SIZE:,} characters" in str(raised.value)
         assert "script.py" in str(raised.value)

@@ -35,6 +35,8 @@ from tests.command_line import read_rows, write_rows
 from tests.prepare import by_hand, published
 
 BENCHMARK = '''
+open("executed", "w").close()
+
 def ask(sample, task_name):
     """Return a prompt."""
     if task_name == 'PQA':
@@ -42,13 +44,13 @@ def ask(sample, task_name):
 Of {sample['choices']} [ANSWER_START][ANSWER_END]"""
     elif task_name == "ORD":
         prompt = f"{sample['question']}\\n"
-        prompt += f"{sample['wrong_steps']}"
+        prompt += f"{sample.get('wrong_steps')}"
     elif task_name == "ERR":
         if sample["is_correct"]:
             step = sample["corrected_text"]
         else:
             step = sample["corrupted_text"]
-        prompt = f"Right? {step} {sample.get('context')}"
+        prompt = f"Right? {step} {sample['context']}"
     elif task_name == "GEN":
         return sample["instruction"] + "\\n" + sample["input"]
     else:
@@ -63,6 +65,9 @@ SYSTEM = ("Plan. " 'Answer as {"action": …}. ' + "<think> <key> <orc> <note>")
 PLACES = "{question} of {name}, {{literal}}"
 name = "a constant"
 LITERAL = '{"name": [1]}'
+TWICE = "a"
+COPY = TWICE
+TWICE = "b"
 
 def ask(question, actions, shuffle=True):
     if shuffle:
@@ -83,10 +88,27 @@ def raises(question):
     if question:
         raise ValueError
     return question
-"""
 
+def chooses(sample):
+    if sample["a"]:
+        question = sample["b"] + "!"
+    else:
+        question = sample["b"]
+    return question
 
-SIDE_EFFECT = 'open("executed", "w").close()\n'
+def made(sample):
+    question = sample["b"].title()
+    return question
+
+def adds(sample):
+    question += "!"
+    return question
+
+def grows(question):
+    a = question + " "
+    GROWS
+    return a
+""".replace("GROWS", "\n    ".join(["a = a + a"] * 60))
 
 
 @pytest.fixture
@@ -123,32 +145,18 @@ def error_of(*paths: str) -> str:
 
 
 def test_a_script_with_branches_for_the_tasks_of_the_benchmark(write: Write) -> None:
-    prompts = read_prompts([write("ask.py", SIDE_EFFECT + BENCHMARK)])
-    record = {"question": "Add ____.", "choices": ["2 ml", "it's"]}
-    choice = by_hand.choice().replaced(record=record)
-    assert asked(prompts, choice) == "Q: Add ____. {braces}\nOf ['2 ml', \"it's\"] [ANSWER_START][ANSWER_END]"
-    order = by_hand.order().replaced(record={"question": "Sort.", "wrong_steps": ["b", "a"]})
-    assert asked(prompts, order) == "Sort.\n['b', 'a']"
-    for is_correct, degrees in ((True, 60), (False, 600)):
-        example = by_hand.verdict(is_correct)
-        example = example.replaced(record={**example.record, "is_correct": is_correct})
-        assert asked(prompts, example) == f"Right? Dry the beaker at {degrees} °C. {by_hand.CONTEXT}"
-    generation = by_hand.generation().replaced(record={"instruction": "List.", "input": "How?"})
-    assert prompts.messages(generation, None) == [{"role": "user", "content": "List.\nHow?"}]
-    missing = prompts.messages(by_hand.generation(), None)
-    assert missing == ("no_place", "the record has nothing for {record[input]} in the prompt of lexical")
-    assert not Path("executed").exists()
-
-
-def test_prompts_are_what_the_script_returns(write: Write) -> None:
+    """Its prompts are what the script returns, but it is not executed."""
     prompts = read_prompts([write("ask.py", BENCHMARK)])
+    assert not Path("executed").exists()
     script: dict[str, Any] = {}
     exec(BENCHMARK, script)
     for record in (published.PQA, published.ORD, published.ERR, published.RIGHT, published.GEN):
         example = read_example(record, by_hand.PLACE, Options())
         assert isinstance(example, Example)
         name = "GEN" if example.task == "lexical" else example.task.partition(".")[2].upper()
-        assert asked(prompts, example) == script["ask"](record, name)
+        assert prompts.messages(example, None) == [{"role": "user", "content": script["ask"](record, name)}]
+    missing = prompts.messages(by_hand.generation(), None)
+    assert missing == ("no_place", "the record has nothing for {record[input]} in the prompt of lexical")
 
 
 def test_texts_of_a_script_that_a_file_names(write: Write) -> None:
@@ -212,7 +220,7 @@ def test_every_problem_of_the_files_is_named(write: Write) -> None:
             "scor": {"user": "{question}"},
             "score": {"user": "{question} {x} {question.y} {z}"},
             "lexical": {"user": "a { b"},
-            "bioplanner": {"user": "the same", "systems": "x"},
+            "bioplanner": {"user": "{question}", "systems": "x"},
             "bioprobench.pqa": {**script, "user": "unreadable"},
             "bioprobench.ord": {**script, "user": "absent"},
             "bioprobench.err": {"user": "{step}", "places": {"other": "{step}", "": "x"}},
@@ -224,14 +232,13 @@ def test_every_problem_of_the_files_is_named(write: Write) -> None:
     error = error_of(*files, write("gone.json", {"prompts": gone}))
     for named in (
         "bad.json: the field 'names' must be one of: name, prompts",
-        "the task 'scor' must be one of: score, ",
+        "the prompt of scor: the task must be one of: score, ",
         "did you mean score?",
         "the prompt of score: unknown places {x}, {question.y}, {z}; the places are {question}, {actions}",
         "the prompt of lexical: user: expected '}'",
         "the field 'systems' must be one of: python, system, user, places; did you mean system?",
-        "the prompt of bioplanner: it has no place",
-        "user: unreadable: line 18: the function returns inside a statement that is not followed",
-        "the file has no text 'absent'; it has ask, SYSTEM, PLACES",
+        "user: script.py: unreadable: line 21: what the function returns depends on a statement that is not followed",
+        "user: script.py: absent: the file has no such text; it has ask, unreadable, called",
         "the prompt of bioprobench.err: places: it has no 'other' and no ''",
         "the prompt of bioprobench.rea_err: broken.py: line 1: it is not valid Python",
         "empty.py: no function has branches for the tasks of BioProBench",
@@ -244,24 +251,28 @@ def test_every_problem_of_the_files_is_named(write: Write) -> None:
     assert error_of(write("twice.json", twice)) == "twice.json: 'score' is repeated in an object"
     both = [write(name, {"prompts": {"score": {"user": "{question}"}}}) for name in ("a.json", "b.json")]
     assert error_of(*both) == "b.json: a.json has a prompt for score too"
-    for wrong in ({}, {"user": ""}, {"user": "{question}", "system": 1}, {"user": "{question:>9}"}, {"user": "{}"}):
-        assert error_of(write("wrong.json", {"prompts": {"score": wrong}})).startswith(
-            "wrong.json: the prompt of score: "
-        )
+    wrong = [{}, {"user": ""}, {"user": "the same"}, {"user": "{question:>9}"}, {"user": "{}"}]
+    for about in (*wrong, {"user": "{question}", "system": 1}):
+        error = error_of(write("wrong.json", {"prompts": {"score": about}}))
+        assert error.startswith("wrong.json: the prompt of score: ")
 
 
-@pytest.mark.parametrize("name", ["called", "raises"])
-def test_functions_that_would_have_to_be_executed(write: Write, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("called", "line 25: the text cannot be read without executing it"),
+        ("raises", "line 28: what the function returns depends on a statement that is not followed"),
+        ("chooses", "line 33: a condition on a field is read only if it chooses between two fields"),
+        ("made", "line 40: the text cannot be read without executing it"),
+        ("adds", "line 44: the text cannot be read without executing it"),
+        ("COPY", "TWICE is assigned more than once, or by another statement than NAME = TEXT"),
+        ("grows", "line 66: the text has more than 262,144 characters"),
+    ],
+)
+def test_what_would_have_to_be_executed(write: Write, name: str, says: str) -> None:
     write("script.py", SCRIPT)
     error = error_of(write("a.json", {"prompts": {"score": {"python": "script.py", "user": name}}}))
-    assert f"a.json: the prompt of score: user: {name}: line " in error
-
-
-def test_texts_that_grow_without_end_are_refused(write: Write) -> None:
-    lines = "\n".join(["    a = a + a"] * 60)
-    write("large.py", f"def ask(question):\n    a = question + ' '\n{lines}\n    return a")
-    error = error_of(write("a.json", {"prompts": {"score": {"python": "large.py", "user": "ask"}}}))
-    assert "unknown places {a}" in error
+    assert error == f"a.json: the prompt of score: user: script.py: {name}: {says}"
 
 
 def test_digests_are_of_the_texts(write: Write) -> None:

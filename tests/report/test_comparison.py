@@ -22,8 +22,6 @@ from assay.research.reports.inference import bootstrap_p, interval_of
 from assay.service.tasks.evaluation import task_named
 from assay.service.tasks.task import Evaluation, mean_of
 
-stats = pytest.importorskip("scipy.stats")
-
 RESAMPLES, SEED = 499, 7
 
 
@@ -44,6 +42,7 @@ def draws(n: int) -> Draws:
 
 def scipys(statistic, *columns):
     """Return SciPy's percentile interval of a statistic of paired columns, from the same seed."""
+    stats = pytest.importorskip("scipy.stats")
     options = {"paired": True, "vectorized": False, "method": "percentile"}
     return list(stats.bootstrap(columns, statistic, n_resamples=RESAMPLES, rng=SEED, **options).confidence_interval)
 
@@ -118,6 +117,7 @@ def test_means_of_means_and_other_values_are_computed_for_each_resample():
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=3, max_size=30))
 def test_correlations_are_scipys(pairs):
+    stats = pytest.importorskip("scipy.stats")
     x, y = np.array(pairs, float).T
     assert average_ranks(y).tolist() == stats.rankdata(y).tolist()
     constant = len(set(x)) == 1 or len(set(y)) == 1

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import orjson
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer, Scores
 from assay.service.cli.main import main
-from assay.service.http.endpoints.score import answer_arrow, answer_json
-from assay.service.http.request.intake import PendingAnswer
-from assay.service.http.wire.headers import ARROW, JSON, Body, StageTimes
-from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.parts import score_parts
 from assay.service.ray.dataset import DatasetScorer
 from tests.cases.mixed import ROWS
 from tests.command_line import RUNNER
 from tests.files.any_format import FORMATS, read, write
 from tests.http.samples import with_places
+from tests.rewards.faces import post_arrow, post_json, reply_of, table_of
 from tests.strategies import batches, examples, settings
 
-LIMITS = Limits(1 << 24, 65_536, 262_144)
 INCLUDE = ["components", "steps"]
 COLUMNS = ("reward", "reason", "components", "steps", "alternative")
 some_batches = batches(alternatives=True)
@@ -63,13 +55,7 @@ def rows_of_columns(table: pa.Table, components: list[str]) -> list[dict[str, An
 
 
 def as_json(request: dict[str, Any]) -> dict[str, Any]:
-    body = Body(orjson.dumps(request | {"include": INCLUDE}), b"", JSON, False)
-    result = answer_json(body, Scorer(), LIMITS, StageTimes())
-    if isinstance(result, PendingAnswer):
-        result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
-    assert isinstance(result, Answer)
-    reply: dict[str, Any] = orjson.loads(result.body)
-    return reply
+    return reply_of(post_json(request | {"include": INCLUDE}))
 
 
 def as_texts(reference: Any) -> list[str]:
@@ -92,16 +78,6 @@ def as_table(responses: list[str], references: list[Any], **further: list[str]) 
     return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in columns.items()})
 
 
-def as_arrow(table: pa.Table, config: dict[str, Any]) -> pa.Table:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    query = f"include={','.join(INCLUDE)}&config={quote(json.dumps(config))}".encode()
-    result = answer_arrow(Body(sink.getvalue(), b"", ARROW, False), query, Scorer(), LIMITS, StageTimes())
-    assert isinstance(result, Answer)
-    return pa.ipc.open_stream(result.body).read_all()
-
-
 @given(some_batches, settings)
 @examples(100)
 def test_in_process_and_over_http(batch, overrides):
@@ -118,7 +94,7 @@ def test_in_process_and_over_http(batch, overrides):
     if responses:
         table = as_table(responses, [as_texts(references[k]) for k in index])
         components = list(scores.components)
-        assert rows_of_columns(as_arrow(table, overrides), components) == expected
+        assert rows_of_columns(table_of(post_arrow(table, INCLUDE, overrides)), components) == expected
         tasks = (None, None)
         assert (
             rows_of_columns(DatasetScorer("response", "reference", tasks, True, 1, overrides, True)(table), components)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import Scorer, Scores, ScoringError
-from assay.service.http.endpoints.score import answer_arrow, answer_json
-from assay.service.http.request.intake import PendingAnswer
-from assay.service.http.wire.headers import ARROW, JSON, Body, Problem, StageTimes
-from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.parts import score_parts
+from assay import Scores, ScoringError
+from assay.service.http.wire.headers import Problem
+from assay.service.http.wire.json_codec import Answer
 from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS
+from tests.rewards.faces import SCORER, post_arrow, post_json
 from tests.strategies import examples
-
-LIMITS = Limits(1 << 24, 65_536, 262_144)
-SCORER = Scorer()
 
 TEXTS = [row.response for row in ROWS if len(row.response) < 1000] + ["", "prose"]
 TEXT_REFERENCES = [*sorted({row.reference_text for row in ROWS}), "", "Step 1: add", "f(", "x" * 262_145]
@@ -96,8 +88,7 @@ def in_process(batch: dict[str, Any]) -> Any:
 
 
 def as_json(batch: dict[str, Any], include: list[str]) -> Any:
-    body = Body(orjson.dumps(batch | {"include": include}), b"", JSON, False)
-    return over_http(lambda: answer_json(body, SCORER, LIMITS, StageTimes()))
+    return over_http(lambda: post_json(batch | {"include": include}))
 
 
 def as_arrow(batch: dict[str, Any], include: list[str]) -> Any:
@@ -109,33 +100,25 @@ def as_arrow(batch: dict[str, Any], include: list[str]) -> Any:
     }
     if "groups" in batch:
         columns["group"] = pa.array(batch["groups"], pa.string())
-    query = f"include={','.join(include)}&config={quote(json.dumps(batch['config']))}"
-    if isinstance(batch.get("task"), list):
-        columns["task"] = pa.array(batch["task"], pa.string())
-    elif "task" in batch:
-        query += f"&task={batch['task']}"
-    table, sink = pa.table(columns), io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    body = Body(sink.getvalue(), b"", ARROW, False)
-    return over_http(lambda: answer_arrow(body, query.encode(), SCORER, LIMITS, StageTimes()))
+    task = batch.get("task", "")
+    if isinstance(task, list):
+        columns["task"], task = pa.array(task, pa.string()), ""
+    return over_http(lambda: post_arrow(columns, include, batch["config"], task))
 
 
-def over_http(answer: Any) -> Any:
-    """Return what an answer has, its rows of other tasks scored here."""
+def over_http(post: Callable[[], Answer]) -> Any:
     try:
-        result = answer()
-        if isinstance(result, PendingAnswer):
-            result = result.complete(score_parts(result.parts, LIMITS, StageTimes()))
+        return bits(post().scores)
     except Problem as problem:
         return issues(problem)
-    assert isinstance(result, Answer)
-    return bits(result.scores)
 
 
-def issues(error: Any) -> list[tuple[str, str]]:
-    """Return path and reason of every issue; the name of the task is in the query of a stream."""
-    return [(issue.path.removeprefix("query."), issue.reason) for issue in error.issues]
+def issues(error: Any) -> list[tuple[str, ...]]:
+    """Return path and reason of every issue, and the detail of a reference; the task of a stream is in its query."""
+    return [
+        issue if issue.path.startswith("references[") else (issue.path.removeprefix("query."), issue.reason)
+        for issue in error.issues
+    ]
 
 
 def bits(scores: Scores) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from assay import Scorer
-from assay.service.http.endpoints.score import answer_json, fast_answer
+from assay.service.http.endpoints.score import answer_json
 from assay.service.http.wire.headers import JSON, Body, StageTimes
 from assay.service.http.wire.json_codec import FastPath, Limits
 from tests.cases import answer as answer_text
@@ -44,8 +44,7 @@ def by_json(scorer: Scorer, batch: Batch) -> Any:
 
 
 def by_fast_path(scorer: Scorer, batch: Batch) -> Any:
-    body = Body(orjson.dumps(batch), b"", JSON, True)
-    found = fast_answer(body, FastPath(scorer, 1 << 14, LIMITS), StageTimes())
+    found = FastPath(scorer, 1 << 14, LIMITS).answer(orjson.dumps(batch), StageTimes())
     assert found is not None
     return found.body
 

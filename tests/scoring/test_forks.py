@@ -76,11 +76,16 @@ print(names - {""}, code_of(forked(1)))
 pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 
-@pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
+@pytest.mark.parametrize(
+    ("threads", "prompts"),
+    [pytest.param(1, 20, marks=pytest.mark.slow), (2, 20), pytest.param(2, 100, marks=pytest.mark.slow)],
+    ids=["1", "2", "2, by shares"],
+)
 def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
     assert printed(BATCH + FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
 
 
+@pytest.mark.slow
 def test_forks_while_other_threads_score(compiled):
     """Three threads of the parent are anywhere in the scorer, with its helper threads, in the moment of each fork."""
     assert printed(BATCH + SCORING_THREADS, 2, 100) == "{0} []\n"

@@ -18,7 +18,10 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("fast", 1)])
+@pytest.mark.parametrize(
+    ("way", "rows"),
+    [("lists", 3), ("fast", 1), *(pytest.param(way, 64, marks=pytest.mark.slow) for way in ("lists", "json"))],
+)
 def test_every_allocation_fails_once(compiled, way, rows):
     assert int(printed_by("tests.scoring.failing_allocations", way, rows)) > 20
 
@@ -54,6 +57,7 @@ print(resident("VmHWM") - before, resident("VmRSS") - before)
 """
 
 
+@pytest.mark.slow
 def test_what_a_long_text_took_is_given_back(compiled):
     """Score three responses of 6 MiB."""
     peak, kept = map(int, printed(LONG_TEXTS).split())

@@ -21,15 +21,9 @@ from assay.kernels.rules import REASONS
 from assay.service.rewards import registry
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.scorer import run_self_test
-from assay.service.scoring import text_columns
-from assay.service.scoring.text_columns import (
-    MIN_REFERENCES,
-    MIN_SHARE,
-    reference_column,
-    shares_of,
-    slices_of,
-    text_column,
-)
+from assay.service.scoring import slices
+from assay.service.scoring.slices import MIN_REFERENCES, MIN_SHARE, shares_of, slices_of
+from assay.service.scoring.texts import text_column
 from examples import rollouts
 from tests.scoring.agreement import bits
 
@@ -39,7 +33,7 @@ PROMPTS = 90 if JIT else 8
 @pytest.fixture
 def batch(monkeypatch) -> dict[str, Any]:
     if not JIT:  # fewer references, as kernels as plain Python are slow
-        monkeypatch.setattr(text_columns, "MIN_REFERENCES", 4)
+        monkeypatch.setattr(slices, "MIN_REFERENCES", 4)
         monkeypatch.setattr(registry, "MIN_REFERENCES", 4)
     return rollouts.as_request(list(rollouts.generate(PROMPTS, 4, seed=21)))
 
@@ -47,7 +41,7 @@ def batch(monkeypatch) -> dict[str, Any]:
 def read_first(scorer: Scorer, batch: dict[str, Any]) -> list[bytes]:
     """Score the same batch, all of its references read before the first response."""
     index = np.array(batch["reference_index"], np.int64)
-    parsed = scorer.parse(reference_column(batch["references"]))
+    parsed = scorer.parse(text_column(batch["references"]))
     return bits(scorer.score_parsed(text_column(batch["responses"]), parsed, index))
 
 
@@ -121,7 +115,7 @@ def test_scores_are_the_same_as_with_references_read_first(batch, threads):
     expected = read_first(scorer, batch)
     assert bits(scorer.score(**batch)) == expected
     index = np.array(batch["reference_index"], np.int64)
-    columns = text_column(batch["responses"]), reference_column(batch["references"])
+    columns = text_column(batch["responses"]), text_column(batch["references"])
     assert bits(scorer.score_columns(*columns, index)) == expected
     # Some references without responses, some with many, and a lone surrogate
     dice = random.Random(threads)
@@ -150,7 +144,7 @@ def test_bad_references_of_any_share_are_all_named(batch, threads):
 def test_rows_of_a_larger_buffer(batch):
     """A column may begin and end inside its buffer, as a slice of an Arrow column does."""
     scorer, whole = Scorer(), bits(Scorer().score(**batch))
-    responses, references = text_column(batch["responses"]), reference_column(batch["references"])
+    responses, references = text_column(batch["responses"]), text_column(batch["references"])
     index = np.array(batch["reference_index"], np.int64)
     for first, last in ((5, 30), (17, 17)):
         cut = TextColumn(responses.data, responses.offsets[first : last + 1])

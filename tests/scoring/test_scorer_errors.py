@@ -14,7 +14,7 @@ from assay import InvalidReference, InvalidRequest, Scorer, ScoringError
 from assay.kernels.column import column_of
 from assay.kernels.compiler import JIT
 from assay.kernels.memory import allocate_workspace
-from assay.service.scoring.text_columns import MAX_KEPT_TEXT, borrow_workspace_for
+from assay.service.scoring.memory import MAX_KEPT_TEXT, borrow_workspace_for
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
 from tests.scoring.agreement import assert_agree

@@ -10,7 +10,7 @@ import pytest
 from assay import Scorer
 from assay.kernels.memory import NEVER
 from assay.service.rewards.batch import read_objects
-from assay.service.rewards.scorer import score
+from assay.service.rewards.scoring import score
 from assay.service.scoring.stopping import StopFlag, Stopped, current_flag
 from tests.cases import told
 from tests.cases.writing import answer, step

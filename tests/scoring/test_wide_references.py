@@ -16,7 +16,7 @@ from tests.scoring.test_scorer_configs import assert_same
 
 ACTIONS = ["add", "mix", "spin", "wash", "cool down", "\ufdfa"]
 ORDERS = "strict", "lcs"
-ROUNDS = 3 if JIT else 1
+ROUNDS = 2 if JIT else 1
 
 
 def words(dice: random.Random, most: int, kinds: int) -> list[str]:

@@ -1,6 +1,6 @@
 """The number of examples of a property test, by the active profile: each test names that of a thorough run.
 
-pytest                                   half of it
+pytest                                   a fifth of it
 pytest --hypothesis-profile=nightly      thirty times as many
 pytest --hypothesis-profile=quick        a tenth; also with NUMBA_DISABLE_JIT=1, as the kernels then run as plain Python
 """

@@ -132,7 +132,7 @@ class Probes:
 
     async def metrics(self, exchange: Exchange) -> None:
         """Return the metrics of all processes as Prometheus text, or as OpenMetrics if the client accepts it."""
-        openmetrics = asks_for_openmetrics(exchange.header(b"accept"))
+        openmetrics = asks_for_openmetrics(exchange.raw_headers.get(b"accept", b""))
         body = await self._exposition(openmetrics)
         async with self._turn:  # many clients may have waited for this: let other requests in between
             await asyncio.sleep(0)

@@ -65,9 +65,9 @@ class StaticFile:
         self.headers = (*HEADERS, (b"etag", b"W/" + self.tag), (b"vary", vary))
 
     async def reply(self, exchange: Exchange) -> None:
-        if self.tag in exchange.header(b"if-none-match"):
+        if self.tag in exchange.raw_headers.get(b"if-none-match", b""):
             await self.reply_not_modified(exchange)
-        elif quality_values(exchange.header(b"accept-encoding")).get(b"gzip", 0.0) > 0:
+        elif quality_values(exchange.raw_headers.get(b"accept-encoding", b"")).get(b"gzip", 0.0) > 0:
             headers = (*self.headers, (b"content-encoding", b"gzip"))
             await exchange.reply(self.compressed, self.media_type, headers=headers)
         else:
@@ -89,7 +89,7 @@ class Playground:
 
     async def index(self, exchange: Exchange) -> None:
         """Return the playground to browsers (`Accept: text/html`), and to others the index as JSON."""
-        if prefers_html(exchange.header(b"accept")):
+        if prefers_html(exchange.raw_headers.get(b"accept", b"")):
             await self.page.reply(exchange)
         else:
             await exchange.reply(self._index_reply, headers=((b"vary", b"accept, accept-encoding"),))

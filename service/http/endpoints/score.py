@@ -10,7 +10,8 @@ import orjson
 
 from ...errors import Issue, one_of
 from ...rewards.batch import Batch
-from ...rewards.registry import REWARD_TASKS, identity_of, set_tasks
+from ...rewards.batch_tasks import set_tasks
+from ...rewards.registry import REWARD_TASKS, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
 from ..request.exchange import Exchange
@@ -22,9 +23,7 @@ from ..wire.json_codec import (
     INCLUDES,
     Answer,
     Envelope,
-    FastPath,
     Limits,
-    encode,
     encode_reply,
     parse_envelope,
     parse_query,
@@ -143,35 +142,32 @@ class ScoreEndpoint:
 
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
-        body, times, limits = exchange.request_body, exchange.times, self._paths.limits
-        query = exchange.scope["query_string"]
-        answer: Callable[..., Answer | PendingAnswer | None] = answer_arrow if body.media_type == ARROW else answer_json
-        reserve = exchange.reserve_reply
-        general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times, reserve=reserve)
-
-        def inline() -> Answer | PendingAnswer | None:
-            fast = None if query else fast_answer(body, self._paths.fast_path, times)
-            return general(body) if fast is None else fast
-
-        result = await self._paths.answer(exchange, inline, partial(general, body._replace(inline=False)))
-        assert result is not None
-        if isinstance(result, PendingAnswer):
-            result = await self._processes.complete(result, exchange, limits, partial=True)
-        count = self._metrics.counting(result.scores, times, exchange.run)
-        await exchange.reply(result.body, body.media_type)
+        body, times = exchange.request_body, exchange.times
+        is_fast = body.inline and not exchange.scope["query_string"]
+        answer = self._paths.fast_path.answer(bytes(body.data), times) if is_fast else None
+        if answer is None:
+            answer = await self._answer(exchange)
+        count = self._metrics.counting(answer.scores, times, exchange.run)
+        await exchange.reply(answer.body, body.media_type)
         count()
 
-
-def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
-    times.start()
-    if not path.read(bytes(body.data)):
-        return None
-    times.decoded()
-    scores = path.score()
-    times.scored()
-    reply = encode(scores, path.identity, path.components, False)
-    times.encoded()
-    return Answer(reply, scores)
+    async def _answer(self, exchange: Exchange) -> Answer:
+        """Answer any request by the general path."""
+        body, limits = exchange.request_body, self._paths.limits
+        general: Callable[[Body], Answer | PendingAnswer | None] = partial(
+            answer_arrow if body.media_type == ARROW else answer_json,
+            query=exchange.scope["query_string"],
+            scorer=self._paths.scorer,
+            limits=limits,
+            times=exchange.times,
+            reserve=exchange.reserve_reply,
+        )
+        separate = partial(general, body._replace(inline=False))
+        answer = await self._paths.answer(exchange, partial(general, body), separate)
+        assert answer is not None
+        if isinstance(answer, PendingAnswer):
+            answer = await self._processes.complete(answer, exchange, limits, partial=True)
+        return answer
 
 
 def answer_json(

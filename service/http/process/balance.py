@@ -164,8 +164,5 @@ class Inboxes:
 def inherited_balance(slot: int, descriptors: list[int]) -> Balance:
     """Return the part of the worker that has inherited these descriptors."""
     table, *sockets = descriptors
-    os.set_inheritable(table, False)
     inbox, *inboxes = (socket.socket(fileno=descriptor) for descriptor in sockets)
-    for each in (inbox, *inboxes):
-        each.set_inheritable(False)
     return Balance(slot, table, inbox, inboxes)

@@ -1,11 +1,17 @@
-"""The format of logs: lines of text, or of JSON."""
+"""The format of logs, lines of text or of JSON, and the lines about the start and the end of the service."""
 
 from __future__ import annotations
 
 import logging
+import os
 from datetime import UTC, datetime
 
 import orjson
+
+from ...config import Config
+from ...version import VERSION
+
+log = logging.getLogger("assay")
 
 FIELDS = (
     "request_id",
@@ -47,3 +53,30 @@ def start_logging(level: str, form: str = "text") -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING if level != "debug" else logging.DEBUG)
+
+
+def announce(config: Config, url: str) -> None:
+    """Log the one line with the URL, which scripts parse."""
+    workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
+    identity = (url, os.getpid(), VERSION, config.score.config_id)
+    log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)
+
+
+def announce_ready(config: Config, url: str) -> None:
+    pages = []
+    if not config.server.uds:
+        pages += [f"{url}/ (playground)"] if config.server.playground else []
+        pages += [f"{url}/docs"] if config.server.docs else []
+    log.info("ready: %s", ", ".join(pages) or url)
+
+
+def announce_drain(name: str, seconds: float, in_flight: str) -> None:
+    if seconds:
+        log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
+    else:
+        log.info("stopping: %s, %s", name, in_flight)
+
+
+def announce_stop(seconds: float, answered: int, cut_off: int) -> None:
+    counts = {"answered": answered, "cut_off": cut_off}
+    log.info("stopped after %.1f s; requests answered: %d, cut off: %d", seconds, answered, cut_off, extra=counts)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import resource
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,29 +15,21 @@ import uvicorn
 
 from ...config import Config, ServerSettings
 from ...terminal import compiling
-from ...version import VERSION
 from ..app import create_app
 from ..request.access import OriginCheck
 from ..request.exchange import Readiness
 from ..state import ServiceState
 from .balance import Balance
 from .connection import GuardedProtocol, protocol_class
+from .logs import announce, announce_drain, announce_ready, announce_stop
 from .refusals import Guard
-from .signals import ENDING, REPEAT_SECONDS, end_process
-from .sockets import Listener, address, listen
+from .signals import DONE, ENDING, FAILED, REPEAT_SECONDS, end_process
+from .sockets import Listener, cannot_listen, listen, raise_descriptor_limit, usable_descriptors
 
 log = logging.getLogger("assay")
 
-DONE = 0
-FAILED = 1
 TICKS_A_SECOND = 10
 ABORT_GRACE_SECONDS = 0.2
-SPARE_DESCRIPTORS = 64
-"""Descriptors kept for files, pipes, and connections that get a refusal."""
-
-MIN_DESCRIPTORS = 64
-"""Least limit of open files with which the service starts; idle, it has about 20 open."""
-
 MAX_ACCEPTED = 16
 """Connections that are accepted in one turn of the event loop."""
 
@@ -259,14 +247,6 @@ def serve(config: Config) -> int:
     return run_server(config, ServiceState(config), listening)
 
 
-def cannot_listen(settings: ServerSettings, error: OSError) -> int:
-    reason = str(error.strerror).partition(" (while")[0]
-    if error.errno == errno.EADDRINUSE:
-        reason += f"; choose another one with {'--uds' if settings.uds else '--port (0: any free one)'}"
-    print(f"assay: cannot listen on {address(settings).removeprefix('unix:')}: {reason}", file=sys.stderr)
-    return FAILED
-
-
 def run_server(
     config: Config, state: ServiceState, listening: Callable[[], Listener], balance: Balance | None = None
 ) -> int:
@@ -318,31 +298,6 @@ def uvicorn_config(
     )
 
 
-def raise_descriptor_limit() -> bool:
-    """Raise the limit of open files to the maximum: each connection needs one; return whether it is high enough."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError):  # unlimited here, although the kernel has a limit
-        log.debug("the limit of open files cannot be raised")
-        hard = soft
-    if 0 <= hard < MIN_DESCRIPTORS:  # -1: no limit
-        print(
-            f"assay: {hard} open files are too few to serve: allow {MIN_DESCRIPTORS} (ulimit -n, LimitNOFILE)",
-            file=sys.stderr,
-        )
-        return False
-    return True
-
-
-def usable_descriptors() -> int:
-    """Return the first descriptor number that is reserved for other purposes than connections."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return soft - min(SPARE_DESCRIPTORS, soft // 4)
-
-
 PROGRESS_SECONDS = 10.0  # between two log lines about kernels that are compiled
 
 
@@ -363,30 +318,3 @@ class StartupLog:
         elif time.monotonic() >= self._next and (state := compiling()) is not None:
             self._next = time.monotonic() + PROGRESS_SECONDS
             log.info("compiling kernels (once on this machine): %d of %d functions", *state)
-
-
-def announce(config: Config, url: str) -> None:
-    """Log the one line with the URL, which scripts parse."""
-    workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
-    identity = (url, os.getpid(), VERSION, config.score.config_id)
-    log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)
-
-
-def announce_ready(config: Config, url: str) -> None:
-    pages = []
-    if not config.server.uds:
-        pages += [f"{url}/ (playground)"] if config.server.playground else []
-        pages += [f"{url}/docs"] if config.server.docs else []
-    log.info("ready: %s", ", ".join(pages) or url)
-
-
-def announce_drain(name: str, seconds: float, in_flight: str) -> None:
-    if seconds:
-        log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
-    else:
-        log.info("stopping: %s, %s", name, in_flight)
-
-
-def announce_stop(seconds: float, answered: int, cut_off: int) -> None:
-    counts = {"answered": answered, "cut_off": cut_off}
-    log.info("stopped after %.1f s; requests answered: %d, cut off: %d", seconds, answered, cut_off, extra=counts)

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
+DONE = 0
+FAILED = 1
+
 ENDING = (signal.SIGTERM, signal.SIGINT)
 REPEAT_SECONDS = 0.5
 """Time in which a second signal is the first one once more: `timeout` and job schedulers signal a process and then its

@@ -1,10 +1,12 @@
-"""Listening sockets: a port, a shared port, or a Unix socket."""
+"""Listening sockets: a port, a shared port, or a Unix socket; and how many descriptors the process may open."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
+import resource
 import select
 import socket
 import stat
@@ -13,8 +15,17 @@ import sys
 from contextlib import suppress
 
 from ...config import ServerSettings
+from .signals import FAILED
+
+log = logging.getLogger("assay")
 
 CONNECT_SECONDS = 1.0
+SPARE_DESCRIPTORS = 64
+"""Descriptors kept for files, pipes, and connections that get a refusal."""
+
+MIN_DESCRIPTORS = 64
+"""Least limit of open files with which the service starts; idle, it has about 20 open."""
+
 SO_ATTACH_FILTER = 26
 """Linux only; missing from the module `socket`."""
 
@@ -150,3 +161,36 @@ def address(settings: ServerSettings, port: int | None = None) -> str:
         return f"unix:{settings.uds}"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{settings.port if port is None else port}"
+
+
+def cannot_listen(settings: ServerSettings, error: OSError) -> int:
+    reason = str(error.strerror).partition(" (while")[0]
+    if error.errno == errno.EADDRINUSE:
+        reason += f"; choose another one with {'--uds' if settings.uds else '--port (0: any free one)'}"
+    print(f"assay: cannot listen on {address(settings).removeprefix('unix:')}: {reason}", file=sys.stderr)
+    return FAILED
+
+
+def raise_descriptor_limit() -> bool:
+    """Raise the limit of open files to the maximum: each connection needs one; return whether it is high enough."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # unlimited here, although the kernel has a limit
+        log.debug("the limit of open files cannot be raised")
+        hard = soft
+    if 0 <= hard < MIN_DESCRIPTORS:  # -1: no limit
+        print(
+            f"assay: {hard} open files are too few to serve: allow {MIN_DESCRIPTORS} (ulimit -n, LimitNOFILE)",
+            file=sys.stderr,
+        )
+        return False
+    return True
+
+
+def usable_descriptors() -> int:
+    """Return the first descriptor number that is reserved for other purposes than connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return soft - min(SPARE_DESCRIPTORS, soft // 4)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,22 +24,13 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from ...config import Config, work_bytes
 from ...settings import usable_cores
 from ..request.exchange import RunNames
-from ..request.exposition import MergedMetrics, paced_rendering
-from ..request.series import SeriesTable
+from ..request.fork_server import FIRST_WORKER, FORK_SERVER, WORKER, Forked, NotForked
+from ..request.series import MergedMetrics, SeriesTable, paced_rendering
 from .balance import Inboxes
-from .server import (
-    DONE,
-    FAILED,
-    announce,
-    announce_drain,
-    announce_ready,
-    announce_stop,
-    cannot_listen,
-    raise_descriptor_limit,
-)
-from .signals import REPEAT_SECONDS, end_process
-from .sockets import address, bind_shared
-from .worker import BLOCKED_SIGNALS, config_message, encode_message, messages
+from .logs import announce, announce_drain, announce_ready, announce_stop
+from .messages import Start, encode_message, messages, start_message
+from .signals import DONE, FAILED, REPEAT_SECONDS, end_process
+from .sockets import address, bind_shared, cannot_listen, raise_descriptor_limit
 
 log = logging.getLogger("assay")
 
@@ -62,8 +52,7 @@ EXTRA_SECONDS = 5.0
 @dataclass(eq=False)
 class Worker:
     slot: int
-    process: subprocess.Popen[bytes]
-    channel: socket.socket
+    process: Forked
     _: KW_ONLY
     writer: asyncio.StreamWriter | None = None
     silence: float = -START_SECONDS
@@ -75,6 +64,8 @@ class Worker:
     cause: str = ""
     stopping: bool = False
     """True if it was alive when it was told to end."""
+    code: int = FAILED
+    """The exit code by its last report, in case that the fork server has ended before."""
     counts: dict[str, int] = field(default_factory=dict)
     """Requests that it has answered and cut off."""
 
@@ -144,13 +135,14 @@ class Supervisor:
         self._stopping.set()
         self._one_is_ready.set()
         for worker in self.workers.values():
-            worker.stopping = worker.process.poll() is None
+            worker.stopping = not worker.process.ends()
         self.signal_workers(number)
+        if not self.workers:
+            FORK_SERVER.close()  # the first worker would wait until it has loaded everything
 
     def signal_workers(self, number: signal.Signals) -> None:
         for worker in self.workers.values():
-            if worker.process.poll() is None:
-                worker.process.send_signal(number)
+            worker.process.send_signal(number)
 
     async def run_slot(self, slot: int) -> None:
         """Run one worker after another, with growing pauses; end the service in a crash loop."""
@@ -173,13 +165,20 @@ class Supervisor:
 
     async def run_worker(self, slot: int) -> str:
         """Start a worker, read its messages until it has ended, and return why it did."""
-        try:
-            worker = self.start(slot)
-        except OSError as error:
-            log.error("worker %d cannot be started: %s", slot, error.strerror)
-            return "exit"
-        reader, worker.writer = await asyncio.open_unix_connection(sock=worker.channel)
-        worker.writer.write(config_message(self.config))
+        ours, theirs = socket.socketpair()
+        ready = any(worker.ready for worker in self.workers.values())
+        with theirs:
+            try:
+                process = await asyncio.to_thread(self.fork, slot, theirs.fileno(), WORKER if ready else FIRST_WORKER)
+            except (OSError, NotForked) as error:
+                ours.close()
+                log.error("worker %d cannot be started: %s", slot, error)
+                return "exit"
+        worker = self.workers[slot] = Worker(slot, process, stopping=self._stopping.is_set())
+        if worker.stopping:
+            process.send_signal(signal.SIGTERM)
+        reader, worker.writer = await asyncio.open_unix_connection(sock=ours)
+        worker.writer.write(start_message(Start(self.config, self.port, slot, listen_when_ready=ready)))
         async for message, body in messages(reader):
             worker.silence = 0.0
             if "scrape" in message:
@@ -189,8 +188,11 @@ class Supervisor:
             else:
                 self.take_report(worker, message, body)
         worker.writer.close()
-        while (code := worker.process.poll()) is None:
+        while not process.ends():
             await asyncio.sleep(0.05)
+        await asyncio.to_thread(process.receive)
+        code = worker.code if process.exit_code is None else process.exit_code
+        process.close()
         del self.workers[slot]
         self.merged.end(slot)
         self.counts.update(worker.counts)
@@ -201,28 +203,12 @@ class Supervisor:
             self.exit_code = self.exit_code or FAILED
         return cause
 
-    def start(self, slot: int) -> Worker:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            ready = any(worker.ready for worker in self.workers.values())
-            process = self.spawn(slot, theirs.fileno(), listen_when_ready=ready)
-            worker = self.workers[slot] = Worker(slot, process, ours.dup())
-        return worker
-
-    def spawn(self, slot: int, descriptor: int, *, listen_when_ready: bool) -> subprocess.Popen[bytes]:
-        balance = self._inboxes.descriptors(slot)
-        arguments = f"{descriptor}, {self.port}, {slot}, {balance}, {listen_when_ready}"
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({arguments})"
-        # In a separate process group: Ctrl-C reaches only this process, which forwards it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
-        try:
-            return subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor, *balance], process_group=0)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+    def fork(self, slot: int, descriptor: int, kind: bytes) -> Forked:
+        return FORK_SERVER.fork(kind, [descriptor, *self._inboxes.descriptors(slot)])
 
     def take_report(self, worker: Worker, report: dict[str, Any], values: bytes) -> None:
         self.merged.update(worker.slot, report, values)
-        worker.asked, worker.counts = report["asked"], report["counts"]
+        worker.asked, worker.counts, worker.code = report["asked"], report["counts"], report["code"]
         worker.listening = report["listening"]
         self._reported.set()
         if report["listening"] and not self._announced:
@@ -292,7 +278,7 @@ class Supervisor:
         if worker is not None and worker.silence > self.config.server.worker_timeout_seconds:
             log.error("worker %d (pid %d) does not respond: killing it", worker.slot, worker.process.pid)
             worker.cause = "silence"
-            worker.process.kill()
+            worker.process.send_signal(signal.SIGKILL)
 
 
 def worker_config(config: Config) -> Config:

@@ -1,10 +1,4 @@
-"""A worker process, started by `supervisor.py`, and its end of the channel to it (a private socket pair).
-
-A message is a JSON object and bytes. The first one is the configuration. Then the worker sends a report every second,
-when the supervisor asks, and at its end: its state, the series that are new, and as bytes all values. The supervisor
-answers each one with the names of runs that label metrics and whether all workers have listened, and `scrape` with the
-metrics of all workers. When the socket closes, the supervisor has ended and the worker drains as after SIGTERM.
-"""
+"""A worker process, a fork of the template, and its end of the channel to the supervisor (see `messages`)."""
 
 from __future__ import annotations
 
@@ -13,50 +7,29 @@ import logging
 import os
 import signal
 import socket
-import struct
 import threading
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
-from typing import Any
 
-import orjson
-
-from ...config import Config, ServerSettings
-from ...settings import ScoreSettings
 from ..request.exchange import Readiness
-from ..request.exposition import Paced, Reports
+from ..request.fork_server import FORK_SERVER, SIGNALS
 from ..request.metrics import Metrics
+from ..request.series import Paced, Reports
 from ..state import ServiceState
 from ..wire.headers import Problem
 from .balance import inherited_balance
 from .logs import start_logging
+from .messages import encode_message, messages, read_start
 from .server import run_server
-from .signals import ENDING, end_process, handle_early
+from .signals import DONE, FAILED, end_process, handle_early
 from .sockets import Listener, bind_shared
 
 log = logging.getLogger("assay")
 
-LENGTHS = struct.Struct("!II")
-BLOCKED_SIGNALS = (*ENDING, signal.SIGHUP)
 REPORT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 LAST_SECONDS = 1.0
 """Time for the supervisor to read the last report."""
-
-
-def encode_message(message: dict[str, Any], body: bytes = b"") -> bytes:
-    text = orjson.dumps(message)
-    return LENGTHS.pack(len(text), len(body)) + text + body
-
-
-async def messages(reader: asyncio.StreamReader) -> AsyncIterator[tuple[dict[str, Any], bytes]]:
-    """Yield messages until the other process has ended, even in the middle of one."""
-    with suppress(OSError, EOFError):
-        while True:
-            text, body = LENGTHS.unpack(await reader.readexactly(LENGTHS.size))
-            yield orjson.loads(await reader.readexactly(text)), await reader.readexactly(body)
 
 
 class WorkerChannel:
@@ -67,6 +40,7 @@ class WorkerChannel:
         self._replies: dict[bool, asyncio.Future[bytes]] = {}
         self._listening = False
         self._asked = self._cut_off = 0
+        self._code = FAILED
         self._wake = asyncio.Event()
 
     async def join(self, readiness: Readiness, metrics: Metrics, preparing: threading.Thread) -> None:
@@ -86,7 +60,7 @@ class WorkerChannel:
         self._wake.set()
 
     async def ends(self, cut_off: int) -> None:
-        self._cut_off = cut_off
+        self._cut_off, self._code = cut_off, FAILED if cut_off else DONE
         with suppress(TimeoutError):
             await asyncio.wait_for(self._report(), LAST_SECONDS)
 
@@ -111,6 +85,7 @@ class WorkerChannel:
         metrics.refresh()
         new, values = self._reports.next()
         new |= {"ready": self._readiness.obstacle is None, "listening": self._listening, "asked": self._asked}
+        new["code"] = self._code
         new["counts"] = {"answered": metrics.answered, "cut_off": self._cut_off}
         with suppress(OSError):
             self._writer.write(encode_message(new, values))
@@ -138,30 +113,24 @@ class WorkerChannel:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(descriptor: int, port: int, slot: int, balance: list[int], listen_when_ready: bool) -> None:
-    """Serve a share of a port until a signal ends it; the configuration arrives over the channel."""
+def run_worker(pair: socket.socket, descriptors: list[int]) -> None:
+    """Serve a share of a port until a signal ends it, in a fork of the template.
+
+    pair: kept open only, for the report of its end. descriptors: of the fork server, of the channel to the supervisor,
+    and those that balance connections.
+    """
     handle_early()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
-    channel = socket.socket(fileno=descriptor)
-    channel.set_inheritable(False)
-    config = read_config(channel)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    for descriptor in (pair.fileno(), *descriptors):
+        os.set_inheritable(descriptor, False)
+    control, channel = (socket.socket(fileno=descriptor) for descriptor in descriptors[:2])
+    try:
+        config, port, slot, listen_when_ready = read_start(channel)
+    except (OSError, EOFError):  # the supervisor has ended
+        return
+    FORK_SERVER.adopt(control)
     start_logging(config.server.log_level, config.server.log_format)
     state = ServiceState(config)
     state.fleet = WorkerChannel(channel, listen_when_ready=listen_when_ready)
     listener = partial(bind_shared, config.server, port)
-    end_process(run_server(config, state, lambda: Listener(listener()), inherited_balance(slot, balance)))
-
-
-def config_message(config: Config) -> bytes:
-    server = config.server.model_dump(mode="json")
-    server["api_keys"] = [key.get_secret_value() for key in config.server.api_keys]
-    score, origins = config.score.model_dump(mode="json"), dict(config.origins)
-    return encode_message({"server": server, "score": score, "origins": origins, "keys_of_file": config.keys_of_file})
-
-
-def read_config(channel: socket.socket) -> Config:
-    length, _ = LENGTHS.unpack(channel.recv(LENGTHS.size, socket.MSG_WAITALL))
-    message = orjson.loads(channel.recv(length, socket.MSG_WAITALL))
-    server = ServerSettings.model_validate(message["server"])
-    score = ScoreSettings.model_validate_json(orjson.dumps(message["score"]))
-    return Config(server, score, MappingProxyType(message["origins"]), message["keys_of_file"])
+    end_process(run_server(config, state, lambda: Listener(listener()), inherited_balance(slot, descriptors[2:])))

@@ -74,7 +74,7 @@ class Keys:
             log.info("keys reloaded from %s: now %d", self._path, len(self._digests))
 
     def check(self, exchange: Exchange) -> None:
-        if self._digests and not self._accepts(presented_key(exchange.header(b"authorization"))):
+        if self._digests and not self._accepts(presented_key(exchange.raw_headers.get(b"authorization", b""))):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
 

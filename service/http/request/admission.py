@@ -6,7 +6,7 @@ first byte and between any two messages, while earlier bodies need the budget fo
 body that waits is not read. A body without a declared length counts as short until it has become long; then it joins
 the queue.
 
-Admission by bytes keeps the resident memory below the ceiling documented in docs/operations.md as long as a byte of a
+Admission by bytes keeps the resident memory below the ceiling documented in docs/size.md as long as a byte of a
 body takes at most six bytes of memory. In all other cases, `ResidentGuard` refuses new batches before that ceiling.
 """
 
@@ -427,7 +427,7 @@ class LoopBudget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self, times: StageTimes) -> None:
-        if self._waiting or not self._has_room():
+        if self._waiting or (self._taken and not self._has_room()):
             await self._wait(times)
         if not self._taken:
             self._until = perf_counter() + TURN_SECONDS

@@ -197,15 +197,13 @@ class Exchange(Request):
         self._readiness = readiness
         self._replies = replies
         self.raw_headers: dict[bytes, bytes] = dict(scope["headers"])
+        """The head, read once: values by lower-case name."""
         self.request_id = request_id(self.raw_headers.get(b"x-request-id"))
         if b"traceparent" in self.raw_headers:
             self.span = continue_trace(self.raw_headers[b"traceparent"])
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
-
-    def header(self, name: bytes) -> bytes:
-        return self.raw_headers.get(name, b"")
 
     async def reply(
         self, body: bytes, media_type: bytes = JSON, status: int = OK, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -241,9 +239,10 @@ class Exchange(Request):
         waited = not self.short or self.times.queue > 0  # so long that the client may have disconnected
         if not connection.send_whole(self.send_message, status, lines, body, waited):
             raise ClientGone
-        if self.reply_share is not None or connection.write_paused:
+        paused = connection.write_paused
+        if self.reply_share is not None or paused:
             self.open_share().keep(len(body))
-        if connection.write_paused:
+        if paused:
             await connection.drain()
             if connection.reply_lost:
                 raise ClientGone
@@ -265,12 +264,6 @@ class Exchange(Request):
     async def reply_problem(self, problem: Problem) -> None:
         document = problem.document(self.request_id.decode("ascii"))
         await self.reply(document, PROBLEM_JSON, problem.status, problem.headers)
-
-    @property
-    def has_message(self) -> bool:
-        """True if `receive_message` is known to return at once."""
-        connection = self.scope.get(CONNECTION)
-        return connection is not None and connection.has_message(self.receive_message)
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         """Set a callback for when the client disconnects, even while its body is not being read; None to remove it."""

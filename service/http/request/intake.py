@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import repeat
 from threading import Lock
 from time import perf_counter, sleep
 from typing import Any, NamedTuple, TypeVar
@@ -34,10 +33,9 @@ from starlette.types import Message, Receive, Scope, Send
 from ...config import ServerSettings
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
-from ...rewards.registry import SCORE
-from ...rewards.scorer import Outcome, Scorer, merge, score_here, split
+from ...rewards.scorer import Scorer
 from ...rewards.scores import Scores
-from ...scoring.column_scorer import Columns
+from ...rewards.scoring import Outcome, Scoring
 from ...scoring.stopping import StopFlag
 from ..wire.headers import JSON, Body, Problem, StageTimes, check_encoding, invalid_request, media_type_of, too_large
 from ..wire.json_codec import Answer, FastPath, Limits
@@ -46,6 +44,7 @@ from ..wire.work import is_light
 from .access import Keys
 from .admission import Admission
 from .exchange import (
+    CONNECTION,
     EXCHANGE,
     ClientGone,
     Deadline,
@@ -186,7 +185,7 @@ class Intake:
     max_bytes: int = sys.maxsize
     """The limit of this route, besides the server's `max_body_bytes`."""
     check_query: Callable[[Exchange, bytes], None] = refuse_query
-    """Called with the media type before the body is read; raises Problem."""
+    """Called with the media type before the body is read, if there is a query; raises Problem."""
     named_runs: bool = False
     """True if requests may name their run (see `read_run`), which `check_query` and the endpoint do not see."""
 
@@ -195,17 +194,20 @@ class Intake:
 
     async def take(self, exchange: Exchange) -> Body:
         """Read the body of a request once the service is ready and admits it; raise Problem and ClientGone."""
+        head, query = exchange.raw_headers, exchange.scope["query_string"]
         max_seconds = exchange.max_queue_seconds or self.settings.deadline_seconds
-        timeout = exchange.raw_headers.get(b"x-request-timeout")
-        deadline = exchange.deadline = deadline_of(exchange.started, timeout, max_seconds)
+        deadline = exchange.deadline = deadline_of(exchange.started, head.get(b"x-request-timeout"), max_seconds)
         if self.readiness.starting and exchange.max_queue_seconds is not None:
             await self.readiness.wait_until_started(deadline.left)
         self.readiness.check()
-        media_type = media_type_of(exchange.header(b"content-type"), self.media_types)
-        if self.named_runs:
+        media_type = media_type_of(head.get(b"content-type", b""), self.media_types)
+        if self.named_runs and (query or b"x-assay-run" in head):
             self._take_run(exchange, media_type)
-        self.check_query(exchange, media_type)
-        encoding = check_encoding(exchange.header(b"content-encoding"))
+        if query:
+            self.check_query(exchange, media_type)
+        encoding = head.get(b"content-encoding", b"")
+        if encoding:
+            encoding = check_encoding(encoding)
         data = await self._read(exchange, compressed=bool(encoding))
         inline = not encoding and media_type == JSON and is_light(data, self.settings.inline_bytes)
         if inline:
@@ -215,10 +217,8 @@ class Intake:
     def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
         """Set the run of the exchange, and remove it from the query; raise Problem with every error of the query."""
         scope = exchange.scope
-        header, query = exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
-        if header is None and not query:
-            return
-        exchange.run, scope["query_string"], issues = read_run(header, query)
+        header = exchange.raw_headers.get(b"x-assay-run")
+        exchange.run, scope["query_string"], issues = read_run(header, scope["query_string"])
         if issues:
             exchange.run = ""
             try:
@@ -233,7 +233,7 @@ class Intake:
         Raise Problem `too-large` and `over-capacity` as soon as possible, before the first byte if Content-Length says
         so. The server discards the rest of a refused body: closing the connection instead could lose the reply.
         """
-        length = exchange.header(b"content-length")
+        length = exchange.raw_headers.get(b"content-length", b"")
         declared = int(length) if length.isdigit() else 0
         if declared > self.max_bytes:
             raise too_large(self.max_bytes)
@@ -242,10 +242,11 @@ class Intake:
         if declared >= admission.short:
             exchange.short = False
             await admission.admit(exchange, weight * declared)
+        connection = exchange.scope.get(CONNECTION)
         body = bytearray()
         while True:
-            if exchange.has_message:  # the usual case of short bodies: needs no timer
-                message = await exchange.receive_message()
+            if connection is not None and connection.has_message(exchange.receive_message):
+                message = await exchange.receive_message()  # the usual case of short bodies: needs no timer
             else:
                 started = perf_counter()
                 message = await receive(exchange, left)
@@ -291,18 +292,34 @@ def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])
 
 
-class PendingAnswer(NamedTuple):
-    """The work left of a request once its rows of SCORE are scored: other rows, then the reply."""
-
-    parts: list[Batch]
-    complete: Callable[[Sequence[Outcome]], Answer]
-    """Takes the outcomes of the parts; raises the error of the request with every issue."""
-    has_score: bool
-    """True if rows of SCORE are scored already: they are not lost if there is no time for other rows."""
-
-
 def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
     return invalid_request(issues, len(issues) + unlisted)
+
+
+class PendingAnswer(NamedTuple):
+    """A request whose rows of SCORE are scored; `complete` it with the outcomes of the parts that are left."""
+
+    scoring: Scoring
+    encode: Callable[[Scores], bytes]
+    times: StageTimes
+    refuse: Callable[[Sequence[Issue], int], Exception]
+    """Makes the error of a bad batch from its issues and the number of issues that are not listed."""
+    reserve: Callable[[], None]
+    """Waits until the reply may be computed."""
+
+    def complete(self, outcomes: Sequence[Outcome] = ()) -> Answer:
+        """Return the answer; raise the error of the request with every issue."""
+        self.times.start()
+        try:
+            scores = self.scoring.complete(outcomes)
+        except ScoringError as error:
+            unlisted = sum(outcome.unlisted for outcome in outcomes if isinstance(outcome, UnlistedError))
+            raise self.refuse(error.issues, unlisted) from None
+        if self.scoring.left:
+            self.reserve()
+        reply = self.encode(scores)
+        self.times.encoded()
+        return Answer(reply, scores)
 
 
 def begin(
@@ -312,41 +329,15 @@ def begin(
     refuse: Callable[[Sequence[Issue], int], Exception] = refused,
     reserve: Callable[[], None] = lambda: None,
 ) -> PendingAnswer | Answer:
-    """Score the rows that kernels score; return the answer or what is left.
-
-    refuse: makes the error of a bad batch. reserve: waits until the reply may be computed.
-    """
-    parts = split(batch)
-    here: list[Batch] = []
-    left: list[Batch] = []
-    for part in parts:
-        (here if part.task == SCORE else left).append(part)
-    if not left:
+    """Score the rows that kernels score; return the answer, or what is left of it."""
+    scoring = Scoring(batch)
+    if not scoring.left:
         reserve()
-    outcomes = [score_here(part) for part in here]
-    failed = bool(batch.issues) or any(map(isinstance, outcomes, repeat(ScoringError)))
-    for part in left:
-        part.read_only = failed
-    if not failed:
+    scoring.start()
+    if not scoring.failed:
         times.scored()
-
-    def complete(computed: Sequence[Outcome]) -> Answer:
-        times.start()
-        try:
-            scores = merge(batch, [*here, *left], [*outcomes, *computed])
-        except ScoringError as error:
-            unlisted = sum(outcome.unlisted for outcome in computed if isinstance(outcome, UnlistedError))
-            raise refuse(error.issues, unlisted) from None
-        if left:
-            reserve()
-        reply = encode(scores)
-        times.encoded()
-        return Answer(reply, scores)
-
-    if not left:
-        return complete([])
-    has_score = any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in outcomes)
-    return PendingAnswer(left, complete, has_score)
+    pending = PendingAnswer(scoring, encode, times, refuse, reserve)
+    return pending if scoring.left else pending.complete()
 
 
 GUARDED = ("/v1/", "/compat/")

@@ -1,25 +1,20 @@
-"""The fork server of jobs, and the loop of a job's process; `processes` has the service's end.
+"""The process of jobs, which the fork server forks; `processes` has the service's end.
 
-The service passes the fork server one end of a socket pair for each process. The server forks, tells the service the
-process's id, passes it a descriptor of the process, and reports how the process ended. Through the same socket the
-process gets two files in memory for each job, as descriptors: one with the call and the body, one for the reply. Calls
-and replies are JSON with a fixed schema beside bytes, and a job is named in a closed table, so nothing that a request
-may contain is executed.
+Through its channel the process gets two files in memory for each job, as descriptors: one with the call and the body,
+one for the reply. Calls and replies are JSON with a fixed schema beside bytes, and a job is named in a closed table, so
+nothing that a request may contain is executed.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
-import select
 import signal
 import socket
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,16 +23,14 @@ from ..wire.headers import Problem, Refusal, StageTimes
 from ..wire.json_codec import Limits
 from ..wire.parts import Buffer, write_frame
 from .exchange import Deadline
+from .fork_server import MESSAGE_BYTES
+from .rights import drop_rights
 
-MESSAGE_BYTES = 16
-NEW, JOB, TAKEN, DONE, ENDED = b"n", b"j", b"t", b"d", b"e"
-"""The first byte of a message: a new process, a job, its body was taken, it is done, its process has ended."""
+TAKEN, DONE = b"t", b"d"
+"""Messages about a job: its body was taken, it is done."""
 
 RESULT, OUTCOME = b"r", b"o"
 """The kinds of frames in a reply: parts of the result, and then the outcome."""
-
-STATUS = struct.Struct("<cq")
-"""A message with a number: the id of a new process, or the exit code of one that has ended."""
 
 MAX_RESULT_BYTES = 128 << 20
 """Maximum bytes of a result: statistics may be many times as long as their input."""
@@ -95,64 +88,18 @@ result: frames that it has yielded are not lost if its process is killed."""
 Jobs = Mapping[str, Job]
 
 
-# In the fork server
-
-
-def serve(descriptor: int, jobs: Jobs) -> None:
-    """Fork a process for each socket that arrives through the socket `descriptor`, until the service closes it."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the service ends jobs itself, once it has drained
-    gc.collect()
-    gc.freeze()
-    control = socket.socket(fileno=descriptor)
-    children: dict[int, tuple[int, socket.socket]] = {}
-    poller = select.poll()
-    poller.register(control, select.POLLIN)
-    while True:
-        for ready, _ in poller.poll():
-            if ready in children:
-                poller.unregister(ready)
-                report_end(ready, *children.pop(ready))
-                continue
-            message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
-            if not message:
-                return
-            channel = socket.socket(fileno=descriptors[0])
-            pid = os.fork()
-            if pid == 0:
-                run_process(channel, jobs)
-            process = os.pidfd_open(pid)
-            children[process] = pid, channel
-            poller.register(process, select.POLLIN)
-            with suppress(OSError):  # the service has closed the channel already
-                socket.send_fds(channel, [STATUS.pack(NEW, pid)], [process])
-
-
-def report_end(process: int, pid: int, channel: socket.socket) -> None:
-    os.close(process)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with channel, suppress(OSError):
-        channel.setblocking(False)
-        os.write(channel.fileno(), STATUS.pack(ENDED, code))
-
-
-# In the process of a job
-
-
-def run_process(channel: socket.socket, jobs: Jobs) -> NoReturn:
-    code = 1
-    try:
-        channel = isolate(channel)
-        while work(channel, jobs):
-            pass
-        code = 0
-    finally:
-        os._exit(code)
+def run_process(channel: socket.socket, jobs: Jobs) -> None:
+    """Give up rights, then do jobs until the service closes the channel."""
+    channel = isolate(channel)
+    drop_rights()
+    while work(channel, jobs):
+        pass
 
 
 def isolate(channel: socket.socket) -> socket.socket:
     """Keep no descriptor but the channel's, lower the limits, and end with the fork server; return the channel."""
     die_with(os.getppid())
+    os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(CHANNEL):
         os.dup2(null, standard)

@@ -16,8 +16,7 @@ from ...rewards.scores import Scores, spread_of
 from ...tasks.task import OUT_OF_TIME
 from ..wire.headers import STAGES, StageTimes
 from .exchange import UNNAMED, RunNames
-from .exposition import paced_rendering
-from .series import MAX_WAITING, Histogram, Series, SeriesTable
+from .series import MAX_WAITING, Histogram, Series, SeriesTable, paced_rendering
 
 RESPONSES = "assay_responses"
 PASSED = "assay_responses_passed"

@@ -1,28 +1,26 @@
 """Separate processes for jobs that would block the service, killed at their limits of time and memory.
 
 Parsers of JSON and of programs hold the GIL, cannot be interrupted, and take many times the memory of their text. In a
-separate process such a job delays neither scoring nor probes. `jobs` has the other end.
+separate process such a job delays neither scoring nor probes. `jobs` has the other end; `fork_server` starts both.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event, Lock
+from threading import Event
 from time import perf_counter
 from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
-from ..wire.headers import Problem, StageTimes
+from ...rewards.scoring import run_here
+from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
 from ..wire.parts import (
     Buffer,
@@ -32,11 +30,11 @@ from ..wire.parts import (
     pack_parts,
     read_frames,
     read_pieces,
-    score_parts,
 )
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
+from .fork_server import ENDED, JOB, Forked, ForkServer, NotForked
 from .intake import PendingAnswer, WorkerThreads
-from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, JobCall, Outcome
+from .jobs import DONE, OUTCOME, TAKEN, JobCall, Outcome
 
 log = logging.getLogger("assay")
 
@@ -49,9 +47,6 @@ BYTES_PER_BODY_BYTE = 6
 
 MAX_KEPT_BYTES = 256 << 20
 POLL_SECONDS = 0.05
-START_SECONDS = 60.0
-"""Maximum time until a new process reports: the fork server may still be loading."""
-
 END_SECONDS = 10.0
 """Maximum time that the kernel takes to end a killed process."""
 
@@ -64,16 +59,8 @@ MAX_RESERVE_SECONDS = 1.0
 """Share of a request's time, and its maximum, between the end of the job and of the wait for its reply, and between
 the end of that wait and the deadline."""
 
-JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
-INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
-INHERITED_PREFIXES = ("LC_", "MALLOC_", "NUMBA_")
-"""Variables that the fork server gets from the service's environment."""
 
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""A process with threads must not be forked."""
-
-
-class NotTaken(Exception):
+class NotTaken(NotForked):
     """A process ended before it took the job, or with its fork server: another process can do the job."""
 
 
@@ -89,121 +76,32 @@ class Reply:
     error: Problem | None
 
 
-class ForkServer:
-    """The fork server of this process, which the first job starts: a separate interpreter with the modules of jobs."""
-
-    def __init__(self, module: str = JOB_SERVER) -> None:
-        self._module = module
-        self._lock = Lock()
-        self._control: socket.socket | None = None
-        self._owner = 0
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._lock:
-            self._started()
-
-    def fork(self) -> JobProcess:
-        """Return a new process; raise NotTaken if the fork server was killed; the next call starts another."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, self._lock:
-            try:
-                socket.send_fds(self._started(), [NEW], [theirs.fileno()])
-            except OSError as error:
-                ours.close()
-                if not isinstance(error, ConnectionError):
-                    raise
-                self._stop()
-                raise NotTaken from None
-        return JobProcess(ours)
-
-    def _started(self) -> socket.socket:
-        if self._control is not None and self._owner == os.getpid():  # not in a fork of the service
-            return self._control
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            descriptor = theirs.fileno()
-            path = [os.path.abspath(folder) for folder in sys.path if folder]  # the current folder is not searched
-            code = f"import sys; sys.path[:] = {path!r}; from {self._module} import main; main({descriptor})"
-            names = [n for n in os.environ if n in INHERITED or n.startswith(INHERITED_PREFIXES)]
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", code],
-                pass_fds=[descriptor],
-                env={name: os.environ[name] for name in names} | ONE_THREAD,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,  # Ctrl-C reaches the service alone
-            )
-        self._control, self._owner = ours, os.getpid()
-        atexit.register(self.close)
-        return ours
-
-    def close(self) -> None:
-        with self._lock:
-            if self._owner == os.getpid():
-                self._stop()
-
-    def _stop(self) -> None:
-        if self._control is not None and self._process is not None:
-            self._control.close()
-            self._process.kill()
-            self._process.wait()
-        self._control = self._process = None
-
-
 class JobProcess:
-    def __init__(self, channel: socket.socket) -> None:
-        """Wait for the process; raise NotTaken if there will be none."""
-        self.channel = channel
-        self.channel.settimeout(START_SECONDS)
-        try:
-            message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 1)
-        except OSError:
-            message, descriptors = b"", []
-        if not message or not descriptors:
-            channel.close()
-            raise NotTaken
-        _, self.pid = STATUS.unpack(message)
-        self._process = descriptors[0]
+    def __init__(self, forked: Forked) -> None:
+        self.forked = forked
         self._poller = select.poll()
-        self._poller.register(channel, select.POLLIN)
-        self._poller.register(self._process, select.POLLIN)
-        self.exit_code: int | None = None
+        self._poller.register(forked.channel, select.POLLIN)
+        self._poller.register(forked.descriptor, select.POLLIN)
 
     def begin(self, request: BinaryIO, reply: BinaryIO) -> None:
         """Give it a job; raise NotTaken if it has ended."""
         try:
-            socket.send_fds(self.channel, [JOB], [request.fileno(), reply.fileno()])
+            socket.send_fds(self.forked.channel, [JOB], [request.fileno(), reply.fileno()])
         except OSError:
             raise NotTaken from None
 
     def next_event(self, seconds: float) -> bytes:
         """Return TAKEN, DONE or ENDED; nothing if none of them happens in this time."""
-        events = {descriptor for descriptor, _ in self._poller.poll(1e3 * seconds)}
-        if not events:
+        if not self._poller.poll(1e3 * seconds):
             return b""
-        if self.channel.fileno() not in events:  # it has ended, and the fork server reports how
-            self.channel.settimeout(1.0)
-        try:
-            message = self.channel.recv(MESSAGE_BYTES)
-        except OSError:
-            message = b""
-        if message[:1] not in (TAKEN, DONE):
-            if message[:1] == ENDED:
-                self.exit_code = STATUS.unpack(message)[1]
-            return ENDED
-        return message
+        message = self.forked.receive()
+        return message if message in (TAKEN, DONE) else ENDED
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
-        poller = select.poll()
-        poller.register(self._process, select.POLLIN)
-        if not poller.poll(1e3 * END_SECONDS):
-            log.error("the process of a job (pid %d) does not end", self.pid)
-        os.close(self._process)
-        self.channel.close()
+        self.forked.send_signal(signal.SIGKILL)
+        if not self.forked.ends(END_SECONDS):
+            log.error("the process of a job (pid %d) does not end", self.forked.pid)
+        self.forked.close()
 
 
 class Processes:
@@ -234,12 +132,12 @@ class Processes:
         scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
         SCORE is then over its deadline.
         """
-        partial = partial and pending.has_score
-        parts = pending.parts
+        partial = partial and pending.scoring.has_rewards
+        parts = pending.scoring.left
         if exchange.request_body.inline and is_quick(parts):
-            times = StageTimes()
-            outcomes = score_parts(parts, limits, times)
-            exchange.times.add(times)
+            exchange.times.start()
+            outcomes = run_here(parts)
+            exchange.times.scored()
             return pending.complete(outcomes)
 
         def pack() -> Sequence[Buffer]:
@@ -327,7 +225,7 @@ class Processes:
                     error = self._run_once(call, request, reply, max_bytes, abandoned, last=killed)
                     reserve(os.fstat(reply.fileno()).st_size)
                     return read_reply(reply, error, max_bytes)
-            except NotTaken as lost:
+            except NotForked as lost:
                 killed = killed or isinstance(lost, Killed)
             except OSError as error:
                 log.error("a process for a job cannot be started: %s", error.strerror or error)
@@ -337,7 +235,7 @@ class Processes:
     def _run_once(
         self, call: JobCall, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event, *, last: bool
     ) -> Problem | None:
-        """Run the job in a process; return its error; raise NotTaken, OSError, and ClientGone if it was abandoned.
+        """Run the job in a process; return its error; raise NotForked, OSError, and ClientGone if it was abandoned.
 
         last: return the error of a process that a signal ended, instead of raising Killed.
         """
@@ -350,7 +248,7 @@ class Processes:
             while (event := process.next_event(POLL_SECONDS)) != DONE:
                 taken = taken or event == TAKEN
                 if event == ENDED:
-                    code = process.exit_code
+                    code = process.forked.exit_code
                     if not taken or code is None:
                         raise NotTaken
                     if code < 0 and code != -signal.SIGXCPU and not last:
@@ -360,9 +258,9 @@ class Processes:
                     raise ClientGone
                 if not deadline.left:
                     return deadline_exceeded()
-                if memory_of(process.pid) > max_bytes:
+                if memory_of(process.forked.pid) > max_bytes:
                     return memory_exceeded(max_bytes)
-            keep = memory_of(process.pid) <= MAX_KEPT_BYTES
+            keep = memory_of(process.forked.pid) <= MAX_KEPT_BYTES
         finally:
             if keep and not self._closing.is_set():
                 self._idle.append(process)
@@ -373,7 +271,7 @@ class Processes:
     def _acquire(self) -> JobProcess:
         with suppress(IndexError):  # another thread may take the last process at the same time
             return self._idle.pop()
-        return self._server.fork()
+        return JobProcess(self._server.fork())
 
     def close(self) -> None:
         self._closing.set()

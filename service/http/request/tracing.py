@@ -55,7 +55,7 @@ class Tracing:
         }
         attributes = {name: value for name, value in attributes.items() if value is not None}
         name = f"{method if method in METHODS else 'HTTP'} {route}".rstrip()
-        context = parent_context(exchange.header(b"traceparent"))
+        context = parent_context(exchange.raw_headers.get(b"traceparent", b""))
         span: Span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes)
         exchange.span = span.get_span_context()
         return span

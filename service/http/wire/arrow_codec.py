@@ -22,10 +22,11 @@ from ....kernels.rules import REASONS
 from ....kernels.text.strings import is_valid_column
 from ...errors import Issue
 from ...rewards.batch import Batch
-from ...rewards.registry import set_tasks
+from ...rewards.batch_tasks import set_tasks
 from ...rewards.scores import STEP_FIELDS, Scores, Steps
-from ...scoring.alternatives import ANY_OF, Alternatives
-from ...scoring.text_columns import NO_ALTERNATIVES, TOO_MANY, rows_of
+from ...scoring.reference_reader import NO_ALTERNATIVES, TOO_MANY
+from ...scoring.references import ANY_OF, Alternatives, ReferenceTexts
+from ...scoring.texts import rows_of
 from .headers import Problem
 from .json_codec import Limits
 from .string_views import has_views, is_list, validate_views, without_views
@@ -262,7 +263,7 @@ def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
     index = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(column.dictionary))).any():
         raise not_arrow()
-    batch.references, batch.reference_index = text_column_of(column.dictionary), index
+    batch.references, batch.reference_index = ReferenceTexts(text_column_of(column.dictionary)), index
 
 
 def _read_alternatives(batch: Batch, column: Any) -> None:
@@ -281,10 +282,8 @@ def _read_alternatives(batch: Batch, column: Any) -> None:
         for row, count in enumerate(counts)
         if not 0 < count <= MAX_ALTERNATIVES
     ]
-    batch.references = text_column_of(
-        texts.dictionary.take(pa.array(np.concatenate([np.empty(0, np.int64), *entries])))
-    )
-    batch.alternatives = Alternatives.of_lists(counts)
+    column = text_column_of(texts.dictionary.take(pa.array(np.concatenate([np.empty(0, np.int64), *entries]))))
+    batch.references = ReferenceTexts(column, None, Alternatives.of_lists(counts))
     batch.reference_index = np.array(index, np.int64)
 
 

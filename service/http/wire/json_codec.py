@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -38,13 +39,14 @@ from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missi
 from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
-from ...rewards.labels import NO_CONFIGS, follow_labels, read_labels
-from ...rewards.registry import FAULTS, SCORE, identity_of, set_tasks
+from ...rewards.batch_tasks import NO_CONFIGS, follow_labels, read_labels, set_tasks
+from ...rewards.registry import SCORE, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
-from ...scoring.column_scorer import configurations_of, overridden_by_each, rules_of
-from ...scoring.text_columns import UNLIMITED
-from .headers import Problem
+from ...scoring.configurations import configurations_of, overridden_by_each, rules_of
+from ...scoring.reference_reader import FAULTS
+from ...scoring.references import UNLIMITED, ReferenceTexts
+from .headers import Problem, StageTimes
 from .work import check_work
 
 MAX_UNKNOWN = 256
@@ -68,11 +70,9 @@ class Envelope:
     """The fields of a body. A column is None if its field is missing or not an array."""
 
     is_object: bool = True
-    references: TextColumn | None = None
+    references: ReferenceTexts | None = None
+    """Their kinds may also be `JSON_TEXT`: text that begins with a brace."""
     responses: TextColumn | None = None
-    reference_kinds: np.ndarray | None = None
-    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, `JSON_TEXT` for text that begins
-    with a brace, else a fault: the text is then the JSON of the reference, which may be a record of another task."""
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
@@ -104,13 +104,14 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
         if state == COLUMN:
             end = int(offsets[row, first])
             column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
-            setattr(envelope, name, column)
             if second:
                 faulty = (kinds[row, :first] > FROM_STEPS) & (kinds[row, :first] != JSON_TEXT)
                 rows = np.flatnonzero(faulty).tolist()
                 envelope.invalid_rows |= {name: [(k, FAULTS[int(kinds[row, k])][0]) for k in rows]} if rows else {}
             if name == "references":
-                envelope.reference_kinds = kinds[row, :first]
+                envelope.references = ReferenceTexts(column, kinds[row, :first])
+            else:
+                envelope.responses = column
         elif state == VALUE and row < len(texts):
             envelope.not_arrays.append(name)
         elif state == VALUE:
@@ -345,7 +346,6 @@ def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
     batch = Batch(
         responses=envelope.responses,
         references=envelope.references,
-        kinds=envelope.reference_kinds,
         configurations={"config": scorer.columns},
         advantages="include" not in invalid and "advantages" in values.get("include", ()),
         steps="include" not in invalid and "steps" in values.get("include", ()),
@@ -427,13 +427,10 @@ def reply_columns(
     scores: Scores, components: bool, advantages: bool, sent_steps: Steps | None = None
 ) -> dict[str, Any]:
     """Return the columns of a reply; `sent_steps` are steps that are elsewhere in it."""
-    as_lists = len(scores) <= MAX_LIST_ROWS
-    names = REASONS if scores.is_score else None
-    reasons = scores.reasons.tolist() if names is None else [names[code] for code in scores.reason_codes.tolist()]
-
-    def encodable(column: np.ndarray) -> Any:
-        return column.tolist() if as_lists else column
-
+    encodable: Callable[[np.ndarray], Any] = np.asarray
+    if len(scores) <= MAX_LIST_ROWS:
+        encodable = np.ndarray.tolist
+    reasons = [*map(REASONS.__getitem__, scores.reason_codes.tolist())] if scores.is_score else scores.reasons.tolist()
     columns: dict[str, Any] = {"rewards": encodable(scores.rewards), "reasons": reasons}
     if scores.steps is not None and scores.alternative is not None:
         columns["steps"] = orjson.Fragment(encode_steps(scores.steps, sent_steps))
@@ -509,6 +506,18 @@ class FastPath:
             start, stop = fields[INCLUDE, 1:].tolist()
             return bool(orjson.loads(body[start:stop]) == ["components"])
         return True
+
+    def answer(self, body: bytes, times: StageTimes) -> Answer | None:
+        """Answer a request; return None if the general path has to handle it."""
+        started = perf_counter()
+        if not self.read(body):
+            return None
+        decoded = perf_counter()
+        scores = self.score()
+        scored = perf_counter()
+        reply = encode(scores, self.identity, self.components, False)
+        times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+        return Answer(reply, scores)
 
     def score(self) -> Scores:
         request, rows = self._request, self.rows

@@ -18,9 +18,10 @@ from ....kernels.column import TextColumn
 from ...errors import Issue, ScoringError
 from ...rewards.batch import Batch
 from ...rewards.registry import reward_of, task_reward
-from ...rewards.scorer import Outcome
+from ...rewards.scoring import Outcome
 from ...scoring.column_scorer import Columns
-from ...scoring.text_columns import Texts, strings_of
+from ...scoring.references import ReferenceTexts
+from ...scoring.texts import Texts, strings_of
 from ...tasks.evaluation import task_named
 from .headers import MAX_ERRORS, Problem, StageTimes
 from .json_codec import Limits, check_containers
@@ -95,8 +96,13 @@ def text_bytes(texts: Texts | None) -> int:
     return int(texts.offsets[-1] - texts.offsets[0]) if isinstance(texts, TextColumn) else 0
 
 
+def references_of(part: Batch) -> ReferenceTexts:
+    assert part.references is not None
+    return part.references
+
+
 def is_quick(parts: Iterable[Batch]) -> bool:
-    nbytes = sum(text_bytes(texts) for part in parts for texts in (part.responses, part.references))
+    nbytes = sum(text_bytes(texts) for part in parts for texts in (part.responses, references_of(part).texts))
     return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
 
 
@@ -113,9 +119,10 @@ def pack_parts(parts: Iterable[Batch]) -> list[Buffer]:
     for part in parts:
         options = None if part.read_only else task_reward(part).options_in(part).model_dump(mode="json")
         heads.append({"task": part.task, "options": options})
-        columns.append(np.empty(0, np.uint8) if part.kinds is None else part.kinds)
+        references, kinds, _ = references_of(part)
+        columns.append(np.empty(0, np.uint8) if kinds is None else kinds)
         columns.append(NO_ROWS if part.read_only or part.reference_index is None else part.reference_index)
-        for texts in (NO_TEXTS if part.read_only else part.responses, part.references):
+        for texts in (NO_TEXTS if part.read_only else part.responses, references):
             assert isinstance(texts, TextColumn)
             columns += [texts.data[texts.offsets[0] : texts.offsets[-1]], texts.offsets - texts.offsets[0]]
     return pack({"parts": heads}, columns)
@@ -131,8 +138,7 @@ def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
         parts.append(
             Batch(
                 responses=TextColumn.of(*texts[:2]),
-                references=TextColumn.of(*texts[2:]),
-                kinds=kinds if len(kinds) else None,
+                references=ReferenceTexts(TextColumn.of(*texts[2:]), kinds if len(kinds) else None),
                 reference_index=index,
                 task=task["task"],
                 options={task["task"]: read},
@@ -183,11 +189,6 @@ def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[Pie
         yield Piece(head["part"], rows, result)
 
 
-def score_parts(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> list[Outcome]:
-    """Return the outcome of each part; raise Problem `too-large` above `max_compared_bytes`."""
-    return assemble(parts, score_pieces(parts, limits, times))
-
-
 def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
     """Return the outcome of each part from its pieces; rows in none of them are `out_of_time`."""
     outcomes: list[Outcome] = [None if part.read_only else task_reward(part).unscored(part.size) for part in parts]
@@ -206,12 +207,13 @@ def is_unscored(part: Batch, outcome: Outcome) -> bool:
 
 
 def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> Iterator[Piece]:
-    """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem as `score_parts`."""
+    """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem `too-large`."""
     times.start()
     read: list[Any] = []
     for number, part in enumerate(parts):
-        if isinstance(part.references, TextColumn):
-            check_containers(part.references.data.tobytes())
+        references = references_of(part).texts
+        if isinstance(references, TextColumn):
+            check_containers(references.data.tobytes())
         try:
             read.append(reward_of(part.task).read_references(part))
         except ScoringError as error:

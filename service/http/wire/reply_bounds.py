@@ -16,8 +16,8 @@ from ....kernels.score import COMPONENTS, MIN_STEP_BYTES
 from ...errors import Issue
 from ...rewards.batch import Batch
 from ...rewards.registry import REWARDS, SCORE, TASK_COMPONENTS
-from ...scoring.column_scorer import by_reading
-from ...scoring.text_columns import Texts
+from ...scoring.configurations import by_reading
+from ...scoring.texts import Texts
 from .headers import Problem
 from .json_codec import Limits
 

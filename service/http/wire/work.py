@@ -13,7 +13,8 @@ import numpy as np
 from ....kernels.column import TextColumn
 from ...errors import Issue
 from ...rewards.batch import Batch
-from ...scoring.column_scorer import CONTENT, READING, SIMILARITY, by_reading
+from ...scoring.configurations import CONTENT, READING, SIMILARITY, by_reading
+from ...scoring.references import ReferenceTexts
 from ...settings import ScoreSettings
 from .headers import Problem
 
@@ -41,7 +42,7 @@ def check_work(batch: Batch, max_responses: int, max_bytes: int) -> None:
         return
     settings = [scorer.settings for scorer in batch.configurations.values()]
     groups = [[settings[k] for k in members] for members in by_reading(settings)]
-    references, responses = bytes_of(batch.references), bytes_of(batch.responses)
+    references, responses = bytes_of(batch.references and batch.references.texts), bytes_of(batch.responses)
     nbytes = int(references.sum() + responses.sum())
     if len(groups) > 1 and len(groups) * nbytes > max_bytes:
         issue = Issue("configs", "too_many", f"{nbytes} bytes of text, to be read {len(groups)} times")
@@ -113,9 +114,10 @@ MAX_LOOP_ROWS = 256
 """Rows that the event loop reads at most: each costs something besides its bytes, above all if it is refused."""
 
 
-def are_few(*columns: TextColumn | None) -> bool:
+def are_few(references: ReferenceTexts | None, responses: TextColumn | None) -> bool:
     """Return whether columns have few enough rows for the event loop."""
-    return all(column is None or column.rows <= MAX_LOOP_ROWS for column in columns)
+    rows = 0 if references is None else references.rows, 0 if responses is None else responses.rows
+    return max(rows) <= MAX_LOOP_ROWS
 
 
 def is_light(body: bytes | bytearray, max_bytes: int) -> bool:

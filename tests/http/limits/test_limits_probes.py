@@ -68,12 +68,12 @@ def machine_delay(ended: threading.Event) -> float:
     return longest
 
 
-@pytest.mark.parametrize(("connections", "body"), [(150, normal_body()), (64, wide_body())], ids=["normal", "wide"])
+@pytest.mark.parametrize(("connections", "body"), [(150, normal_body), (64, wide_body)], ids=["normal", "wide"])
 def test_probes_on_new_connections_are_answered(server, connections, body):
     """In 0.3.0 they took 3.5 seconds and more: a turn of the loop scored up to 64 of these bodies."""
     ended, delays, waits = threading.Event(), [], []
     watch = threading.Thread(target=lambda: delays.append(machine_delay(ended)))
-    with crowd(server, connections, body):
+    with crowd(server, connections, body()):
         watch.start()
         end = time.perf_counter() + SECONDS
         while time.perf_counter() < end:

@@ -28,7 +28,7 @@ pytestmark = [
 
 WORK_BYTES = 64 << 20
 CEILING = (400 << 20) + 6 * WORK_BYTES
-"""What docs/operations.md promises."""
+"""What docs/size.md promises."""
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +14,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from assay.service.config import Config, ServerSettings
+from assay.service.http.process import supervisor as module
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
+from assay.service.http.request.fork_server import ForkServer
 from tests.http.process.watching import (
     Samples,
     in_time,
@@ -29,7 +28,7 @@ from tests.http.process.watching import (
 )
 from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REWARDS, problem_of
-from tests.servers import LiveServer, launched, processes_of, ready
+from tests.servers import ROOT, LiveServer, launched, processes_of, ready
 
 TWO_WORKERS = ("--workers", "2", "--drain-seconds", "0")
 
@@ -158,35 +157,31 @@ def test_silent_workers_are_killed_one_at_a_time():
         def __init__(self, pid: int) -> None:
             self.pid = pid
 
-        def kill(self) -> None:
+        def send_signal(self, number: int) -> None:
+            assert number == signal.SIGKILL
             killed.append(self.pid)
 
     supervisor = Supervisor(Config(ServerSettings(workers=3, worker_timeout_seconds=2)), 0)
-    with socket.socket() as channel:
-        for slot, silence in enumerate((2.0, 2.5, 3.0)):
-            supervisor.workers[slot] = Worker(slot, Process(slot), channel, silence=silence)
-        for expected in ([2], [2, 1], [2, 1]):
-            supervisor.kill_silent()
-            assert killed == expected
-        supervisor.workers[0].silence += 0.5
+    for slot, silence in enumerate((2.0, 2.5, 3.0)):
+        supervisor.workers[slot] = Worker(slot, Process(slot), silence=silence)
+    for expected in ([2], [2, 1], [2, 1]):
         supervisor.kill_silent()
+        assert killed == expected
+    supervisor.workers[0].silence += 0.5
+    supervisor.kill_silent()
     assert killed == [2, 1, 0]
 
 
-class Crashing(Supervisor):
-    """A supervisor whose workers end as soon as they start."""
-
-    def spawn(self, slot: int, descriptor: int, *, listen_when_ready: bool) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(7)"])
-
-
 @pytest.mark.attack
-def test_a_crash_loop_ends_the_service(caplog):
+def test_a_crash_loop_ends_the_service(caplog, monkeypatch):
+    """Every worker ends as soon as it starts."""
+    monkeypatch.setattr(module, "FORK_SERVER", ForkServer("tests.http.process.crashing_workers"))
     started = time.monotonic()
-    supervisor = Crashing(Config(ServerSettings(workers=1, drain_seconds=0)), 0)
+    supervisor = Supervisor(Config(ServerSettings(workers=1, drain_seconds=0)), 0)
     assert asyncio.run(supervisor.run()) == CRASH_LOOP
     assert time.monotonic() - started > 1  # with growing pauses in between
     assert "giving up" in caplog.text
+    assert "ended: exit, code 7" in caplog.text
     assert supervisor.restarts["exit"] == 6
 
 
@@ -237,17 +232,11 @@ def test_a_signal_to_a_stopped_supervisor_is_obeyed_later():
         assert server.process.wait(30) == 0
 
 
-SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 SECOND_STARTS_SLOWLY = f"""
-import assay.service.http.process.supervisor
-from subprocess import Popen
-from types import SimpleNamespace
-started = []
-def start(command, **rest):
-    started.append(command)
-    code = {SLOW_START!r} + command[2] if len(started) > 1 else command[2]
-    return Popen([*command[:2], code], **rest)
-assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
+import sys
+sys.path.append({str(ROOT)!r})
+from assay.service.http.request.fork_server import FORK_SERVER
+FORK_SERVER._module = "tests.http.process.slow_workers"
 """
 """The second worker never finishes compiling its kernels."""
 

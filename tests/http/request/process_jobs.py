@@ -14,8 +14,8 @@ from pathlib import Path
 import orjson
 
 from assay.service.errors import Issue
-from assay.service.http.job_server import drop_rights
-from assay.service.http.request.jobs import JobCall, serve
+from assay.service.http.request.fork_server import JOB, Kind, serve
+from assay.service.http.request.jobs import JobCall, run_process
 from assay.service.http.wire.headers import Problem, StageTimes
 
 PIECE = 16 << 20
@@ -95,6 +95,7 @@ def report(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return orjson.dumps(
         {
             "environment": dict(os.environ),
+            "folder": os.getcwd(),
             "descriptors": {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")[:-1]},
             "no_new_privileges": int(status["NoNewPrivs"]),
             "limits": {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS},
@@ -132,5 +133,4 @@ JOBS = {
 
 def main(descriptor: int) -> None:
     gc.disable()
-    drop_rights()
-    serve(descriptor, JOBS)
+    serve(descriptor, {JOB: Kind(lambda channel, _descriptors: run_process(channel, JOBS), owned=True)})

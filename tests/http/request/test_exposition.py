@@ -21,9 +21,8 @@ from assay.kernels.score import COMPONENTS
 from assay.service.config import Config, ServerSettings
 from assay.service.http.endpoints.about import About
 from assay.service.http.request.exchange import RunNames
-from assay.service.http.request.exposition import Exposition, Paced, Renderer
 from assay.service.http.request.metrics import Metrics
-from assay.service.http.request.series import SeriesTable
+from assay.service.http.request.series import Exposition, Paced, Renderer, SeriesTable
 from assay.service.http.routes import add_routes
 from assay.service.http.state import ServiceState
 from assay.service.http.wire.headers import KINDS, StageTimes
@@ -130,7 +129,7 @@ async def test_a_rendering_that_fails_does_not_stop_the_next_one():
 
 MAX_RUN_SERIES = 356
 MAX_SERIES = 66_000
-"""What docs/operations.md says about a run that has rewards of every task, and about a service of 128 such runs."""
+"""What docs/observe.md says about a run that has rewards of every task, and about a service of 128 such runs."""
 
 
 def fill(metrics: Metrics, routes: set[str], statuses: set[int]) -> None:

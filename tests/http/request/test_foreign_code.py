@@ -22,7 +22,7 @@ import httpx
 import orjson
 import pytest
 
-from assay.service.http.job_server import JOBS
+from assay.service.http.process.template import JOBS
 from examples.rollouts import as_request, generate
 from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer
@@ -37,7 +37,7 @@ def test_no_module_of_the_service_imports_what_executes_bytes() -> None:
     """Look for a deserializer that could be given a body by mistake."""
     imported = [
         (path.relative_to(ROOT).as_posix(), name)
-        for folder in ("service", "research", "clients")
+        for folder in ("service", "research", "loadtests", "clients")
         for path in (ROOT / folder).rglob("*.py")
         if not path.is_relative_to(ROOT / "service" / "ray")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -22,10 +22,10 @@ from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.http.request.exchange import RunNames, read_run
-from assay.service.http.request.exposition import MergedMetrics, Reports
 from assay.service.http.request.metrics import RewardMetrics
-from assay.service.http.request.series import SeriesTable
-from assay.service.rewards.registry import reward_of, split_config
+from assay.service.http.request.series import MergedMetrics, Reports, SeriesTable
+from assay.service.rewards.batch_tasks import split_config
+from assay.service.rewards.registry import reward_of
 from assay.service.rewards.scorer import Scorer
 from assay.service.rewards.scores import Scores
 from assay.service.tasks.evaluation import task_named

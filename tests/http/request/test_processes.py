@@ -23,8 +23,9 @@ import pytest
 
 from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
+from assay.service.http.request.fork_server import ForkServer
 from assay.service.http.request.jobs import JobCall
-from assay.service.http.request.processes import ForkServer, Processes, joined
+from assay.service.http.request.processes import Processes, joined
 from assay.service.http.wire.headers import MAX_ERRORS, Problem
 from tests.http.process.watching import in_time
 from tests.http.request.exchanges import FakeExchange, in_loop
@@ -242,6 +243,7 @@ def test_a_job_has_fewer_rights_than_the_service(monkeypatch):
         rights = json.loads(answered(processes, "report"))
     assert not {name for name in rights["environment"] if name.startswith(("ASSAY_API", "PATH", "PYTHON"))}
     assert "secret" not in str(rights["environment"])
+    assert rights["folder"] == "/"
     kinds = [target.partition(":")[0] for target in rights["descriptors"].values()]
     assert kinds.count("socket") == 1, rights["descriptors"]  # the channel
     assert len(kinds) <= 6, rights["descriptors"]  # and the standard ones, and the job's two files

@@ -14,12 +14,11 @@ import pytest
 from assay.kernels.warmup import warmup
 from assay.service.config import Config
 from assay.service.http.app import create_app
-from assay.service.http.endpoints import score
 from assay.service.http.request.exchange import Readiness
 from assay.service.http.wire import json_codec
 from assay.service.http.wire.headers import Problem
 from assay.service.rewards import scorer as self_test
-from assay.service.scoring import text_columns
+from assay.service.scoring import memory
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 
@@ -118,8 +117,7 @@ def ready() -> Iterator[httpx.Client]:
 
 @pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
 def test_an_unexpected_error_is_500(ready, monkeypatch, caplog, copies):
-    for module in (score, json_codec):
-        monkeypatch.setattr(module, "encode", wrecked)
+    monkeypatch.setattr(json_codec, "encode", wrecked)
     request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
     reply = ready.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
     problem_of(reply, 500)
@@ -157,8 +155,8 @@ def refuse_memory(*_arguments):
 def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeypatch, caplog, responses):
     document = {"references": [REFERENCE], "responses": responses, "config": {"order": "lcs"}}
     with monkeypatch.context() as refusing, caplog.at_level(logging.ERROR, "assay"):
-        refusing.setattr(text_columns, "allocate_workspace", refuse_memory)
-        refusing.setattr(text_columns, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
+        refusing.setattr(memory, "allocate_workspace", refuse_memory)
+        refusing.setattr(memory, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
         reply = ready.post("/v1/score", json=document)
     assert problem_of(reply, 503)["type"].endswith("#problem-out-of-memory")
     assert int(reply.headers["retry-after"]) >= 1

@@ -15,7 +15,7 @@ from tests.http.trainers.trainer_bytes import EOS, GYM, NUMBERS, Rollout, expect
 from tests.servers import serving
 
 PATH = "/compat/nemo-gym"
-(EXPECTED,) = expected_of([Rollout(PERFECT, REFERENCE)])
+ROLLOUT = Rollout(PERFECT, REFERENCE)
 GOOD = gym(
     message(PERFECT),
     reference=REFERENCE,
@@ -94,7 +94,7 @@ ECHOES = {
 def test_scalar_fields_of_the_row_are_echoed(client, further, echoed):
     """Nothing else: no objects and arrays, no null, no long texts, not the reference, and no field of an old reply."""
     row = GOOD | further
-    check_reply(verify(client, row), row, EXPECTED, *echoed)
+    check_reply(verify(client, row), row, expected_of([ROLLOUT])[0], *echoed)
     masked = verify(client, row | {"reference": None}, on_bad_reference="mask").json()
     assert list(masked)[2:-4] == [*echoed, "reward", *NUMBERS]
 
@@ -175,7 +175,7 @@ def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
         "instance_config": {"mask_sample": True},
     }
     assert total_of(samples_of(client), "assay_responses_total") == before
-    check_reply(verify(client, GOOD, on_bad_reference="mask"), GOOD, EXPECTED)
+    check_reply(verify(client, GOOD, on_bad_reference="mask"), GOOD, expected_of([ROLLOUT])[0])
 
 
 def test_masked_rollouts_are_logged(caplog):

@@ -232,7 +232,7 @@ def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
     base = ["x" * 10_000] * 100
     batch = read_stream(dictionaries(base, 4, growing=True), limits(1000, 1 << 24))
     assert not batch.issues
-    assert isinstance(batch.references, TextColumn)
+    assert isinstance(batch.references.texts, TextColumn)
     assert batch.references.rows == 4
     with pytest.raises(Problem, match="too-large"):
         read_stream(dictionaries(base, 40, growing=True), limits(1000, 1 << 24))

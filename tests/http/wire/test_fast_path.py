@@ -41,7 +41,7 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
         return None
     index = np.arange(rows) if expected == rows else np.zeros(rows, np.int64)
     try:
-        return scorer.score_columns(envelope.responses, envelope.references, index)
+        return scorer.score_columns(envelope.responses, envelope.references.texts, index)
     except InvalidReference:
         return None
 

@@ -32,15 +32,16 @@ from assay.service.http.wire.parts import (
     read_frames,
     read_pieces,
     score_frames,
-    score_parts,
     unpack,
     write_frame,
 )
 from assay.service.rewards.batch import Batch
-from assay.service.rewards.registry import REWARD_TASKS, reward_of, split_config
-from assay.service.rewards.scorer import Outcome
+from assay.service.rewards.batch_tasks import split_config
+from assay.service.rewards.registry import REWARD_TASKS, reward_of
+from assay.service.rewards.scoring import Outcome, run_here
 from assay.service.scoring.column_scorer import Columns
-from assay.service.scoring.text_columns import text_column
+from assay.service.scoring.references import ReferenceTexts
+from assay.service.scoring.texts import text_column
 from tests.cases.mixed import OPTIONS, columns
 from tests.strategies import examples
 
@@ -50,7 +51,7 @@ LIMITS = Limits(64 << 20, 65_536, 262_144)
 def rows_of(task: str, response: str, reference: str) -> Batch:
     index = np.zeros(1, np.int64)
     texts = text_column([response]), text_column([reference])
-    return Batch(responses=texts[0], references=texts[1], reference_index=index, task=task)
+    return Batch(responses=texts[0], references=ReferenceTexts(texts[1]), reference_index=index, task=task)
 
 
 @pytest.mark.parametrize("task", REWARD_TASKS[1:])
@@ -67,7 +68,7 @@ def left_of(request: dict[str, Any]) -> list[Batch]:
     batch = read_batch(parse_envelope(orjson.dumps(request), LIMITS), Scorer(**settings), LIMITS)
     rest = begin(batch, lambda scores: encode_reply(batch, (), scores), StageTimes())
     assert isinstance(rest, PendingAnswer)
-    return rest.parts
+    return rest.scoring.left
 
 
 def scored_elsewhere(parts: list[Batch]) -> list[bytes]:
@@ -88,7 +89,7 @@ def bits(outcomes: Sequence[Outcome]) -> list[Any]:
 def test_another_process_gives_the_same_bits():
     parts = left_of({**columns(), "config": OPTIONS})
     frames = scored_elsewhere(parts)
-    here = score_parts(parts, LIMITS, StageTimes())
+    here = run_here(parts)
     assert bits(assemble(parts, read_pieces(parts, frames))) == bits(here)
     assert all(isinstance(outcome, Columns) for outcome in here)
     assert not any(map(is_unscored, parts, here))
@@ -97,7 +98,7 @@ def test_another_process_gives_the_same_bits():
 def test_rows_that_were_not_reached_are_out_of_time():
     parts = left_of({**columns(), "config": OPTIONS})
     frames = scored_elsewhere(parts)
-    here = score_parts(parts, LIMITS, StageTimes())
+    here = run_here(parts)
     for kept in range(len(frames)):
         outcomes = assemble(parts, read_pieces(parts, frames[:kept]))
         for part, outcome, whole in zip(parts, outcomes, here, strict=True):
@@ -174,6 +175,6 @@ def test_columns_of_other_types_and_lengths_are_refused(columns):
 def test_another_process_reports_the_same_issues():
     request = {"task": ["bioplanner", "bioprobench.err"], "responses": ["f()", "x"], "references": ["f(", 5]}
     parts = left_of(request)
-    here = score_parts(parts, LIMITS, StageTimes())
+    here = run_here(parts)
     assert bits(assemble(parts, read_pieces(parts, scored_elsewhere(parts)))) == bits(here)
     assert all(isinstance(outcome, ScoringError) for outcome in here)

@@ -16,8 +16,8 @@ from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.intake import PendingAnswer
 from assay.service.http.wire.headers import ARROW, JSON, Body, Problem, StageTimes
 from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.parts import score_parts
 from assay.service.http.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
+from assay.service.rewards.scoring import run_here
 from tests.strategies import batches, examples, settings
 
 LIMITS = Limits(64 << 20, 65_536, 262_144, max_reply_bytes=64 << 20)
@@ -43,7 +43,7 @@ def answered(scorer: Scorer, request: dict[str, Any]) -> tuple[int, int, int]:
     answer = answer_json(Body(body, b"", JSON, False), scorer, LIMITS, StageTimes(), reserve=bounds.append)
     assert answer is not None
     if isinstance(answer, PendingAnswer):
-        answer = answer.complete(score_parts(answer.parts, LIMITS, StageTimes()))
+        answer = answer.complete(run_here(answer.scoring.left))
     return len(body), len(answer.body), bounds[-1]
 
 

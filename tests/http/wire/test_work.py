@@ -14,7 +14,7 @@ from assay.kernels.column import TextColumn
 from assay.service.http.wire.headers import Problem
 from assay.service.http.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 from assay.service.rewards.batch import Batch
-from assay.service.scoring.alternatives import Alternatives
+from assay.service.scoring.references import Alternatives, ReferenceTexts
 
 SCORER = Scorer()
 ROWS, BYTES = 65_536, 64 << 20
@@ -37,8 +37,10 @@ def batch(
     """Return a batch of responses and references of one length."""
     made = Batch(
         responses=column(rows, nbytes),
-        references=column(references * max(1, alternatives), nbytes),
-        alternatives=Alternatives.of_lists([alternatives] * references) if alternatives else None,
+        references=ReferenceTexts(
+            column(references * max(1, alternatives), nbytes),
+            alternatives=Alternatives.of_lists([alternatives] * references) if alternatives else None,
+        ),
         reference_index=np.arange(rows) % references,
         configurations={"config": SCORER.columns},
     )
@@ -77,7 +79,7 @@ def test_the_product_and_its_limit_are_named(name):
     with pytest.raises(Problem) as raised:
         check_work(found, ROWS, BYTES)
     assert (raised.value.kind, [issue[:2] for issue in raised.value.issues]) == ("too-large", [(path, "too_many")])
-    nbytes = int(found.responses.lengths.sum() + found.references.lengths.sum())
+    nbytes = int(found.responses.lengths.sum() + found.references.texts.lengths.sum())
     assert f"{nbytes} bytes read" in raised.value.issues[0].detail
     assert f"{MAX_WORK * nbytes} are the limit" in raised.value.issues[0].detail
 

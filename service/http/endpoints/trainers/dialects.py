@@ -20,6 +20,7 @@ from ....errors import Issue
 from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT
+from ....scoring.texts import count_of
 from ...wire.headers import Problem
 from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
 from .rows import JsonObject, array_of, parsed
@@ -106,9 +107,10 @@ class Rollouts(NamedTuple):
         if "references" in columns.not_arrays:
             issues.append(not_array(reference_path))
         if (responses := columns.responses) is not None:
-            for path, column in (("prompts", prompts), (reference_path, columns.references)):
-                if column is not None and column.rows != responses.rows:
-                    detail = f"it has {column.rows} entries for {responses.rows} queries"
+            references = columns.references and columns.references.texts
+            for path, texts in (("prompts", prompts), (reference_path, references)):
+                if texts is not None and count_of(texts) != responses.rows:
+                    detail = f"it has {count_of(texts)} entries for {responses.rows} queries"
                     issues.append(Issue(path.removesuffix("[]"), "wrong_length", detail))
             if prompts is not None and not issues:
                 columns.responses = remove_prompts(prompts, responses)

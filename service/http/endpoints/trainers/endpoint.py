@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from ....errors import Issue, one_of
 from ....rewards.batch import Batch
-from ....rewards.labels import follow_labels, read_labels
-from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of, set_options
+from ....rewards.batch_tasks import follow_labels, read_labels, set_options
+from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of
 from ....rewards.scorer import Scorer
 from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
@@ -240,7 +240,7 @@ class TrainerEndpoint:
         columns = rollouts.read(path, limits, issues)
         issues += task_issues
         refuse = partial(self._refusal, issues, request, query)
-        if columns.references is None or columns.reference_kinds is None:
+        if columns.references is None:
             missing = dialect.missing_reference
             raise refuse([] if label or missing is None else [Issue("references[0]", "missing_field", missing)])
         if body.inline and not are_few(columns.references, columns.responses):
@@ -249,7 +249,6 @@ class TrainerEndpoint:
         batch = Batch(
             responses=columns.responses,
             references=columns.references,
-            kinds=columns.reference_kinds,
             reference_index=np.arange(columns.references.rows),
             task=task,
             task_codes=np.array(codes, np.uint8) if task is None else None,

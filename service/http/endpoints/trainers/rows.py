@@ -15,7 +15,8 @@ import orjson
 from .....kernels.json_columns import OTHER_KIND, element_spans
 from ....errors import Issue
 from ....rewards.batch import UNKNOWN
-from ....rewards.registry import SCORE, TaskNames
+from ....rewards.batch_tasks import TaskNames
+from ....rewards.registry import SCORE
 from ....scoring.labels import ABSENT, NULL, Body, NotJson, chosen_in, members, spans_of, text_of, without_quotes
 from ...wire.headers import Problem, invalid_request
 from ...wire.json_codec import not_json

@@ -1,4 +1,6 @@
-"""References with alternatives, `{"any_of": [reference, …]}`: the best counts (docs/rules.md, Alternatives)."""
+"""The references of a batch, of which some have alternatives, `{"any_of": [reference, …]}`: the best of these counts
+(docs/rules.md, Alternatives).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,11 @@ import numpy as np
 from ...kernels.column import TextColumn, frozen
 from ...kernels.json_columns import MAX_ALTERNATIVES, NOT_STEPS, split_alternatives
 from ...kernels.score import NO_ALTERNATIVES
+from .texts import Texts, count_of, take
+
+MAX_REFERENCE_BYTES = 262_144
+UNLIMITED = 2**62
+"""No limit, which fits an int64."""
 
 ANY_OF = "any_of"
 NOT_OF_SCORE = "alternatives are only for the task score"
@@ -47,7 +54,7 @@ class Alternatives(NamedTuple):
         path = f"references[{row}]"
         return f"{path}.{ANY_OF}[{text - int(self.offsets[row])}]" if self.is_list[row] else path
 
-    def taken(self, rows: np.ndarray) -> tuple[np.ndarray, Alternatives]:
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, Alternatives]:
         """Return the texts of the references that `rows` numbers, int64, ascending, and their alternatives."""
         counts = self.counts[rows]
         offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -60,8 +67,29 @@ def kernel_offsets(alternatives: Alternatives | None) -> np.ndarray:
     return NO_ALTERNATIVES if alternatives is None else frozen(alternatives.offsets, np.int64)
 
 
-def path_of(alternatives: Alternatives | None, text: int) -> str:
-    return f"references[{text}]" if alternatives is None else alternatives.path(text)
+class ReferenceTexts(NamedTuple):
+    """The R references of a batch as texts; the alternatives of a reference are side by side."""
+
+    texts: Texts
+    kinds: np.ndarray | None = None
+    """uint8 (texts,), for a column that has others than texts: `FIT` for text, `FROM_STEPS` for steps that became text,
+    else a fault, whose text is the reference as JSON: it may be a record of another task."""
+    alternatives: Alternatives | None = None
+    """Which texts are alternatives of one reference; None if each is a reference."""
+
+    @property
+    def rows(self) -> int:
+        """The number of references, each with its alternatives."""
+        return count_of(self.texts) if self.alternatives is None else self.alternatives.rows
+
+    def path(self, text: int) -> str:
+        """Return the path of a text in issues."""
+        return f"references[{text}]" if self.alternatives is None else self.alternatives.path(text)
+
+    def take(self, rows: np.ndarray) -> ReferenceTexts:
+        """Return the references that `rows` numbers, int64, ascending."""
+        texts, alternatives = (rows, None) if self.alternatives is None else self.alternatives.take(rows)
+        return ReferenceTexts(take(self.texts, texts), None if self.kinds is None else self.kinds[texts], alternatives)
 
 
 def alternatives_of(reference: Any) -> Sequence[Any] | None:
@@ -91,20 +119,21 @@ def flattened(references: Sequence[Any]) -> tuple[list[Any], Alternatives | None
     return flat, Alternatives(frozen(np.array(offsets), np.int64), is_list)
 
 
-def split_column(
-    column: TextColumn, kinds: np.ndarray, max_bytes: int
-) -> tuple[TextColumn, np.ndarray, Alternatives | None]:
-    """Return references as `read_envelope` reads them, with their alternatives side by side, and the kinds of all."""
+def split_column(references: ReferenceTexts, max_bytes: int) -> ReferenceTexts:
+    """Return references as `read_envelope` reads them, with their alternatives side by side."""
+    column, kinds, _ = references
+    assert isinstance(column, TextColumn)
+    assert kinds is not None
     candidates = int(np.count_nonzero(kinds == NOT_STEPS))
     if not candidates:
-        return column, kinds, None
+        return references
     nbytes = int(column.offsets[-1] - column.offsets[0])
     rows = column.rows + (MAX_ALTERNATIVES - 1) * candidates
     texts, offsets = np.empty(5 * nbytes + 64, np.uint8), np.empty(rows + 1, np.int64)
     flat_kinds, starts = np.empty(rows, np.uint8), np.empty(column.rows + 1, np.int64)
     is_list = np.empty(column.rows, np.uint8)
     if not split_alternatives(texts, offsets, flat_kinds, starts, is_list, *column, frozen(kinds, np.uint8), max_bytes):
-        return column, kinds, None
+        return references
     count = int(starts[-1])
     flat = TextColumn.of(texts[: offsets[count]], offsets[: count + 1])
-    return flat, flat_kinds[:count], Alternatives(frozen(starts, np.int64), is_list.astype(bool))
+    return ReferenceTexts(flat, flat_kinds[:count], Alternatives(frozen(starts, np.int64), is_list.astype(bool)))

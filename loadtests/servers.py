@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -13,10 +14,9 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import NamedTuple, Self
 
-from ..config import PREFIX
-from .measure import BenchmarkError, Run, WrongAnswerError, cpu_seconds, elapsed
+from ..service.config import PREFIX, ServerSettings
 
 READY_WITHIN = 600.0  # seconds; enough for a machine without cached kernels
 ANSWERED_WITHIN = 120.0
@@ -27,6 +27,39 @@ SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain
 END_OF_HEAD = b"\r\n\r\n"
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
 RECEIVED_BYTES = 1 << 18
+
+
+class BenchmarkError(RuntimeError):
+    """A benchmark could not run."""
+
+
+class WrongAnswerError(BenchmarkError):
+    """A benchmark returned a wrong result, which makes its time meaningless."""
+
+
+class Run(NamedTuple):
+    """The time of one run over the responses of a benchmark, in seconds."""
+
+    seconds: float
+    cpu_seconds: float | None = None  # CPU time of the process that does the work; None if unknown
+    client_seconds: float | None = None  # CPU time of the load generator; None without one
+
+
+def elapsed(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU seconds of all threads of a process, user and system; None if unsupported.
+
+    Uses POSIX `clock_getcpuclockid` (nanoseconds): the ticks of /proc/PID/stat (10 ms) are too coarse.
+    """
+    clock = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL(None).clock_getcpuclockid(ctypes.c_int(pid), ctypes.byref(clock))
+        return None if failed else time.clock_gettime(clock.value)
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 class ServerProcess:
@@ -77,7 +110,8 @@ def service(*flags: str) -> ServerProcess:
 
 
 def bare_server() -> ServerProcess:
-    return ServerProcess("-m", f"{__package__}.bare_server")
+    """Return a server with the server settings of the service, whose route decodes and sends a constant reply."""
+    return ServerProcess("-m", f"{__package__}.servers")
 
 
 def free_port() -> int:
@@ -206,3 +240,35 @@ def body_of(reply: bytearray, name: str) -> bytearray:
     if status.split(" ")[1:2] != ["200"]:
         raise WrongAnswerError(f"{name} was answered {status}")
     return content
+
+
+def serve_bare(port: int) -> None:
+    """Run what `bare_server` starts."""
+    import orjson
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from ..service.http.process.server import uvicorn_config
+    from ..service.http.process.sockets import listen
+
+    async def decode(request: Request) -> Response:
+        document = orjson.loads(await request.body())
+        return Response(b'{"responses":%d}' % len(document["responses"]), media_type="application/json")
+
+    async def ready(_request: Request) -> Response:
+        return Response()
+
+    settings = ServerSettings(port=port)
+    app = Starlette(routes=[Route("/v1/score", decode, methods=["POST"]), Route("/readyz", ready)])
+    listener = listen(settings)
+    try:
+        uvicorn.Server(uvicorn_config(app, settings)).run(sockets=[listener.socket])
+    finally:
+        listener.close()
+
+
+if __name__ == "__main__":
+    serve_bare(int(sys.argv[-1]))

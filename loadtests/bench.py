@@ -1,21 +1,31 @@
-"""Benchmarks: ways to process the same batch, in this process and over HTTP."""
+"""Benchmarks: ways to process the same batch, in this process and over HTTP, in turns."""
 
 from __future__ import annotations
 
+import random
+import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from ..rewards.scorer import Scorer
-from ..wording import in_this_shell, install_command
+from ..service.rewards.scorer import Scorer
+from ..service.wording import in_this_shell, install_command
 from . import TITLES
-from .measure import Benchmark, Run, Start, WrongAnswerError
-from .servers import ServerProcess, as_request, bare_server, service, timed_exchange
+from .servers import (
+    BenchmarkError,
+    Run,
+    ServerProcess,
+    WrongAnswerError,
+    as_request,
+    bare_server,
+    service,
+    timed_exchange,
+)
 
 Request = dict[str, Any]
 Columns = tuple[list[str], list[Any], list[int]]  # responses, references and reference index of a request
@@ -28,9 +38,53 @@ DISTINCT = 512  # distinct requests with one response each, which are repeated
 NO_TWIN = "the scorer in plain Python is in a checkout of Assay, not in the package"
 
 
+Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
+"""Sets up a benchmark, untimed; yields the function that processes the responses once and raises BenchmarkError."""
+
+
+class Benchmark(NamedTuple):
+    name: str
+    title: str
+    responses: int
+    start: Start
+
+
+class Timing(NamedTuple):
+    name: str
+    title: str
+    responses: int
+    runs: tuple[Run, ...]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds per response, for each run."""
+        return [run.seconds / self.responses for run in self.runs]
+
+    @property
+    def rate(self) -> float:
+        return 1 / statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Slowest minus fastest run, as a share of the median."""
+        return (max(self.seconds) - min(self.seconds)) / statistics.median(self.seconds)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Mean CPU seconds per response; None if unknown."""
+        seconds = [run.cpu_seconds for run in self.runs if run.cpu_seconds is not None]
+        return sum(seconds) / (len(seconds) * self.responses) if seconds else None
+
+    @property
+    def client_share(self) -> float | None:
+        """CPU time of the load generator as a share of one core, over all runs; None without one."""
+        times = [(run.client_seconds, run.seconds) for run in self.runs if run.client_seconds is not None]
+        return sum(cpu for cpu, _ in times) / sum(seconds for _, seconds in times) if times else None
+
+
 def batch_of(prompts: int, samples: int, seed: int) -> Request:
     """Generate a request of `prompts` references with `samples` responses each."""
-    from ...examples.rollouts import as_request, generate
+    from ..examples.rollouts import as_request, generate
 
     request: Request = as_request(generate(prompts, samples, seed))
     return request
@@ -61,7 +115,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
         return partial(over_http, service, bodies, json_with_steps, [with_steps])
 
     def plain() -> Start:
-        from ...tests.reference.scorer import plain_score
+        from ..tests.reference.scorer import plain_score
 
         index = request["reference_index"][:plain_count]
         first = request["responses"][:plain_count], request["references"][: max(index) + 1], index
@@ -202,3 +256,25 @@ def some_rows(rows: int) -> list[int]:
 def single_body(request: Request, row: int) -> bytes:
     reference = request["references"][request["reference_index"][row]]
     return orjson.dumps({"references": [reference], "responses": [request["responses"][row]]})
+
+
+def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:
+    """Run every benchmark once untimed, then `repeats` times in turns, in a random order each time."""
+    dice = random.Random(seed)
+    work: dict[str, Callable[[], Run]] = {}
+    runs: dict[str, list[Run]] = {benchmark.name: [] for benchmark in benchmarks}
+
+    def run(benchmark: Benchmark) -> Run:
+        try:
+            return work[benchmark.name]()
+        except BenchmarkError as error:
+            raise type(error)(f"{benchmark.title}: {error}") from None
+
+    with ExitStack() as stack:
+        for benchmark in benchmarks:
+            work[benchmark.name] = stack.enter_context(benchmark.start())
+            run(benchmark)
+        for _ in range(repeats):
+            for benchmark in dice.sample(benchmarks, len(benchmarks)):
+                runs[benchmark.name].append(run(benchmark))
+    return [Timing(name, title, responses, tuple(runs[name])) for name, title, responses, _ in benchmarks]

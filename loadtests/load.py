@@ -1,4 +1,4 @@
-"""Puts load on a service with Locust, in separate processes, and checks every answer (loadtests/README.md)."""
+"""Puts load on a service with Locust, in separate processes, and checks every answer (README.md)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..tables.table import Table
-from ..terminal import say
-from ..wording import in_this_shell, install_command
+from ..service.tables.table import Table
+from ..service.terminal import say
+from ..service.wording import in_this_shell, install_command
 from .exchanges import KEY, write_exchanges
-from .measure import BenchmarkError, elapsed
 from .payloads import Payloads, config_of
 from .results import BUSY_CLIENT, machine
-from .servers import ServerProcess, fetch, service
+from .servers import BenchmarkError, ServerProcess, elapsed, fetch, service
 
-LOCUSTFILE = Path(__file__).parents[2] / "loadtests" / "locustfile.py"
+LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 RAMP = 2
 """Seconds until all users of a load have started, which its figures leave out."""
 HEAD_START = 3

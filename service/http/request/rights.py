@@ -1,20 +1,10 @@
-"""The fork server of jobs: loads their modules once, gives up its rights, and has the table of jobs."""
+"""The rights of a process of jobs: a filter refuses the system calls that no job needs."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
 import struct
-from collections.abc import Iterator
-
-from ...kernels.warmup import warmup
-from ..tasks.evaluation import every_task
-from .endpoints.evaluate import evaluate_answer as evaluate
-from .endpoints.evaluate import explain_answer as explain
-from .endpoints.trainers.nemo_gym import aggregate
-from .request.jobs import JobCall, Jobs, serve
-from .wire.headers import StageTimes
-from .wire.parts import Buffer, score_frames
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
 SECCOMP_MODE_FILTER = 2
@@ -53,7 +43,7 @@ REFUSED = {
 
 
 def drop_rights() -> bool:
-    """Give up rights for this process and all its children; return whether the kernel filters their system calls."""
+    """Give up rights of this process and its children; return whether the kernel filters their system calls."""
     kernel = ctypes.CDLL(None)
     zero = ctypes.c_ulong(0)
     kernel.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero)
@@ -77,18 +67,3 @@ def filter_of(architecture: int, refused: dict[str, int]) -> list[tuple[int, int
     ]
     steps += [(JUMP_EQUAL, len(numbers) - k, 0, number) for k, number in enumerate(numbers)]
     return [*steps, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]
-
-
-def reward(body: bytes, call: JobCall, times: StageTimes) -> Iterator[list[Buffer]]:
-    return score_frames(body, call.limits, times)
-
-
-JOBS: Jobs = {"aggregate": aggregate, "evaluate": evaluate, "explain": explain, "reward": reward}
-
-
-def main(descriptor: int) -> None:
-    """Load everything, then serve the service at the other end of this socket until it has ended."""
-    every_task()
-    warmup()
-    drop_rights()
-    serve(descriptor, JOBS)

@@ -1,7 +1,7 @@
 """Requests of the load scenarios: rollouts of the examples' generator, with answers computed in advance, and requests
 that must be refused, each with its expected error: none of them may yield a reward or affect concurrent requests.
 
-`python -m assay.service.bench.payloads URL FILE` writes those for a service.
+`python -m assay.loadtests.payloads URL FILE` writes those for a service.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Any
 
 import orjson
 
-from ..rewards.scorer import Scorer
-from ..settings import RULES_VERSION, ScoreSettings
-from ..version import VERSION
+from ..service.rewards.scorer import Scorer
+from ..service.settings import RULES_VERSION, ScoreSettings
+from ..service.version import VERSION
 from .exchanges import JSON, KEY, Exchange, write_exchanges
-from .measure import BenchmarkError
-from .servers import fetch
+from .servers import BenchmarkError, fetch
 
 PIECES, SINGLES, GROUPS, GROUP, ZIPPED = 20, 1_000, 60, 5, 64
 
@@ -69,7 +68,7 @@ class Payloads:
     """
 
     def __init__(self, prompts: int, samples: int, seed: int, config: Mapping[str, Any]) -> None:
-        from ...examples.rollouts import as_request, generate
+        from ..examples.rollouts import as_request, generate
 
         self._scorer = Scorer(ScoreSettings(**config["config"]))
         self._version = config["version"]

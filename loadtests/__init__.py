@@ -24,4 +24,4 @@ TITLES = {
 """Name and title of every benchmark; plain Python is slow, so it scores only the first responses."""
 
 SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")
-"""Load scenarios (loadtests/README.md)."""
+"""Load scenarios (README.md)."""

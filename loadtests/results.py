@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..settings import usable_cores
-from ..tables.table import Row, Table
-from ..version import VERSION
+from ..service.settings import usable_cores
+from ..service.tables.table import Row, Table
+from ..service.version import VERSION
 from . import TITLES
-from .measure import Timing
+from .bench import Timing
 
 PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httptools", "pyarrow")
 MISSED = (

@@ -1,0 +1,89 @@
+"""Texts of a batch: a column of UTF-8, or a list of strings that is encoded slice by slice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...kernels.column import TextColumn, column_of
+from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find_strings
+from .memory import borrow_bytes
+
+Texts = TextColumn | list[Any]
+"""A list of references may hold other Python objects too."""
+
+MAX_BYTES_PER_CHARACTER = 4
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def utf8(text: str) -> bytes:
+    """Encode any Python string as UTF-8; each lone surrogate becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode()
+
+
+def text_column(texts: Sequence[str]) -> TextColumn:
+    try:
+        return column_of([text.encode() for text in texts])
+    except UnicodeEncodeError:
+        return column_of([utf8(text) for text in texts])
+
+
+def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
+    return TextColumn(column.data, column.offsets[first : last + 1])
+
+
+def count_of(texts: Texts) -> int:
+    return texts.rows if isinstance(texts, TextColumn) else len(texts)
+
+
+def strings_of(texts: Texts) -> list[Any]:
+    if not isinstance(texts, TextColumn):
+        return texts
+    data = texts.data.tobytes()
+    return [data[start:stop].decode() for start, stop in pairwise(texts.offsets.tolist())]
+
+
+def take(texts: Texts, rows: np.ndarray) -> Texts:
+    """Return the texts that `rows` numbers, int64 (k,), ascending: the column itself if these are all."""
+    if not isinstance(texts, TextColumn):
+        return [texts[row] for row in rows.tolist()]
+    if len(rows) == texts.rows:
+        return texts
+    after = np.flatnonzero(np.diff(rows) != 1) + 1  # where a run of neighbours begins: texts are copied run by run
+    starts = texts.offsets[rows[np.append(0, after)]] if len(rows) else []
+    stops = texts.offsets[rows[np.append(after, len(rows)) - 1] + 1] if len(rows) else []
+    runs = [texts.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(texts.lengths[rows], out=offsets[1:])
+    return TextColumn.of(np.concatenate([texts.data[:0], *runs]), offsets)
+
+
+def borrowed_column(texts: list[str]) -> TextColumn:
+    return encoded(texts, borrow_bytes)
+
+
+def owned_column(texts: list[str]) -> TextColumn:
+    """Return what `text_column` does, but hold the GIL only while locating the strings; kernels must be compiled."""
+    return encoded(texts, partial(np.empty, dtype=np.uint8))
+
+
+def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColumn:
+    """Encode strings, which the list keeps alive, into memory from `allocate(nbytes)` or, on a Python whose strings
+    kernels cannot read, from Python.
+    """
+    if not can_read_strings():
+        return text_column(texts)
+    spans = np.empty((3, len(texts)), np.int64)
+    offsets = np.empty(len(texts) + 1, np.int64)
+    characters = int(find_strings(spans, np.fromiter(map(id, texts), np.int64, len(texts))))
+    data = allocate(MAX_BYTES_PER_CHARACTER * characters + ROOM)
+    encode_strings(data, offsets, spans)
+    return TextColumn.of(data[: offsets[-1]], offsets)
