@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ...service.errors import UsageError
 from ...service.records.fields import Message
@@ -92,39 +92,49 @@ class PromptFile(NamedTuple):
     prompts: Sequence[str]
 
 
-class Prompts(Protocol):
-    """Where the prompts of rows come from."""
-
-    library_is_checked: bool
-    """Whether the library of actions must be readable from the prompt again."""
-
-    def check(self, examples: Iterable[Example]) -> None:
-        """Raise UsageError unless there is a prompt for each record, and a record for each file."""
-
-    def messages(self, example: Example, actions: Sequence[str] | None) -> list[Message] | Fault:
-        """Return the prompt of a record, or why it has none; raises InvalidReference."""
-
-    def notes(self) -> list[str]:
-        """Return what readers of the rows should know."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the name and the SHA-256 of the prompts for the manifest."""
-
-
-class PromptSet:
-    """Prompts of files by the names in `prompts.PROMPTS`; equal texts have equal digests in any form of file."""
+class Prompts:
+    """Where the prompts of rows come from; digests: of the prompt of each task."""
 
     library_is_checked = False
+    """Whether the library of actions must be readable from the prompt again."""
 
-    def __init__(self, name: str, prompts: Mapping[str, Prompt], files: Sequence[PromptFile] = ()) -> None:
-        self.name, self._prompts, self._files = name, dict(prompts), files
-        self._digests = {task: digest_of([*map(as_json, prompt)]) for task, prompt in prompts.items()}
-        self._places = {task: {str(place) for place in prompt.places} for task, prompt in prompts.items()}
+    def __init__(self, name: str, digests: Mapping[str, str], files: Sequence[PromptFile] = ()) -> None:
+        self.name, self._digests, self._files = name, digests, files
         self._used: set[str] = set()
 
     @property
     def sha256(self) -> str:
         return digest_of(self._digests)
+
+    def check(self, examples: Iterable[Example]) -> None:
+        """Raise UsageError unless there is a prompt for each record, and a record for each file."""
+        self._used = {prompt_name(example) for example in examples}
+
+    def messages(self, example: Example, actions: Sequence[str] | None) -> list[Message] | Fault:
+        """Return the prompt of a record, or why it has none; raises InvalidReference."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """Return what readers of the rows should know."""
+        return []
+
+    def document(self) -> dict[str, Any]:
+        """Return the name and the SHA-256 of the prompts for the manifest."""
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "files": [{"name": file.name, "sha256": file.sha256} for file in self._files],
+            "tasks": {task: self._digests[task] for task in sorted(self._used)},
+        }
+
+
+class PromptSet(Prompts):
+    """Prompts of files by the names in `prompts.PROMPTS`; equal texts have equal digests in any form of file."""
+
+    def __init__(self, name: str, prompts: Mapping[str, Prompt], files: Sequence[PromptFile] = ()) -> None:
+        super().__init__(name, {task: digest_of([*map(as_json, prompt)]) for task, prompt in prompts.items()}, files)
+        self._prompts = prompts
+        self._places = {task: {str(place) for place in prompt.places} for task, prompt in prompts.items()}
 
     def check(self, examples: Iterable[Example]) -> None:
         missing = Counter[str]()
@@ -170,63 +180,35 @@ class PromptSet:
                 notes.append(f"the prompt of {task} asks for no {' '.join(absent)}, which its scorer reads")
         return notes
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "files": [{"name": file.name, "sha256": file.sha256} for file in self._files],
-            "tasks": {task: self._digests[task] for task in sorted(self._used)},
-        }
 
-
-class OwnPrompts:
+class OwnPrompts(Prompts):
     """Assay's own prompts; a digest is computed from the prompts of sample records, and changes with the texts."""
 
     library_is_checked = True
 
     def __init__(self) -> None:
-        self._digests = {task: digest_of([messages_of(*sample) for sample in SAMPLES[task]]) for task in PROMPTS}
-        self._used: set[str] = set()
-
-    @property
-    def sha256(self) -> str:
-        return digest_of(self._digests)
-
-    def check(self, examples: Iterable[Example]) -> None:
-        self._used = {prompt_name(example) for example in examples}
+        samples = {task: [messages_of(*sample) for sample in SAMPLES[task]] for task in PROMPTS}
+        super().__init__(OWN_NAME, {task: digest_of(messages) for task, messages in samples.items()})
 
     def messages(self, example: Example, actions: Sequence[str] | None) -> list[Message] | Fault:
         return messages_of(example, actions)
 
-    def notes(self) -> list[str]:
-        return []
 
-    def document(self) -> dict[str, Any]:
-        tasks = {task: self._digests[task] for task in sorted(self._used)}
-        return {"name": OWN_NAME, "sha256": self.sha256, "files": [], "tasks": tasks}
-
-
-class RecordPrompts:
+class RecordPrompts(Prompts):
     """The prompts that records have; their digest does not depend on the order of the records."""
 
-    library_is_checked = False
-
     def __init__(self) -> None:
-        self._digests: dict[str, set[str]] = {}
+        super().__init__(RECORDS_NAME, {})
 
     def check(self, examples: Iterable[Example]) -> None:
+        digests: dict[str, set[str]] = {}
         for example in examples:
-            self._digests.setdefault(prompt_name(example), set()).add(digest_of(example.prompt))
+            digests.setdefault(prompt_name(example), set()).add(digest_of(example.prompt))
+        self._used = set(digests)
+        self._digests = {task: digest_of(sorted(of_task)) for task, of_task in digests.items()}
 
     def messages(self, example: Example, actions: Sequence[str] | None) -> list[Message] | Fault:
         return list(example.prompt) if example.prompt else Fault("no_prompt", "the record has no prompt")
-
-    def notes(self) -> list[str]:
-        return []
-
-    def document(self) -> dict[str, Any]:
-        tasks = {task: digest_of(sorted(digests)) for task, digests in sorted(self._digests.items())}
-        return {"name": RECORDS_NAME, "sha256": digest_of(tasks), "files": [], "tasks": tasks}
 
 
 def has_surrogate(text: str) -> bool:

@@ -47,7 +47,7 @@ class Batch:
     responses: Texts | None = None
     references: ReferenceTexts | None = None
     has_read_labels: bool = False
-    """True once `labels.read_labels` has replaced references by what their tasks take."""
+    """True once `batch_tasks.read_labels` has replaced references by what their tasks take."""
     label_tasks: np.ndarray | None = None
     """uint8 (references,): the number of the task that each names, `NO_TASK` without one, or `UNKNOWN`."""
     label_faults: dict[int, Issue] = field(default_factory=dict)

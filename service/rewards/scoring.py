@@ -90,7 +90,7 @@ def score(batch: Batch, run: Run = run_here, score_kernels: Callable[[Batch], An
     run: scores its parts of other tasks than SCORE. score_kernels: scores its rows of SCORE.
     """
     scoring = Scoring(batch).start(score_kernels)
-    return scoring.complete(run(scoring.left))
+    return scoring.complete(run(scoring.left) if scoring.left else ())
 
 
 def attempt(part: Batch, function: Callable[[Batch], Any]) -> Any:

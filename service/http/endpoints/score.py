@@ -29,9 +29,8 @@ from ..wire.json_codec import (
     parse_query,
     read_batch,
 )
-from ..wire.parts import text_bytes
 from ..wire.reply_bounds import ARROW_SIZES, check_reply
-from ..wire.work import are_few, check_work
+from ..wire.work import are_few, check_work, text_bytes
 
 QUERY = ("config", "include", "task")
 MIN_ROW_BYTES = 5

@@ -22,15 +22,8 @@ from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
 from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
-from ..wire.parts import (
-    Buffer,
-    assemble,
-    is_quick,
-    is_unscored,
-    pack_parts,
-    read_frames,
-    read_pieces,
-)
+from ..wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
+from ..wire.work import is_quick
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .fork_server import ENDED, JOB, Forked, ForkServer, NotForked
 from .intake import PendingAnswer, WorkerThreads

@@ -21,10 +21,11 @@ from ...rewards.registry import reward_of, task_reward
 from ...rewards.scoring import Outcome
 from ...scoring.column_scorer import Columns
 from ...scoring.references import ReferenceTexts
-from ...scoring.texts import Texts, strings_of
+from ...scoring.texts import strings_of
 from ...tasks.evaluation import task_named
-from .headers import MAX_ERRORS, Problem, StageTimes
+from .headers import MAX_ERRORS, StageTimes
 from .json_codec import Limits, check_containers
+from .work import check_compared
 
 HEAD = struct.Struct("<cQ")
 LENGTH = struct.Struct("<Q")
@@ -87,23 +88,9 @@ class UnlistedError(ScoringError):
         self.unlisted = unlisted
 
 
-QUICK_BYTES = 4096
-"""Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
-worst answer, nested lists for ORD, takes up to 15 ms."""
-
-
-def text_bytes(texts: Texts | None) -> int:
-    return int(texts.offsets[-1] - texts.offsets[0]) if isinstance(texts, TextColumn) else 0
-
-
 def references_of(part: Batch) -> ReferenceTexts:
     assert part.references is not None
     return part.references
-
-
-def is_quick(parts: Iterable[Batch]) -> bool:
-    nbytes = sum(text_bytes(texts) for part in parts for texts in (part.responses, references_of(part).texts))
-    return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
 
 
 COLUMNS_OF_PART = 6
@@ -263,21 +250,3 @@ def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.n
         stop = min(max(within, start + 1), start + PIECE_ROWS)
         yield order[start:stop]
         start, begun = stop, int(ends[stop - 1])
-
-
-COMPARED = 20
-FREE_COMPARED_BYTES = 1 << 21
-"""Maximum bytes of references over all responses, for tasks that read the reference for each response: so many for each
-byte of the rows, and as many as groups of short responses need."""
-
-
-def check_compared(references: Sequence[Mapping[str, Any]], part: Batch) -> None:
-    """Raise Problem `too-large` if the references of all responses are too long for the rows."""
-    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
-    compared = int(lengths[part.reference_index].sum())
-    allowed = FREE_COMPARED_BYTES + COMPARED * (int(lengths.sum()) + text_bytes(part.responses))
-    if compared > allowed:
-        detail = f"the references of all responses have {compared} bytes; here this task allows {allowed}"
-        issue = Issue("reference_index", "too_much_to_compare", detail)
-        limit = f"{FREE_COMPARED_BYTES} bytes, and {COMPARED} for each byte of responses and references"
-        raise Problem("too-large", f"References count once for each response, up to {limit}.", [issue])

@@ -1,20 +1,25 @@
-"""The work that a request can cause, counted before it is admitted to the event loop or scored.
+"""The work that a request can cause, counted before it is admitted to the event loop or scored: of SCORE in units, of
+other tasks in bytes that are compared.
 
 One unit is what comparing a byte of a response costs at most; docs/cost.md has the measurements behind the numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
+import orjson
 
 from ....kernels.column import TextColumn
 from ...errors import Issue
 from ...rewards.batch import Batch
+from ...rewards.registry import reward_of
 from ...scoring.configurations import CONTENT, READING, SIMILARITY, by_reading
 from ...scoring.references import ReferenceTexts
+from ...scoring.texts import Texts
 from ...settings import ScoreSettings
 from .headers import Problem
 
@@ -36,10 +41,10 @@ def check_work(batch: Batch, max_responses: int, max_bytes: int) -> None:
     the bytes that are read or compared by MAX_WORK.
     """
     configs = max(1, len(batch.configurations) - 1)
-    counts = alternatives_of_responses(batch)
-    check_results(batch, int(counts.sum()), configs, max_responses)
     if configs == 1 and batch.alternatives is None:
         return
+    counts = alternatives_of_responses(batch)
+    check_results(batch, int(counts.sum()), configs, max_responses)
     settings = [scorer.settings for scorer in batch.configurations.values()]
     groups = [[settings[k] for k in members] for members in by_reading(settings)]
     references, responses = bytes_of(batch.references and batch.references.texts), bytes_of(batch.responses)
@@ -64,7 +69,7 @@ def check_work(batch: Batch, max_responses: int, max_bytes: int) -> None:
 def check_results(batch: Batch, compared: int, configs: int, max_responses: int) -> None:
     """Raise Problem `too-large` for too many references with alternatives, or results of all configurations."""
     if batch.alternatives is None:
-        if configs > 1 and compared * configs > max_responses:
+        if compared * configs > max_responses:
             issue = Issue("configs", "too_many", f"{compared} responses by {configs} configurations")
             detail = f"A response counts once for each of `configs`, and a request may have {max_responses} responses."
             raise Problem("too-large", detail, [issue])
@@ -130,3 +135,37 @@ def is_light(body: bytes | bytearray, max_bytes: int) -> bool:
     escaped = np.count_nonzero((text[:-1] == ord("\\")) & (text[1:] == ord("u")))
     expanding = ESCAPE * escaped + np.count_nonzero(text >= 0x80)
     return bool(len(body) + (EXPANDING - 1) * expanding < max_bytes)
+
+
+QUICK_BYTES = 4096
+"""Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
+worst answer, nested lists for ORD, takes up to 15 ms."""
+
+
+def text_bytes(texts: Texts | None) -> int:
+    return int(texts.offsets[-1] - texts.offsets[0]) if isinstance(texts, TextColumn) else 0
+
+
+def is_quick(parts: Iterable[Batch]) -> bool:
+    """Return whether rows of other tasks are little enough work to be scored here."""
+    texts = [text for part in parts for text in (part.responses, part.references and part.references.texts)]
+    nbytes = sum(map(text_bytes, texts))
+    return nbytes <= QUICK_BYTES and not any(reward_of(part.task).compares for part in parts)
+
+
+COMPARED = 20
+FREE_COMPARED_BYTES = 1 << 21
+"""Maximum bytes of references over all responses, for tasks that read the reference for each response: so many for each
+byte of the rows, and as many as groups of short responses need."""
+
+
+def check_compared(references: Sequence[Mapping[str, Any]], part: Batch) -> None:
+    """Raise Problem `too-large` if the references of all responses are too long for the rows."""
+    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
+    compared = int(lengths[part.reference_index].sum())
+    allowed = FREE_COMPARED_BYTES + COMPARED * (int(lengths.sum()) + text_bytes(part.responses))
+    if compared > allowed:
+        detail = f"the references of all responses have {compared} bytes; here this task allows {allowed}"
+        issue = Issue("reference_index", "too_much_to_compare", detail)
+        limit = f"{FREE_COMPARED_BYTES} bytes, and {COMPARED} for each byte of responses and references"
+        raise Problem("too-large", f"References count once for each response, up to {limit}.", [issue])

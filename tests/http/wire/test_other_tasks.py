@@ -22,9 +22,7 @@ from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envel
 from assay.service.http.wire.parts import (
     PIECE_BYTES,
     PIECE_ROWS,
-    QUICK_BYTES,
     assemble,
-    is_quick,
     is_unscored,
     pack,
     pack_parts,
@@ -35,6 +33,7 @@ from assay.service.http.wire.parts import (
     unpack,
     write_frame,
 )
+from assay.service.http.wire.work import QUICK_BYTES, is_quick
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.batch_tasks import split_config
 from assay.service.rewards.registry import REWARD_TASKS, reward_of
