@@ -16,6 +16,8 @@ QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire 
 PARALLEL := -n 6 --dist loadfile
 # Tests most of which start processes: they run in forks of one process, and for `make test-fresh` in fresh interpreters.
 PROCESSES := tests/cli tests/clients tests/conformance tests/deploy tests/files tests/http
+# Tests of libraries that make test does not install; without them they are skipped.
+OPTIONAL = $(shell grep -rlE '"(datasketch|kubernetes_validate|locust|scipy)\b|kubectl' tests --include='test_*.py')
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
@@ -42,8 +44,9 @@ check: lint ## Check style and types, run the quick tests (two minutes)
 test: $(VENV)/.installed-test ## Run the tests that any change can break (five minutes)
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow'
 
-faults: $(VENV)/.installed-faults ## Run what make test leaves out: faults on purpose, long waits, all sizes, optional libraries
-	ASSAY_TEST_FRESH=1 $(RUN) -m pytest $(PARALLEL) -m 'slow or optional'
+faults: $(VENV)/.installed-faults ## Run what make test leaves out: long waits, all sizes, faults on purpose, optional libraries
+	ASSAY_TEST_FRESH=1 $(RUN) -m pytest $(PARALLEL) -m 'slow or word_lists'
+	$(RUN) -m pytest $(PARALLEL) -m 'not slow' $(OPTIONAL)
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -m 'not soak' -s
 
 test-all: test faults ## Run both

@@ -119,7 +119,7 @@ class Popen(subprocess.Popen):
         self._exit_lock = threading.Lock()
         self.pid = int(self._channel.recv(MAX_MESSAGE))
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(options[name] for name in pipes))
+        self._close_pipe_fds(*(options[name] for name in pipes))  # type: ignore[attr-defined]
 
     def poll(self) -> int | None:
         return super().poll() if self._channel is None else self._exit_code(0)
@@ -322,7 +322,7 @@ def run_code(code: str) -> None:
         if not isinstance(end.code, int | None):
             raise
         status = end.code or 0
-    threading._shutdown()  # as `multiprocessing` ends its forks
+    threading._shutdown()  # type: ignore[attr-defined]  # as `multiprocessing` ends its forks
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()

@@ -105,9 +105,10 @@ def score_requests(server: LiveServer) -> Callable[[], int]:
     return lambda: count() - before
 
 
-def limited(descriptors: int) -> list[str]:
-    """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
-    return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
+def serve_command(before: str = "", descriptors: int = 0) -> list[str]:
+    """Return `COMMAND`, whose process runs some Python first, and may open n descriptors; 0: as many as this one."""
+    limit = f"from resource import *; setrlimit(RLIMIT_NOFILE, ({descriptors}, {descriptors}))\n" if descriptors else ""
+    return [sys.executable, "-c", f"{limit}{before}\n{CODE}", "serve"] if limit or before else COMMAND
 
 
 @contextmanager
@@ -122,12 +123,11 @@ def launched(
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     where = () if "--uds" in flags else ("--port", "0")
-    command = [sys.executable, "-c", f"{before}\n{CODE}", "serve"] if before else COMMAND
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
             process = (subprocess.Popen if fresh else launcher.Popen)(
-                [*limited(descriptors), *command, *where, *flags],
+                [*serve_command(before, descriptors), *where, *flags],
                 cwd=ROOT,
                 env={**clean, **kept, **(environ or {})},
                 stdout=sink,

@@ -23,13 +23,13 @@ from assay.service.http.request.exchange import Readiness
 from tests import launcher
 from tests.http.process.watching import in_time
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import COMMAND, ROOT, launched, limited, ready
+from tests.servers import COMMAND, ROOT, launched, ready, serve_command
 
 
 def start(*flags: str, descriptors: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a service that ends by itself."""
     where = () if "--port" in flags or "--uds" in flags else ("--port", "0")
-    command = [*limited(descriptors), *COMMAND, *where, *flags]
+    command = [*serve_command(descriptors=descriptors), *where, *flags]
     environ = {**os.environ, **environ}
     return launcher.run(command, None, cwd=ROOT, env=environ, text=True, timeout=60)
 
