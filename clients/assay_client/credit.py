@@ -146,7 +146,6 @@ def read_offsets(offset_mapping: Any) -> tuple[list[int], list[int], list[int], 
 
 
 def read_values(values: Any, steps: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[Issue]]:
-    """Return the value of each step and the issues of the values."""
     if isinstance(values, str):
         if values not in NUMBERS:
             names = ", ".join(NUMBERS)

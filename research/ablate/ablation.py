@@ -98,7 +98,6 @@ class Rewards:
         return self._numbers.setdefault(value_digest(group), len(self._numbers))
 
     def add(self, piece: Piece) -> None:
-        """Add the numbers of one piece."""
         for k, scores in enumerate(piece.scores):
             if scores is None:
                 continue

@@ -90,7 +90,6 @@ class Column:
 
     @property
     def metrics(self) -> list[Metric]:
-        """Return the metrics that it is computed from."""
         defined = self.defined
         return [defined[name] for name in (metric_of(self.metric or ""), self.of, self.spread) if name in defined]
 

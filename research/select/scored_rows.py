@@ -135,7 +135,6 @@ class ScoredRows:
         return len(self.rewards)
 
     def text(self, row: int) -> bytes:
-        """Return a row as JSON."""
         self.spool.seek(self.positions[row])
         return self.spool.readline()[:-1]
 
@@ -170,7 +169,6 @@ class RowReader:
         self._end = 0
 
     def add(self, record: Record) -> None:
-        """Read one record."""
         self.read += 1
         self.rows.kind = record.location.kind
         fault = record.fault or self._read(record)

@@ -103,7 +103,6 @@ class RowWriter:
         return encoded({**row, "reward": reward})
 
     def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
-        """Return a pair with both rewards (chosen, rejected)."""
         first, second = (unfolded(json.loads(text)) for text in (chosen, rejected))
         both = self._rollout(first, rewards[0]), self._rollout(second, rewards[1])
         if self._trainer is None:

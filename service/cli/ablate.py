@@ -18,7 +18,7 @@ from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
-from .file_options import file_errors, write_documents
+from .files import file_errors, write_documents
 from .options import document_options, json_or_text, pair_option
 from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, output_option, rows_command
 

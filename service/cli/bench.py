@@ -9,7 +9,7 @@ import orjson
 
 from ...loadtests import SCENARIOS, TITLES
 from .command import Command, CommandError
-from .file_options import json_target, write_json
+from .files import json_target, write_json
 from .options import Option, document_options, names_in, quiet_option, seed_option
 
 WRONG, INVALID = 1, 3

@@ -13,7 +13,7 @@ from ..records.fields import FieldNames
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
-from .file_options import file_errors, write_documents
+from .files import file_errors, write_documents
 from .options import document_options, similarity_option, task_option
 from .rows_command import RowInput, check_task_flags, field_options, rows_command
 

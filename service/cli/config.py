@@ -12,7 +12,7 @@ from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import NONE, NULLABLE, ScoreSettings
 from ..terminal import say
 from .command import Command
-from .file_options import json_target, write_json
+from .files import json_target, write_json
 from .options import config_option, document_options, load_config, settings_options
 
 

@@ -15,7 +15,7 @@ from ..tables.table import Table
 from ..terminal import say, show
 from ..version import VERSION
 from .command import Command, CommandError
-from .file_options import json_target, write_json
+from .files import json_target, write_json
 from .options import document_options, names_in, quiet_option
 
 if TYPE_CHECKING:

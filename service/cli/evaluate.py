@@ -21,7 +21,7 @@ from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
 from ..wording import in_this_shell
 from .command import SOME_FAILED, CommandError, command_line
-from .file_options import document_failure, file_errors, write_documents
+from .files import document_failure, file_errors, write_documents
 from .options import document_options, json_or_text, names_in, pair_option, seed_option, task_option
 from .rows_command import RowInput, SourcePath, field_options, rows_command
 

@@ -18,7 +18,7 @@ from ..settings import ScoreSettings
 from ..tables.table import as_json
 from ..terminal import Listing, say
 from .command import SOME_FAILED, CommandError
-from .file_options import write_documents
+from .files import write_documents
 from .options import document_options
 from .rows_command import RowInput, field_options, rows_command
 

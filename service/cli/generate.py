@@ -14,7 +14,7 @@ from ..records.output_file import is_replaced
 from ..tasks.endpoint import ADDRESS, ChatEndpoint
 from ..terminal import say
 from .command import SOME_FAILED, Command, CommandError
-from .file_options import check_outputs, file_errors
+from .files import check_outputs, file_errors
 from .options import quiet_option
 
 KEY = "ASSAY_GENERATE_KEY"

@@ -14,7 +14,6 @@ from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
 from ..errors import ScoringError, one_of
-from ..rewards.registry import SCORE
 from ..settings import NONE, NULLABLE
 from ..terminal import say
 from ..wording import one_line
@@ -123,6 +122,8 @@ def pair_option(flag: str, name: str, text: str) -> Option:
 
 def task_option(name: str, default: str = "") -> Option:
     """Return `--task` under the name of its parameter; default: what the help says of it, if it is none by itself."""
+    from ..rewards.registry import SCORE  # loads the kernels' modules, which the supervisor of `serve` does not need
+
     text = f"Task of every row, a name of evaluate --list{default and f'  [default: {default}]'}"
     fallback: dict[str, Any] = {} if default else {"default": SCORE, "show_default": True}
     return click.option("--task", name, metavar="NAME", help=text, **fallback)

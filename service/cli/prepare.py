@@ -14,7 +14,7 @@ from ..records.files import FORMATS, format_of
 from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command, CommandError
-from .file_options import document_failure, file_errors
+from .files import document_failure, file_errors
 from .options import quiet_option, seed_option, similarity_option, task_option
 
 DEFAULTS = Options()

@@ -19,7 +19,7 @@ from ..records.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
-from .file_options import NamedPath, check_outputs, file_errors
+from .files import NamedPath, check_outputs, file_errors
 from .options import (
     Option,
     OutputPath,
@@ -57,7 +57,6 @@ class RowInput:
 
     @property
     def rollout_fields(self) -> Fields:
-        """The names of the fields of a rollout."""
         return Fields()._replace(**{role: self.fields[role] for role in Fields._fields if role in self.fields})
 
     @cached_property

@@ -16,7 +16,7 @@ from ..records.forms import unfolded
 from ..records.rows import SAMPLE_ROWS, Fields, peek
 from ..terminal import Progress, say, show
 from .command import SOME_FAILED, command_line
-from .file_options import file_errors
+from .files import file_errors
 from .options import document_options, json_or_text, names_in, pair_option, task_option
 from .rows_command import (
     RowInput,

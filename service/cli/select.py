@@ -15,7 +15,7 @@ from ..records.fields import FieldNames
 from ..records.forms import SUPERVISED, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command
-from .file_options import file_errors, write_documents
+from .files import file_errors, write_documents
 from .options import OutputPath, document_options
 from .rows_command import RowInput, RowOutput, field_options, output_option, rows_command
 

@@ -21,11 +21,10 @@ from ..version import VERSION
 from .endpoints.about import About
 from .endpoints.docs import complete
 from .request.exchange import CONNECTION, EXCHANGE, ClientGone, Exchange
-from .request.intake import DirectRoute, is_guarded
 from .request.refusal_log import log_ids
-from .routes import add_routes
+from .routes import DirectRoute, add_routes, is_guarded
 from .state import ServiceState
-from .wire.headers import Problem
+from .wire.problems import Problem
 
 log = logging.getLogger("assay")
 

@@ -14,13 +14,15 @@ from ..settings import RULES_VERSION
 from ..version import VERSION
 from .request.access import Keys, OriginCheck
 from .request.admission import Admission
-from .request.exchange import Readiness, RunNames
 from .request.fork_server import FORK_SERVER
-from .request.intake import Paths, WorkerThreads
 from .request.metrics import Metrics
+from .request.paths import Paths
 from .request.processes import Processes
+from .request.readiness import Readiness
 from .request.refusal_log import RefusalLog
+from .request.run_names import RunNames
 from .request.tracing import otlp_tracing
+from .request.worker_threads import WorkerThreads
 from .wire.json_codec import Limits
 
 

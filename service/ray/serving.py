@@ -21,8 +21,8 @@ from typing import Any
 from ..config import load
 from ..errors import InvalidRequest, InvalidSetting, Issue, ScoringError
 from ..http.app import Application, create_app
-from ..http.request.exchange import run_issues
-from ..http.wire.headers import StageTimes
+from ..http.request.run_names import run_issues
+from ..http.wire.stage_times import StageTimes
 from ..tasks.task import import_optional
 
 READY_SECONDS = 600

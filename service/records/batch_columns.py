@@ -308,7 +308,6 @@ class SpooledResults:
         self._faults = 0
 
     def add(self, scored: ScoredBatch) -> None:
-        """Add the results of one batch."""
         columns = result_columns(scored, self._components, self._rows + 1)
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._rows += len(scored.valid)

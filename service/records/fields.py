@@ -71,7 +71,6 @@ class Asking(NamedTuple):
 
     @property
     def turns(self) -> str:
-        """All turns of the user."""
         return "\n".join(message["content"] for message in self.messages if message["role"] == "user")
 
 

@@ -166,7 +166,6 @@ def conversation(prompt: Prompt, response: str) -> list[dict[str, Any]]:
 
 
 def messages(prompt: Prompt, response: str) -> Row:
-    """Return a row of chat messages."""
     return {"messages": conversation(prompt, response)}
 
 

@@ -91,7 +91,6 @@ class Rows:
 
 
 def rows_by(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the rows of each text."""
     rows: dict[str, list[str]] = {}
     for row, text in texts.items():
         rows.setdefault(text, []).append(row)

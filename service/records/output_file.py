@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import mmap
 import os
 import re
@@ -18,8 +19,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
-
-import orjson
 
 from ..terminal import say
 
@@ -133,17 +132,20 @@ def _end_last_line(descriptor: int, target: str, beginning: bytes) -> None:
     """Remove a last line that a killed command has not finished; raises OSError if it is none of a command's."""
     if not os.fstat(descriptor).st_size:
         return
+    no_end = OSError(errno.EINVAL, "its last line has no end; complete or remove that line", target)
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY) as content:
         end = content.rfind(b"\n") + 1
         if end == len(content):
             return
         if content[end : end + len(beginning)] != beginning[: len(content) - end]:
-            raise OSError(errno.EINVAL, "its last line has no end; complete or remove that line", target)
+            raise no_end
         line = content[end:]
     try:
-        orjson.loads(line)
+        json.loads(line)  # which takes NaN, as programs write it
         os.write(descriptor, b"\n")
-    except orjson.JSONDecodeError:
+    except RecursionError:
+        raise no_end from None
+    except ValueError:
         os.ftruncate(descriptor, end)
         say(f"warning: {target}: its last line was unfinished and is removed", err=True)
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..errors import InvalidRequest, Issue, ScoringError
-from ..http.wire.headers import Problem
 from ..http.wire.json_codec import Envelope, Limits, encode_reply, parse_envelope, read_batch
+from ..http.wire.problems import Problem
 from ..rewards.registry import SCORE, identity_of, reward_of
 from ..rewards.scores import Scores
 from ..rewards.scoring import score

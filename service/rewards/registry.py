@@ -139,7 +139,7 @@ SCORE_REASONS = {
     "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
     "added_numbers": "The steps of <orc> have more numbers that their key steps lack than max_added_numbers.",
 }
-"""The reasons of SCORE in the order of docs/rules.md, Reasons, which is `kernels.status.REASONS`."""
+"""The reasons of SCORE in the order of docs/rules.md, Reasons, which is `kernels.rules.REASONS`."""
 
 
 class ScoreReward(Reward):
@@ -214,7 +214,6 @@ class TaskReward(Reward):
 
     @cached_property
     def task(self) -> Task:
-        """The task."""
         return task_named(self.name)
 
     @cached_property
@@ -341,7 +340,6 @@ NUMBERS = {reward.name: reward.number for reward in REWARDS}
 
 
 def reward_of(name: str | None) -> Reward:
-    """Return the reward of a task that gives rewards."""
     assert name is not None, "the rows of one reward are a part of a batch"
     return REWARDS[NUMBERS[name]]
 

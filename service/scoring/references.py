@@ -83,7 +83,6 @@ class ReferenceTexts(NamedTuple):
         return count_of(self.texts) if self.alternatives is None else self.alternatives.rows
 
     def path(self, text: int) -> str:
-        """Return the path of a text in issues."""
         return f"references[{text}]" if self.alternatives is None else self.alternatives.path(text)
 
     def take(self, rows: np.ndarray) -> ReferenceTexts:

@@ -108,8 +108,8 @@ class Table:
     def drawn(self, width: int) -> list[RichTable]:
         """Return blocks of columns that are at most this wide, each after the columns of text that name its rows.
 
-        If these are too wide for that, numbers of the rows take their place. Nothing is broken but texts without
-        digits, in a column that is too wide for a block of its own.
+        If these are too wide for that, numbers of the rows take their place. Only names and texts without digits are
+        broken, in a column that is too wide for a block of its own.
         """
         lines = self._lines() if self.groups else ([*map(str, row)] for row in self.cells)
         rows = [list(map(one_line, line)) for line in lines]
@@ -236,7 +236,8 @@ def drawn_block(columns: Sequence[Column], width: int) -> RichTable:
     room = width - total(columns[:-1]) - GAP if len(columns) > 1 else width
     for column in columns:
         head = column.texts[0]
-        breaks = column is columns[-1] and not column.whole() and column.width > room >= len(head)
+        is_text = column.justify == "left" or not column.whole()
+        breaks = column is columns[-1] and is_text and column.width > room >= len(head)
         most = room if breaks else column.width
         drawn.add_column(head, justify=column.justify, no_wrap=not breaks, overflow="fold", width=most)
     for row in zip(*(column.texts[1:] for column in columns), strict=True):

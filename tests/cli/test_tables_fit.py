@@ -114,6 +114,17 @@ def test_the_columns_of_names_are_repeated(monkeypatch, capsys) -> None:
     assert lines_of(table, 20, monkeypatch, capsys) == halves
 
 
+def test_a_name_wider_than_the_terminal_is_folded(monkeypatch, capsys) -> None:
+    table = Table(["", "reward"], [["a-name-of-21-letters!", "0.5000"]])
+    lines = ["", "1  a-name-", "   of-21-l", "   etters!", "", "   reward", "1  0.5000"]
+    assert lines_of(table, 10, monkeypatch, capsys) == lines
+    assert lines_of(Table(["name"], [["a-name-of-21-letters!"]]), 8, monkeypatch, capsys)[1:] == [
+        "a-name-o",
+        "f-21-let",
+        "ters!",
+    ]
+
+
 def test_numbers_stand_for_names_that_leave_no_room(monkeypatch, capsys) -> None:
     cells = [["a name of 21 letters", Cell("0.5000", "0.1")], ["another of 21 letters", "0.7500"]]
     table = Table(["", "reward"], cells, groups=1)

@@ -231,6 +231,8 @@ def test_lines_of_any_size_go_through_a_pipe() -> None:
         (b'{"cut": "of', b"", "warning: out.jsonl: its last line was unfinished and is removed"),
         (b"{", b"", "warning: out.jsonl: its last line was unfinished and is removed"),
         (b'{"whole": 1}', b'{"whole": 1}\n', ""),
+        (b'{"whole": NaN}', b'{"whole": NaN}\n', ""),
+        (b'{"deep":' * 100_000, None, "Error: out.jsonl: its last line has no end; complete or remove that line"),
         (b"of someone else", None, "Error: out.jsonl: its last line has no end; complete or remove that line"),
     ],
 )

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scores, ScoringError
-from assay.service.http.wire.headers import Problem
 from assay.service.http.wire.json_codec import Answer
+from assay.service.http.wire.problems import Problem
 from assay.service.rewards.registry import REWARD_TASKS
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS

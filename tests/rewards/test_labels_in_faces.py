@@ -12,7 +12,7 @@ import pytest
 from assay import ScoringError
 from assay.service.cli.main import main
 from assay.service.explain.case import case_of
-from assay.service.http.wire.headers import Problem
+from assay.service.http.wire.problems import Problem
 from assay.service.ray.dataset import DatasetScorer
 from assay.service.tasks.evaluation import evaluate
 from tests.command_line import RUNNER

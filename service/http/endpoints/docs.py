@@ -29,7 +29,8 @@ from ...errors import Issue
 from ...rewards.registry import REWARD_TASKS
 from ..request.exchange import Exchange
 from ..wire.contract import ProblemDocument
-from ..wire.headers import ARROW, ENCODINGS, KINDS
+from ..wire.media_types import ARROW, ENCODINGS
+from ..wire.problems import KINDS
 
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"

@@ -15,10 +15,9 @@ from ...rewards.registry import REWARD_TASKS, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
 from ..request.exchange import Exchange
-from ..request.intake import Paths, PendingAnswer, begin
 from ..request.metrics import Metrics
+from ..request.paths import Paths, PendingAnswer, begin
 from ..request.processes import Processes
-from ..wire.headers import ARROW, JSON, Body, Problem, StageTimes, invalid_request
 from ..wire.json_codec import (
     INCLUDES,
     Answer,
@@ -29,7 +28,10 @@ from ..wire.json_codec import (
     parse_query,
     read_batch,
 )
+from ..wire.media_types import ARROW, JSON, Body
+from ..wire.problems import Problem, invalid_request
 from ..wire.reply_bounds import ARROW_SIZES, check_reply
+from ..wire.stage_times import StageTimes
 from ..wire.work import are_few, check_work, text_bytes
 
 QUERY = ("config", "include", "task")

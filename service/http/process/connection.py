@@ -25,7 +25,7 @@ from starlette.types import Receive, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..request.exchange import CONNECTION
-from ..wire.headers import Problem, too_large
+from ..wire.problems import Problem, too_large
 from .refusals import (
     Guard,
     Refused,

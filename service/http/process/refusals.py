@@ -10,7 +10,8 @@ from http import HTTPStatus
 
 from ...config import ServerSettings
 from ..request.exchange import request_id
-from ..wire.headers import PROBLEM_JSON, Problem
+from ..wire.media_types import PROBLEM_JSON
+from ..wire.problems import Problem
 from .balance import Balance
 
 log = logging.getLogger("assay")

@@ -17,7 +17,7 @@ from ...config import Config, ServerSettings
 from ...terminal import compiling
 from ..app import create_app
 from ..request.access import OriginCheck
-from ..request.exchange import Readiness
+from ..request.readiness import Readiness
 from ..state import ServiceState
 from .balance import Balance
 from .connection import GuardedProtocol, protocol_class

@@ -23,8 +23,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from ...config import Config, work_bytes
 from ...settings import usable_cores
-from ..request.exchange import RunNames
 from ..request.fork_server import FIRST_WORKER, FORK_SERVER, WORKER, Forked, NotForked
+from ..request.run_names import RunNames
 from ..request.series import MergedMetrics, SeriesTable, paced_rendering
 from .balance import Inboxes
 from .logs import announce, announce_drain, announce_ready, announce_stop

@@ -12,8 +12,8 @@ from ..endpoints.evaluate import explain_answer as explain
 from ..endpoints.trainers.nemo_gym import aggregate
 from ..request.fork_server import FIRST_WORKER, JOB, WORKER, Kind, serve
 from ..request.jobs import JobCall, Jobs, run_process
-from ..wire.headers import StageTimes
 from ..wire.parts import Buffer, score_frames
+from ..wire.stage_times import StageTimes
 from .worker import run_worker
 
 

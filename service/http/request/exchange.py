@@ -1,19 +1,15 @@
-"""One request: its exchange, deadline, trace and training run; and whether the service is ready for it."""
+"""One request: its trace, deadline, exchange and reply."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
 import re
 import secrets
-import threading
 from asyncio import Timeout
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Protocol
-from urllib.parse import unquote_plus
 
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id, get_current_span
@@ -21,11 +17,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from ...errors import Issue, format_traceback
-from ...terminal import compiling
-from ..wire.headers import JSON, PROBLEM_JSON, Body, Problem, StageTimes
-
-log = logging.getLogger("assay")
+from ...errors import Issue
+from ..wire.media_types import JSON, PROBLEM_JSON, Body
+from ..wire.problems import Problem
+from ..wire.stage_times import StageTimes
+from .readiness import Readiness
 
 MAX_TRACEPARENT_BYTES = 512
 """Maximum length of a `traceparent`; the propagator would log a warning if it were longer."""
@@ -50,51 +46,6 @@ def continue_trace(traceparent: bytes) -> SpanContext | None:
 
 def format_traceparent(span: SpanContext) -> bytes:
     return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}".encode("ascii")
-
-
-POLL_SECONDS = 0.05
-
-
-class Readiness:
-    """The state of the process: starting, then ready or failed; draining after SIGTERM."""
-
-    def __init__(self) -> None:
-        self.obstacle: str | None = "The kernels are being loaded."
-        """A sentence that says why the process cannot score; None once it is ready."""
-        self.starting = True
-        self.draining = False
-        self.complete = True
-        """False in a worker until all workers of the service listen."""
-
-    def start(self, prepare: Callable[[], None]) -> threading.Thread:
-        """Run `prepare` in a separate thread; become ready when it returns, never if it raises."""
-        thread = threading.Thread(target=self._prepare, args=(prepare,), name="assay-warmup", daemon=True)
-        thread.start()
-        return thread
-
-    def _prepare(self, prepare: Callable[[], None]) -> None:
-        try:
-            prepare()
-        except Exception as error:
-            self.obstacle = f"The start failed ({type(error).__name__}); the log has the reason."
-            log.error("the start failed: %s\n%s", error, format_traceback(error))
-        else:
-            self.obstacle = None
-        self.starting = False
-
-    async def wait_until_started(self, seconds: float) -> None:
-        end = perf_counter() + seconds
-        while self.starting and perf_counter() < end:
-            await asyncio.sleep(POLL_SECONDS)
-
-    def check(self) -> None:
-        """Raise Problem `not-ready` while there is an obstacle to scoring; draining is not one."""
-        if self.obstacle is None:
-            return
-        detail = self.obstacle
-        if self.starting and (compiled := compiling()) is not None:
-            detail = "The kernels are being compiled: {} of {} functions.".format(*compiled)
-        raise Problem("not-ready", detail)
 
 
 class Deadline:
@@ -287,68 +238,3 @@ def request_id(header: bytes | None) -> bytes:
     if header is not None and REQUEST_ID.fullmatch(header):
         return header
     return f"{_process}-{next(_numbers):x}".encode("ascii")
-
-
-UNNAMED = "unnamed"
-OTHER = "other"
-MAX_RUN_LENGTH = 100
-RUN_NAME = re.compile(f"[ -~]{{1,{MAX_RUN_LENGTH}}}")
-
-
-def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
-    detail = f"must be 1 to {MAX_RUN_LENGTH} printable ASCII characters"
-    return [] if RUN_NAME.fullmatch(name) else [Issue(path, reason, detail)]
-
-
-def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:
-    """Return the run of a request, by the header or the query's `run`, the query without it, and every issue."""
-    name, issues = "", []
-    if header is not None:
-        name = header.decode("latin-1")
-        issues = run_issues(name, "X-Assay-Run", "invalid_header")
-    if b"run" not in query:
-        return name, query, issues
-    parts = query.split(b"&")
-    run_parts = [part for part in parts if part.partition(b"=")[0] == b"run"]
-    if run_parts:
-        query = b"&".join(part for part in parts if part not in run_parts)
-        names = [unquote_plus(part.partition(b"=")[2].decode("latin-1"), "latin-1") for part in run_parts]
-        if len(names) > 1:
-            issues.append(Issue("query.run", "repeated_setting", "given more than once"))
-        elif header is not None and names != [name]:
-            issues.append(Issue("query.run", "repeated_setting", "the header X-Assay-Run gives another name"))
-        name = names[0]
-        issues += run_issues(name, "query.run")
-    return name, query, issues
-
-
-class RunNames:
-    """The names of runs that label metrics: the first `max_runs`, so that the number of series is bounded.
-
-    With several processes, the supervisor has names too, which the workers `follow`: otherwise a worker that has seen
-    `max_runs` other names would count a run as `other` that the next worker counts by its name.
-    """
-
-    def __init__(self, max_runs: int) -> None:
-        self.admitted: list[str] = []
-        """The names that were seen here first, at most `max_runs`."""
-        self._max_runs = max_runs
-        self._labels = {"": UNNAMED, UNNAMED: UNNAMED, OTHER: OTHER}
-        self._warned = False
-
-    def label(self, name: str) -> str:
-        return self._labels.get(name) or self._admit(name)
-
-    def _admit(self, name: str) -> str:
-        if len(self.admitted) < self._max_runs:
-            self.admitted.append(name)
-            self._labels[name] = name
-            return name
-        if not self._warned:
-            self._warned = True
-            log.warning("metrics count further runs as %r, from %r on: max_runs is %d", OTHER, name, self._max_runs)
-        return OTHER
-
-    def follow(self, names: Iterable[str]) -> None:
-        """Label these runs by their names; the caller bounds the number of names."""
-        self._labels.update((name, name) for name in names)

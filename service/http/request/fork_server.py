@@ -117,6 +117,8 @@ class ForkServer:
         self._control: socket.socket | None = None
         self._owner = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self.loaded = False
+        """Whether it forks at once: it has forked already."""
 
     def adopt(self, control: socket.socket) -> None:
         """Use the fork server at the other end of a socket: of the supervisor, or a fork of this process."""
@@ -139,7 +141,9 @@ class ForkServer:
                     raise
                 self._stop()
                 raise NotForked("the fork server has ended") from None
-        return Forked(ours)
+        process = Forked(ours)
+        self.loaded = True
+        return process
 
     def _started(self) -> socket.socket:
         if self._control is not None and self._owner == os.getpid():  # not in a fork of the service
@@ -173,6 +177,7 @@ class ForkServer:
             self._process.kill()
             self._process.wait()
         self._control = self._process = None
+        self.loaded = False
 
 
 FORK_SERVER = ForkServer()

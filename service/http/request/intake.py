@@ -1,15 +1,4 @@
-"""Intake of a request: its route and key, its body, and where it is handled.
-
-| body                        | path                | where                                       |
-|-----------------------------|---------------------|---------------------------------------------|
-| short JSON, common form     | fast path           | event loop, two kernel calls                |
-| short JSON, any other form  | general path        | event loop                                  |
-| short JSON, more work       | general path        | worker thread                               |
-| long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
-| short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
-| other rows of other tasks   | rewards of the task | separate process                            |
-
-More work are many rows, `configs`, and alternatives; see `wire/work.py`, which also says what is short.
+"""Intake of a request: whether it is admitted, and its body.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
 `admission.py`). Every route that takes a body has an `Intake`, whose result is `exchange.request_body`.
@@ -19,149 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from threading import Lock
-from time import perf_counter, sleep
-from typing import Any, NamedTuple, TypeVar
+from time import perf_counter
 
-from fastapi.routing import APIRoute
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message
 
 from ...config import ServerSettings
-from ...errors import Issue, ScoringError
-from ...rewards.batch import Batch
-from ...rewards.scorer import Scorer
-from ...rewards.scores import Scores
-from ...rewards.scoring import Outcome, Scoring
-from ...scoring.stopping import StopFlag
-from ..wire.headers import JSON, Body, Problem, StageTimes, check_encoding, invalid_request, media_type_of, too_large
-from ..wire.json_codec import Answer, FastPath, Limits
-from ..wire.parts import UnlistedError
+from ...errors import Issue
+from ..wire.media_types import JSON, Body, check_encoding, media_type_of
+from ..wire.problems import Problem, invalid_request, too_large
 from ..wire.work import is_light
-from .access import Keys
 from .admission import Admission
-from .exchange import (
-    CONNECTION,
-    EXCHANGE,
-    ClientGone,
-    Deadline,
-    Exchange,
-    Readiness,
-    deadline_exceeded,
-    deadline_of,
-    read_run,
-)
-
-T = TypeVar("T")
-POLL_SECONDS = 0.01
-
-
-class WorkerThreads:
-    """A fixed number of threads with a bounded queue, and one for short compressed bodies, which no batch delays."""
-
-    def __init__(self, threads: int, max_queued: int, paused: Callable[[], bool] = lambda: False) -> None:
-        """Start no job while `paused` returns True."""
-        self._paused = paused
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="assay-score")
-        self._short = ThreadPoolExecutor(1, thread_name_prefix="assay-short")
-        self._lock = Lock()
-        self._capacity = threads + max_queued
-        self.unfinished = 0
-        """Jobs that run or wait."""
-
-    async def run(self, job: Callable[[], T], exchange: Exchange, until: Deadline | None = None) -> T:
-        """Return the job's result, or raise its error.
-
-        until: a deadline earlier than the request's. Raise Problem `over-capacity` if the queue is full, Problem
-        `deadline`, and ClientGone: then a queued job is cancelled, and a running job is stopped.
-        """
-        deadline, stop = until or exchange.deadline, StopFlag()
-        submitted = self._submit(job, exchange, deadline, stop)
-        work = asyncio.wrap_future(submitted)
-        gone = asyncio.ensure_future(exchange.wait_for_disconnect())
-        try:
-            await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            raise ClientGone if gone.done() else deadline_exceeded()
-        finally:
-            gone.cancel()
-            stop.set()
-            submitted.cancel()  # at once: `work` would cancel it only in the next turn
-            work.cancel()
-            del submitted, work  # they hold the error, whose traceback holds this frame and the body
-
-    def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline, stop: StopFlag) -> Future[T]:
-        with self._lock:
-            if self.unfinished >= self._capacity and exchange.max_queue_seconds is None:
-                raise Problem("over-capacity", "The queue of batches is full.")
-            self.unfinished += 1
-        submitted, loop = perf_counter(), asyncio.get_running_loop()
-        shares = [share for share in (exchange.permit, exchange.open_share()) if share is not None]
-
-        def timed() -> T:
-            while self._paused() and deadline.left and not stop.is_set:
-                sleep(POLL_SECONDS)
-            exchange.times.queue += perf_counter() - submitted
-            if not deadline.left:
-                raise deadline_exceeded()
-            if stop.is_set:
-                raise ClientGone
-            return stop.run(job)
-
-        def finished(_job: object) -> None:
-            with self._lock:
-                self.unfinished -= 1
-            with suppress(RuntimeError):  # the loop is closed: the process is ending
-                for share in shares:
-                    loop.call_soon_threadsafe(share.release)
-
-        for share in shares:
-            share.hold()  # until the job is done, even if it is abandoned before: until then it uses memory
-        future = (self._short if exchange.short else self._pool).submit(timed)
-        future.add_done_callback(finished)
-        return future
-
-    def close(self) -> None:
-        """Accept no more jobs and drop queued jobs, without waiting for running jobs."""
-        for pool in (self._short, self._pool):
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-class Paths:
-    """The scorer of the default configuration, and the threads that it runs on."""
-
-    def __init__(self, limits: Limits, readiness: Readiness, workers: WorkerThreads) -> None:
-        self.limits = limits
-        self._readiness = readiness
-        self._workers = workers
-        self._scorer: Scorer | None = None
-        self.fast_path: FastPath
-        """For the event loop's thread; set once the service is ready."""
-
-    @property
-    def scorer(self) -> Scorer:
-        """The scorer of the default configuration; raises Problem `not-ready` until it is available."""
-        self._readiness.check()
-        assert self._scorer is not None
-        return self._scorer
-
-    def open(self, scorer: Scorer, inline_bytes: int) -> None:
-        """Set the scorer, and score bodies below `inline_bytes` on the event loop."""
-        self.fast_path = FastPath(scorer, inline_bytes, self.limits)
-        self._scorer = scorer
-
-    async def answer(self, exchange: Exchange, inline: Callable[[], T | None], general: Callable[[], T]) -> T:
-        """Answer a light body with `inline`, on the event loop, and any other with `general`, in a thread.
-
-        inline: returns None for a request that turns out to be more work than the event loop should do.
-        """
-        result = inline() if exchange.request_body.inline else None
-        return await self._workers.run(general, exchange) if result is None else result
-
+from .exchange import CONNECTION, ClientGone, Exchange, deadline_exceeded, deadline_of
+from .readiness import Readiness
+from .run_names import read_run
 
 COMPRESSED = 4
 """Bytes charged per compressed byte: protocols compress to a third or a quarter. The number of threads bounds bodies
@@ -290,102 +151,3 @@ async def receive(exchange: Exchange, seconds: float) -> Message:
 
 def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     return Problem("too-slow", detail, headers=[(b"connection", b"close")])
-
-
-def refused(issues: Sequence[Issue], unlisted: int) -> Exception:
-    return invalid_request(issues, len(issues) + unlisted)
-
-
-class PendingAnswer(NamedTuple):
-    """A request whose rows of SCORE are scored; `complete` it with the outcomes of the parts that are left."""
-
-    scoring: Scoring
-    encode: Callable[[Scores], bytes]
-    times: StageTimes
-    refuse: Callable[[Sequence[Issue], int], Exception]
-    """Makes the error of a bad batch from its issues and the number of issues that are not listed."""
-    reserve: Callable[[], None]
-    """Waits until the reply may be computed."""
-
-    def complete(self, outcomes: Sequence[Outcome] = ()) -> Answer:
-        """Return the answer; raise the error of the request with every issue."""
-        self.times.start()
-        try:
-            scores = self.scoring.complete(outcomes)
-        except ScoringError as error:
-            unlisted = sum(outcome.unlisted for outcome in outcomes if isinstance(outcome, UnlistedError))
-            raise self.refuse(error.issues, unlisted) from None
-        if self.scoring.left:
-            self.reserve()
-        reply = self.encode(scores)
-        self.times.encoded()
-        return Answer(reply, scores)
-
-
-def begin(
-    batch: Batch,
-    encode: Callable[[Scores], bytes],
-    times: StageTimes,
-    refuse: Callable[[Sequence[Issue], int], Exception] = refused,
-    reserve: Callable[[], None] = lambda: None,
-) -> PendingAnswer | Answer:
-    """Score the rows that kernels score; return the answer, or what is left of it."""
-    scoring = Scoring(batch)
-    if not scoring.left:
-        reserve()
-    scoring.start()
-    if not scoring.failed:
-        times.scored()
-    pending = PendingAnswer(scoring, encode, times, refuse, reserve)
-    return pending if scoring.left else pending.complete()
-
-
-GUARDED = ("/v1/", "/compat/")
-"""Prefixes of the paths that need a key if keys are configured."""
-
-PROBES = ("/compat/nemo-gym",)
-"""Exceptions: trainers check there whether the service is up."""
-
-MAX_QUEUE_SECONDS = {"/compat/openrlhf": 170.0, "/compat/slime": 110.0, "/compat/nemo-gym": 600.0}
-"""Seconds that requests to these paths, and below them, may queue instead of being refused; also their deadline. It is
-just under the timeout of the trainer's client: OpenRLHF gives up after 180 s, and after five refusals one second
-apart continues without a reward, ignoring `Retry-After`; slime waits 120 s; NeMo Gym has no limit, and a refusal ends
-its run."""
-
-
-class DirectRoute(APIRoute):
-    """A route that FastAPI describes but does not call: its dependency solving costs more than scoring one response."""
-
-    intake: Intake | None = None
-    """Reads the bodies of requests; None for routes that take no body."""
-    keys: Keys | None = None
-    """The accepted keys; None for routes that need no key."""
-    traced = True
-    """False for probes and metrics, which are called every few seconds: most spans would come from them."""
-    models: tuple[Any, ...] = ()
-    """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
-
-    def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
-        super().__init__(path, endpoint, **description)
-        limits = (seconds for base, seconds in MAX_QUEUE_SECONDS.items() if is_below(path, base))
-        self.max_queue_seconds = next(limits, None)
-        self.app = self.serve
-
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the key, read the body, and call the endpoint with the exchange."""
-        exchange = scope[EXCHANGE]
-        if self.keys is not None:
-            self.keys.check(exchange)
-        if self.max_queue_seconds is not None:
-            exchange.max_queue_seconds = self.max_queue_seconds
-        if self.intake is not None:
-            exchange.request_body = await self.intake.take(exchange)
-        await self.endpoint(exchange)
-
-
-def is_below(path: str, base: str) -> bool:
-    return path == base or path.startswith(f"{base}/")
-
-
-def is_guarded(path: str) -> bool:
-    return path.startswith(GUARDED) and path not in PROBES

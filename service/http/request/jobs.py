@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue, format_traceback
-from ..wire.headers import Problem, Refusal, StageTimes
 from ..wire.json_codec import Limits
 from ..wire.parts import Buffer, write_frame
+from ..wire.problems import Problem, Refusal
+from ..wire.stage_times import StageTimes
 from .exchange import Deadline
 from .fork_server import MESSAGE_BYTES
 from .rights import drop_rights

@@ -20,14 +20,15 @@ from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
-from ..wire.headers import Problem
 from ..wire.json_codec import Answer, Limits
 from ..wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
+from ..wire.problems import Problem
 from ..wire.work import is_quick
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .fork_server import ENDED, JOB, Forked, ForkServer, NotForked
-from .intake import PendingAnswer, WorkerThreads
 from .jobs import DONE, OUTCOME, TAKEN, JobCall, Outcome
+from .paths import PendingAnswer
+from .worker_threads import WorkerThreads
 
 log = logging.getLogger("assay")
 
@@ -123,9 +124,9 @@ class Processes:
 
         The few rows of a short request are scored here at once. partial: if there is not enough time, rows that are not
         scored get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without rows of
-        SCORE is then over its deadline.
+        SCORE is then over its deadline, and so is one that waits for the fork server to load: that costs no reward.
         """
-        partial = partial and pending.scoring.has_rewards
+        partial = partial and pending.scoring.has_rewards and self._server.loaded
         parts = pending.scoring.left
         if exchange.request_body.inline and is_quick(parts):
             exchange.times.start()

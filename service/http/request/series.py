@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.utils import floatToGoString
 
-from .exchange import RunNames
+from .run_names import RunNames
 
 CUMULATIVE = frozenset({"counter", "histogram", "summary"})
 """Types of families whose values only grow, and stay valid after their process has ended."""

@@ -27,8 +27,8 @@ from ...rewards.scores import STEP_FIELDS, Scores, Steps
 from ...scoring.reference_reader import NO_ALTERNATIVES, TOO_MANY
 from ...scoring.references import ANY_OF, Alternatives, ReferenceTexts
 from ...scoring.texts import rows_of
-from .headers import Problem
 from .json_codec import Limits
+from .problems import Problem
 from .string_views import has_views, is_list, validate_views, without_views
 
 MAX_METADATA = 1 << 16

@@ -1,7 +1,4 @@
-"""JSON requests and replies.
-
-Anything that the fast path does not handle, valid or not, falls back to the general path, which gives the same answers.
-"""
+"""JSON requests and replies, by the general path."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -20,7 +15,6 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from ....kernels.column import TextColumn, frozen
-from ....kernels.compiler import entry
 from ....kernels.json_columns import (
     COLUMN,
     FIELDS,
@@ -33,20 +27,17 @@ from ....kernels.json_columns import (
     read_envelope,
 )
 from ....kernels.json_steps import ROW_ROOM, STEP_ROOM, write_steps
-from ....kernels.memory import NEVER
 from ....kernels.rules import REASONS
-from ....kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
-from ....kernels.text.unicode import tables
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...rewards.batch import Batch
 from ...rewards.batch_tasks import NO_CONFIGS, follow_labels, read_labels, set_tasks
 from ...rewards.registry import SCORE, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores, Steps
-from ...scoring.configurations import configurations_of, overridden_by_each, rules_of
+from ...scoring.configurations import overridden_by_each
 from ...scoring.reference_reader import FAULTS
-from ...scoring.references import UNLIMITED, ReferenceTexts
-from .headers import Problem, StageTimes
+from ...scoring.references import ReferenceTexts
+from .problems import Problem
 from .work import check_work
 
 MAX_UNKNOWN = 256
@@ -455,94 +446,3 @@ def encode_steps(steps: Steps, sent: Steps | None = None) -> bytes:
     ints = [frozen(column, np.int64) for column in (columns.counts, spans, columns.references)]
     end = write_steps(text, *ints, *floats)
     return text[:end].tobytes()
-
-
-MAX_ROWS = 64
-
-
-class FastPath:
-    """Scores bodies of up to `max_bytes`. Not thread-safe.
-
-    It holds one request at a time: `read` it, then `score` it. The columns of one row are valid until the next `read`.
-    """
-
-    def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
-        self.components = False
-        self.rows = 0
-        """Responses of the request that was read."""
-        self._max_bytes = max_bytes
-        self._request = new_request(max_bytes, min(MAX_ROWS, limits.max_responses))
-        self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
-        """The result columns by number of rows, always in the same memory."""
-        self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
-        self._read, self._score = entry(read_request), entry(score_slice)
-        self._follow(scorer)
-
-    def _follow(self, scorer: Scorer) -> None:
-        self.identity = scorer.identity
-        self._ddof = scorer.settings.advantage_ddof
-        rules = rules_of(scorer.settings)
-        self._configurations, self._quantities = configurations_of([rules]), rules.quantities
-        self._max_steps = min(scorer.settings.max_reference_steps, UNLIMITED)
-
-    def with_config(self, scorer: Scorer) -> FastPath:
-        """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
-        other = copy(self)
-        other._follow(scorer)
-        return other
-
-    def read(self, body: bytes) -> bool:
-        """Read a request; return False if the general path has to handle it."""
-        if len(body) > self._max_bytes:
-            return False
-        request, data = self._request, np.frombuffer(body, np.uint8)
-        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, self._quantities)
-        how = self._max_steps, self._quantities, self._tables
-        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, *how)):
-            return False
-        fields = request.envelope.fields
-        self.components = bool(fields[INCLUDE, 0] == VALUE)
-        if self.components:
-            start, stop = fields[INCLUDE, 1:].tolist()
-            return bool(orjson.loads(body[start:stop]) == ["components"])
-        return True
-
-    def answer(self, body: bytes, times: StageTimes) -> Answer | None:
-        """Answer a request; return None if the general path has to handle it."""
-        started = perf_counter()
-        if not self.read(body):
-            return None
-        decoded = perf_counter()
-        scores = self.score()
-        scored = perf_counter()
-        reply = encode(scores, self.identity, self.components, False)
-        times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
-        return Answer(reply, scores)
-
-    def score(self) -> Scores:
-        request, rows = self._request, self.rows
-        self._score(
-            request.rewards,
-            request.reasons,
-            request.components,
-            request.entries,
-            0,
-            rows,
-            request.response_text,
-            request.response_offsets,
-            request.reference_rows,
-            request.parsed,
-            request.alternatives,
-            self._configurations,
-            self._tables,
-            request.workspace,
-            request.trials,
-            NEVER,
-        )
-        columns = self._columns.get(rows)
-        if columns is None:
-            measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]
-            columns = self._columns[rows] = (*measured, request.reference_index[:rows])
-        if rows > 1:  # the next request may be read before these have been counted
-            columns = columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].copy()
-        return Scores(*columns, advantage_ddof=self._ddof)

@@ -23,8 +23,9 @@ from ...scoring.column_scorer import Columns
 from ...scoring.references import ReferenceTexts
 from ...scoring.texts import strings_of
 from ...tasks.evaluation import task_named
-from .headers import MAX_ERRORS, StageTimes
 from .json_codec import Limits, check_containers
+from .problems import MAX_ERRORS
+from .stage_times import StageTimes
 from .work import check_compared
 
 HEAD = struct.Struct("<cQ")

@@ -18,8 +18,8 @@ from ...rewards.batch import Batch
 from ...rewards.registry import REWARDS, SCORE, TASK_COMPONENTS
 from ...scoring.configurations import by_reading
 from ...scoring.texts import Texts
-from .headers import Problem
 from .json_codec import Limits
+from .problems import Problem
 
 REPLY_BYTES = 20
 """Maximum bytes of a reply for each byte of its request, once decompressed."""

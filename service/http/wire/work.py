@@ -21,7 +21,7 @@ from ...scoring.configurations import CONTENT, READING, SIMILARITY, by_reading
 from ...scoring.references import ReferenceTexts
 from ...scoring.texts import Texts
 from ...settings import ScoreSettings
-from .headers import Problem
+from .problems import Problem
 
 READ, COMPARE, PLACE = 96, 8, 1
 """Units for each byte that is read; for each byte of a response that is compared with an alternative in one way; and

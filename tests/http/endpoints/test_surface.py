@@ -13,7 +13,7 @@ import pytest
 
 from assay import ScoreSettings
 from assay.service.http.wire import contract
-from assay.service.http.wire.headers import KINDS
+from assay.service.http.wire.problems import KINDS
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.version import VERSION
 from tests.http.samples import (

@@ -22,7 +22,7 @@ from tests.servers import COMMAND, ROOT, LiveServer, processes_of, ready
 
 STUCK = """
 import time
-from assay.service.http.request.intake import WorkerThreads
+from assay.service.http.request.worker_threads import WorkerThreads
 submit = WorkerThreads._submit
 WorkerThreads._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """

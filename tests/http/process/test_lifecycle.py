@@ -19,7 +19,7 @@ import pytest
 from assay import ScoreSettings
 from assay.kernels import warmup
 from assay.service.http.process.server import StartupLog
-from assay.service.http.request.exchange import Readiness
+from assay.service.http.request.readiness import Readiness
 from tests import launcher
 from tests.http.process.watching import in_time
 from tests.http.samples import REQUEST, REWARDS

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from assay.service.http.request.fork_server import ForkServer, NotForked
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
+from tests.own_process import environment
 from tests.servers import launched
 
 pytestmark = pytest.mark.attack
@@ -29,6 +32,14 @@ def test_it_has_one_thread_and_holds_no_key(monkeypatch):
     finally:
         process.close()
         server.close()
+
+
+def test_the_supervisor_loads_neither_kernels_nor_the_application():
+    code = (
+        "import sys, assay.service.cli.serve, assay.service.http.process.supervisor\n"
+        "assert not sys.modules.keys() & {'numba', 'scipy', 'fastapi', 'uvicorn', 'pyarrow'}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
 
 
 def test_a_process_of_jobs_ends_with_its_owner():

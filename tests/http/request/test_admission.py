@@ -13,19 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.service.config import ServerSettings
-from assay.service.http.request.admission import (
-    FIRST_RESERVE,
-    MAX_PER_TURN,
-    MIN_RATE,
-    PATIENCE,
-    TURN_SECONDS,
-    Admission,
-    Budget,
-    LoopBudget,
-    Permit,
-)
+from assay.service.http.request.admission import FIRST_RESERVE, MIN_RATE, PATIENCE, Admission, Budget, Permit
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.wire.headers import Problem, StageTimes
+from assay.service.http.request.loop_budget import MAX_PER_TURN, TURN_SECONDS, LoopBudget
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
 from tests.http.request.exchanges import FakeExchange, in_loop
 
 MIB = 1 << 20

@@ -12,18 +12,18 @@ from contextlib import nullcontext
 import pytest
 import zstandard
 
-from assay.service.http.wire import headers as compression
-from assay.service.http.wire.headers import (
+from assay.service.http.wire import media_types
+from assay.service.http.wire.media_types import (
     ARROW,
     JSON,
     MAX_FRAMES,
     MAX_RATIO,
     MIN_RATIO_BYTES,
-    Problem,
     check_encoding,
     decompress,
     media_type_of,
 )
+from assay.service.http.wire.problems import Problem
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import ready
 
@@ -67,7 +67,7 @@ def test_names_of_encodings():
 
 
 def test_zstd_is_unsupported_without_its_package(monkeypatch):
-    monkeypatch.delitem(compression.DECOMPRESSORS, b"zstd")
+    monkeypatch.delitem(media_types.DECOMPRESSORS, b"zstd")
     with pytest.raises(Problem) as raised:
         check_encoding(b"zstd")
     assert raised.value.status == 415

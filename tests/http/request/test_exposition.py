@@ -20,12 +20,13 @@ from prometheus_client.samples import Sample
 from assay.kernels.score import COMPONENTS
 from assay.service.config import Config, ServerSettings
 from assay.service.http.endpoints.about import About
-from assay.service.http.request.exchange import RunNames
 from assay.service.http.request.metrics import Metrics
+from assay.service.http.request.run_names import RunNames
 from assay.service.http.request.series import Exposition, Paced, Renderer, SeriesTable
 from assay.service.http.routes import add_routes
 from assay.service.http.state import ServiceState
-from assay.service.http.wire.headers import KINDS, StageTimes
+from assay.service.http.wire.problems import KINDS
+from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay.service.rewards.scores import Scores
 from tests.http.request.exchanges import in_loop

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from assay.service.http.request.exchange import RunNames
 from assay.service.http.request.metrics import RewardMetrics
+from assay.service.http.request.run_names import RunNames
 from assay.service.http.request.series import MergedMetrics, Reports, SeriesTable
 from assay.service.rewards.scores import Scores
 

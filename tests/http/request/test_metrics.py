@@ -21,8 +21,8 @@ from assay.kernels.rules import REASONS
 from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
-from assay.service.http.request.exchange import RunNames, read_run
 from assay.service.http.request.metrics import RewardMetrics
+from assay.service.http.request.run_names import RunNames, read_run
 from assay.service.http.request.series import MergedMetrics, Reports, SeriesTable
 from assay.service.rewards.batch_tasks import split_config
 from assay.service.rewards.registry import reward_of

@@ -15,7 +15,8 @@ import zstandard
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.app import create_app
-from assay.service.http.request.intake import MAX_QUEUE_SECONDS, DirectRoute, Intake, is_below
+from assay.service.http.request.intake import Intake
+from assay.service.http.routes import MAX_QUEUE_SECONDS, DirectRoute, is_below
 from tests.http.process.watching import comes_to
 from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import paths_with_bodies, problem_of

@@ -187,6 +187,19 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
     assert counts == [reasons.count("ok"), reasons.count("out_of_time")]
 
 
+def test_the_start_of_the_fork_server_costs_no_reward(fresh_server):
+    """Send a mixed batch with less time than the first job needs: an error, never rows without a reward."""
+    body = {
+        "task": ["score", "bioplanner"] * 32,
+        "references": [SCORE_REFERENCE, "f(1)"],
+        "reference_index": [0, 1] * 32,
+    }
+    body["responses"] = [SCORE_RESPONSE, "f(1)" + "\ng(2)" * 500] * 32
+    assert post(fresh_server, "/v1/score", body, x_request_timeout="0.2").status_code == 504
+    reply = post(fresh_server, "/v1/score", body)
+    assert "out_of_time" not in reply.json()["reasons"]
+
+
 @pytest.mark.parametrize("others", ["score", "bioplanner"])
 def test_programs_of_f_strings_cost_others_nothing(own, others):
     """Send three answers of 255 KB whose f-strings took Python's parser half a minute, among 61 usual rows."""

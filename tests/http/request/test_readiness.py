@@ -14,9 +14,9 @@ import pytest
 from assay.kernels.warmup import warmup
 from assay.service.config import Config
 from assay.service.http.app import create_app
-from assay.service.http.request.exchange import Readiness
-from assay.service.http.wire import json_codec
-from assay.service.http.wire.headers import Problem
+from assay.service.http.request.readiness import Readiness
+from assay.service.http.wire import fast_path, json_codec
+from assay.service.http.wire.problems import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.scoring import memory
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
@@ -117,7 +117,8 @@ def ready() -> Iterator[httpx.Client]:
 
 @pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
 def test_an_unexpected_error_is_500(ready, monkeypatch, caplog, copies):
-    monkeypatch.setattr(json_codec, "encode", wrecked)
+    for module in (fast_path, json_codec):
+        monkeypatch.setattr(module, "encode", wrecked)
     request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
     reply = ready.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
     problem_of(reply, 500)
@@ -169,7 +170,7 @@ def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeyp
     [(None, "The kernels are being loaded."), ((3, 9), "The kernels are being compiled: 3 of 9 functions.")],
 )
 def test_a_warm_start_does_not_say_that_it_compiles(monkeypatch, state, said) -> None:
-    monkeypatch.setattr("assay.service.http.request.exchange.compiling", lambda: state)
+    monkeypatch.setattr("assay.service.http.request.readiness.compiling", lambda: state)
     with pytest.raises(Problem) as caught:
         Readiness().check()
     assert caught.value.detail == said

@@ -17,10 +17,13 @@ from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
 from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoint
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.rows import JsonObject
-from assay.service.http.request.exchange import Readiness
-from assay.service.http.request.intake import Paths
-from assay.service.http.wire.headers import JSON, Body, Problem, StageTimes
-from assay.service.http.wire.json_codec import FastPath, Limits
+from assay.service.http.request.paths import Paths
+from assay.service.http.request.readiness import Readiness
+from assay.service.http.wire.fast_path import FastPath
+from assay.service.http.wire.json_codec import Limits
+from assay.service.http.wire.media_types import JSON, Body
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
 from assay.service.scoring.labels import text_of
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 

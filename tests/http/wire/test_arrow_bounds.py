@@ -27,8 +27,8 @@ from assay.service.http.wire.arrow_codec import (  # noqa: E402
     inflated_bytes,
     read_stream,
 )
-from assay.service.http.wire.headers import Problem  # noqa: E402
 from assay.service.http.wire.json_codec import Limits  # noqa: E402
+from assay.service.http.wire.problems import Problem  # noqa: E402
 
 pytestmark = pytest.mark.attack
 

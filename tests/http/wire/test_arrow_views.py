@@ -18,8 +18,8 @@ pa = pytest.importorskip("pyarrow")
 
 from assay.service.cli.main import main  # noqa: E402
 from assay.service.http.wire.arrow_codec import read_stream  # noqa: E402
-from assay.service.http.wire.headers import Problem  # noqa: E402
 from assay.service.http.wire.json_codec import Limits  # noqa: E402
+from assay.service.http.wire.problems import Problem  # noqa: E402
 from assay.service.http.wire.string_views import without_views  # noqa: E402
 
 VIEW = pa.string_view()

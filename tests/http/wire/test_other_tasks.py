@@ -16,8 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from assay import Scorer
 from assay.service.errors import ScoringError
-from assay.service.http.request.intake import PendingAnswer, begin
-from assay.service.http.wire.headers import StageTimes
+from assay.service.http.request.paths import PendingAnswer, begin
 from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
 from assay.service.http.wire.parts import (
     PIECE_BYTES,
@@ -33,6 +32,7 @@ from assay.service.http.wire.parts import (
     unpack,
     write_frame,
 )
+from assay.service.http.wire.stage_times import StageTimes
 from assay.service.http.wire.work import QUICK_BYTES, is_quick
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.batch_tasks import split_config

@@ -11,7 +11,7 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
-from assay.service.http.wire.headers import Problem
+from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 from assay.service.rewards.batch import Batch
 from assay.service.scoring.references import Alternatives, ReferenceTexts
