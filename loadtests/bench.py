@@ -30,6 +30,8 @@ from .servers import (
 Request = dict[str, Any]
 Columns = tuple[list[str], list[Any], list[int]]  # responses, references and reference index of a request
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
+Read = Callable[[bytearray], Any]
+Server = Callable[[], ServerProcess]
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 STEPS_QUERY = "?include=steps"
@@ -103,16 +105,8 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     single_bodies = [single_body(request, row) for row in rows]
     single: dict[str, Any] = {"count": single_count, "connections": sizes["connections"]}
 
-    def arrow() -> Start:
-        return partial(over_http, service, [arrow_stream(request)], arrow_rewards, [expected], media_type=ARROW)
-
-    def arrow_steps() -> Start:
-        stream = [arrow_stream(request)]
-        return partial(over_http, service, stream, arrow_with_steps, [with_steps], media_type=ARROW, query=STEPS_QUERY)
-
-    def json_steps() -> Start:
-        bodies = [orjson.dumps(request | {"include": ["steps"]})]
-        return partial(over_http, service, bodies, json_with_steps, [with_steps])
+    def http(bodies: list[bytes], read: Read, expected: list[Any], start: Server = service, **options: Any) -> Start:
+        return partial(over_http, start, bodies, read, expected, **options)
 
     def plain() -> Start:
         from ..tests.reference.scorer import plain_score
@@ -128,22 +122,24 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
             lambda: partial(in_process, scorer(1, quantities), batch, quantities.score(*batch).rewards),
         ),
         "in_process_all_cores": (count, lambda: partial(in_process, scorer(None), batch, rewards)),
-        "http_json": (count, lambda: partial(over_http, service, [body], json_rewards, [expected])),
-        "http_arrow": (count, arrow),
-        "http_json_steps": (count, json_steps),
-        "http_arrow_steps": (count, arrow_steps),
-        "floor": (count, lambda: partial(over_http, bare_server, [body], orjson.loads, [{"responses": count}])),
+        "http_json": (count, lambda: http([body], json_rewards, [expected])),
+        "http_arrow": (count, lambda: http([arrow_stream(request)], arrow_rewards, [expected], media_type=ARROW)),
+        "http_json_steps": (
+            count,
+            lambda: http([orjson.dumps(request | {"include": ["steps"]})], json_with_steps, [with_steps]),
+        ),
+        "http_arrow_steps": (
+            count,
+            lambda: http([arrow_stream(request)], arrow_with_steps, [with_steps], media_type=ARROW, query=STEPS_QUERY),
+        ),
+        "floor": (count, lambda: http([body], orjson.loads, [{"responses": count}], bare_server)),
         "singles": (
             single_count,
-            lambda: partial(
-                over_http, service, single_bodies, json_rewards, [[expected[row]] for row in rows], **single
-            ),
+            lambda: http(single_bodies, json_rewards, [[expected[row]] for row in rows], **single),
         ),
         "singles_bare": (
             single_count,
-            lambda: partial(
-                over_http, bare_server, single_bodies, orjson.loads, [{"responses": 1}] * len(rows), **single
-            ),
+            lambda: http(single_bodies, orjson.loads, [{"responses": 1}] * len(rows), bare_server, **single),
         ),
         "plain_python": (plain_count, plain),
     }
@@ -186,9 +182,9 @@ def scorer(threads: int | None, like: Scorer | None = None) -> Score:
 
 @contextmanager
 def over_http(
-    start: Callable[[], ServerProcess],
+    start: Server,
     bodies: Sequence[bytes],
-    read: Callable[[bytearray], Any],
+    read: Read,
     expected: Sequence[Any],
     *,
     media_type: str = JSON,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from .templates import BadTemplate, Choice, Field, Place, Template, TooLong, joined, size_of
 
-MAX_CHARACTERS = 1 << 24  # of all texts that are read of a file, with those that they are made of
+MAX_CHARACTERS = 1 << 22  # of all texts that are read of a file, with those that they are made of
 
 TO_EXECUTE = "the text cannot be read without executing it"
 

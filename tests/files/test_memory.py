@@ -44,7 +44,10 @@ def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> fl
     return int(peak) * (1 if sys.platform == "darwin" else 1024) / MIB
 
 
-@pytest.mark.parametrize(("verb", "flags"), [("score", ("--include", "advantages")), ("select", ("--pairs",))])
+@pytest.mark.parametrize(
+    ("verb", "flags"),
+    [pytest.param("score", ("--include", "advantages"), marks=pytest.mark.slow), ("select", ("--pairs",))],
+)
 def test_lines(verb: str, flags: tuple[str, ...]) -> None:
     """Also of any length; advantages wait in a file, and of a selection only numbers stay."""
     warmup()

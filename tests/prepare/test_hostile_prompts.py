@@ -43,7 +43,7 @@ PYTHON: dict[str, tuple[str, str]] = {
         + "\ndef ask(sample, task):\n    if task == 'PQA':\n"
         + "\n".join(f"        x = B{k}" for k in range(9_000))
         + "\n        return x + sample['choices']",
-        "the texts have more than 16,777,216 characters",
+        "the texts have more than 4,194,304 characters",
     ),
     "names": ("\n".join(f'A{k} = ""' for k in range(80_000)), "no function has branches"),
     "functions": (
@@ -68,7 +68,7 @@ PYTHON: dict[str, tuple[str, str]] = {
         FUNCTION.format(
             "    if task == 'PQA':\n        pass\n" + doubled('    x = ""', "    x = x + question", 40_000)
         ),
-        "the texts have more than 16,777,216 characters",
+        "the texts have more than 4,194,304 characters",
     ),
     "brackets": ("A = " + "(" * 5_000 + ")" * 5_000, "it is not valid Python"),
     "sum": ('A = "" + ' + " + ".join(['"a"'] * 50_000), ""),

@@ -6,7 +6,7 @@
 | short JSON, any other form  | general path        | event loop                                  |
 | short JSON, more work       | general path        | worker thread                               |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
-| short rows of other tasks   | rewards of the task | event loop (`wire/parts.py`)                |
+| short rows of other tasks   | rewards of the task | event loop (`rewards/scoring.py`)           |
 | other rows of other tasks   | rewards of the task | separate process                            |
 
 More work are many rows, `configs`, and alternatives; see `wire/work.py`, which also says what is short.
