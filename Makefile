@@ -12,13 +12,17 @@ PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py test
 QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
 	tests/scoring --ignore=tests/packaging/test_snippets.py --ignore=tests/packaging/test_docs_site.py --ignore=tests/scoring/test_forks.py \
 	--ignore=tests/scoring/test_out_of_memory.py
-# Many tests wait for processes and deadlines, so that two cores have time for four of them.
-PARALLEL := -n 4 --dist loadfile
+# Many tests wait for processes and deadlines, so that two cores have time for six of them.
+PARALLEL := -n 6 --dist loadfile
+# Tests most of which start processes: they run in forks of one process, and for `make test-fresh` in fresh interpreters.
+PROCESSES := tests/cli tests/clients tests/conformance tests/deploy tests/files tests/http
+# Tests of libraries that make test does not install; without them they are skipped.
+OPTIONAL = $(shell grep -rlE '"(datasketch|kubernetes_validate|locust|scipy)\b|kubectl' tests --include='test_*.py')
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check test test-slow test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
-	audit attacks faults nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
+.PHONY: help demo serve check test faults test-all test-fresh soak test-lowest word-lists test-browser test-ray test-trainers test-environments \
+	audit attacks nightly mutants fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
@@ -37,13 +41,15 @@ serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl
 check: lint ## Check style and types, run the quick tests (two minutes)
 	$(RUN) -m pytest $(PARALLEL) --hypothesis-profile=quick -m 'not slow' $(QUICK)
 
-test: $(VENV)/.installed-dev ## Run all tests but the slow ones
+test: $(VENV)/.installed-test ## Run the tests that any change can break (five minutes)
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow'
 
-test-slow: $(VENV)/.installed-dev ## Run what make test leaves out: slow tests, and those that need word lists
-	$(RUN) -m pytest $(PARALLEL) -m 'slow or word_lists'
+faults: $(VENV)/.installed-faults ## Run what make test leaves out: long waits, all sizes, faults on purpose, optional libraries
+	ASSAY_TEST_FRESH=1 $(RUN) -m pytest $(PARALLEL) -m 'slow or word_lists'
+	$(RUN) -m pytest $(PARALLEL) -m 'not slow' $(OPTIONAL)
+	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -m 'not soak' -s
 
-test-all: test test-slow ## Run the whole suite
+test-all: test faults ## Run both
 
 lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	$(RUN) -m ruff check .
@@ -60,11 +66,17 @@ hooks: $(VENV)/.installed-dev ## Install Git hooks that check style before every
 
 ##@ Test more
 
+test-fresh: $(VENV)/.installed-test ## Run the tests of processes on fresh interpreters, not on forks
+	ASSAY_TEST_FRESH=1 $(RUN) -m pytest $(PARALLEL) -m 'not slow' $(PROCESSES)
+
+soak: $(VENV)/.installed-faults ## Run the faults that take an hour: hundreds of drains, signals at any moment, minutes of load
+	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -m soak -s
+
 test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyproject.toml allows
 	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_twin.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
-word-lists: $(VENV)/.installed-dev ## Download NLTK's model of sentences for tests of BLEU and METEOR
+word-lists: $(VENV)/.installed-test ## Download NLTK's model of sentences for tests of BLEU and METEOR
 	@$(RUN) -m tests.evaluate.word_lists
 
 test-browser: $(VENV)/.installed-browser ## Test the playground, reports, /docs and the site in a browser
@@ -77,22 +89,19 @@ test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' o
 	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay PYTHONPATH=$(abspath clients) $(VENV)-trainers/bin/python -P -m pytest \
 		-c tests/trainers/pytest.ini --rootdir=. --confcutdir=tests/trainers tests/trainers
 
-test-environments: $(VENV)/.installed-dev ## Run frameworks' own commands against a service (ONLY=openenv)
+test-environments: $(VENV)/.installed-test ## Run frameworks' own commands against a service (ONLY=openenv)
 	@$(RUN) tests/environments/run.py $(ONLY)
 
-attacks: $(VENV)/.installed-dev ## Try every known attack; the long ones are in make faults
+attacks: $(VENV)/.installed-test ## Try every known attack; the long ones are in make faults
 	$(RUN) -m pytest $(PARALLEL) -m attack
 
-faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
-	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
-
-nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples
+nightly: $(VENV)/.installed-test ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)
 
-mutants: $(VENV)/.installed-dev ## List changes of the code that no test notices, of 200 (SAMPLE=… SEED=… FILES=…)
+mutants: $(VENV)/.installed-test ## List changes of the code that no test notices, of 200 (SAMPLE=… SEED=… FILES=…)
 	@$(RUN) -m tests.mutants --jobs 2 --sample $(or $(SAMPLE),200) --seed $(or $(SEED),0) $(FILES)
 
-fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
+fuzz: $(VENV)/.installed-test ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@set -e; for target in $(FUZZERS); do \
 		echo $$target; $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
@@ -137,8 +146,13 @@ $(VENV)/.installed: pyproject.toml
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "Installing what the tests need: some minutes, 1.3 GB in all …"
+$(VENV)/.installed-test: $(VENV)/.installed
+	@echo "Installing what the tests need: a minute or two, 650 MB in all …"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-test
+	@echo "Installing linters and optional libraries: some minutes, 1.3 GB in all …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/assay  # for mypy: the package `assay` is this folder
 	@touch $@
@@ -156,7 +170,7 @@ $(VENV)/.installed-browser: $(VENV)/.installed-docs
 $(VENV)-lowest/.installed: $(VENV)/.installed-dev
 	@echo "Setting up $(VENV)-lowest …"
 	@$(PYTHON) -m venv $(VENV)-lowest
-	@$(RUN) -m uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	@$(RUN) -m uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
 # Ray is large, and the suite would start clusters if it were in the suite's environment.

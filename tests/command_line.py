@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.service.cli.main import main
+from tests import launcher
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.service.cli import start; start()"]
@@ -67,8 +68,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
 
     def run(*arguments: Any, given: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
         command = [*ASSAY, *(str(argument) for argument in arguments)]
-        options = {"env": environment(), "capture_output": True, "timeout": 300, **options}
-        return subprocess.run(command, input=given, check=False, **options)
+        return launcher.run(command, given, **{"env": environment(), **options})
 
     return run
 
@@ -78,6 +78,6 @@ def start() -> Callable[..., subprocess.Popen[bytes]]:
     """Start the command in a separate process."""
 
     def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*ASSAY, *(str(argument) for argument in arguments)], env=environment(), **options)
+        return launcher.Popen([*ASSAY, *(str(argument) for argument in arguments)], env=environment(), **options)
 
     return start

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from examples.rollouts import generate
+from tests import launcher
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,10 +66,16 @@ def compile_tests() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not JIT:
         config.addinivalue_line("filterwarnings", INTENDED)
-    elif config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
+    launcher.use(getattr(config, "workerinput", {}).get("template", ""))
+    if config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
         compile_tests()
-        command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", "warmup"]
-        subprocess.run(command, cwd=ROOT, check=True)
+        launcher.use(launcher.start_template())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Name the template to a worker of pytest-xdist."""
+    node.workerinput["template"] = launcher.address_of_template()
 
 
 @pytest.fixture(scope="session")

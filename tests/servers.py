@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from tests import launcher
+
 if TYPE_CHECKING:
     from assay.service.http.app import Application
 
@@ -103,28 +105,29 @@ def score_requests(server: LiveServer) -> Callable[[], int]:
     return lambda: count() - before
 
 
-def limited(descriptors: int) -> list[str]:
-    """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
-    return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
+def serve_command(before: str = "", descriptors: int = 0) -> list[str]:
+    """Return `COMMAND`, whose process runs some Python first, and may open n descriptors; 0: as many as this one."""
+    limit = f"from resource import *; setrlimit(RLIMIT_NOFILE, ({descriptors}, {descriptors}))\n" if descriptors else ""
+    return [sys.executable, "-c", f"{limit}{before}\n{CODE}", "serve"] if limit or before else COMMAND
 
 
 @contextmanager
 def launched(
-    *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0
+    *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0, fresh: bool = False
 ) -> Iterator[LiveServer]:
     """Start a separate server with these flags, not yet ready, and stop it at the end.
 
-    `before` is Python that its process runs first; `descriptors`, if any, is how many it may open.
+    `before` is Python that its process runs first; `descriptors`, if any, is how many it may open; `fresh`: it is a new
+    interpreter, not a fork.
     """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     where = () if "--uds" in flags else ("--port", "0")
-    command = [sys.executable, "-c", f"{before}\n{CODE}", "serve"] if before else COMMAND
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
-            process = subprocess.Popen(
-                [*limited(descriptors), *command, *where, *flags],
+            process = (subprocess.Popen if fresh else launcher.Popen)(
+                [*serve_command(before, descriptors), *where, *flags],
                 cwd=ROOT,
                 env={**clean, **kept, **(environ or {})},
                 stdout=sink,

@@ -56,11 +56,21 @@ def imports(source: Path) -> int:
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
-def test_a_signal_while_modules_are_imported(source: Path, imports: int, tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "shares"),
+    [
+        (signal.SIGINT, SHARES[::3]),
+        pytest.param(signal.SIGINT, SHARES, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, SHARES[::3], marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, SHARES[::3], marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_while_modules_are_imported(
+    source: Path, imports: int, tmp_path: Path, number: int, shares: tuple[float, ...]
+) -> None:
     """Press Ctrl-C, close the terminal or stop the job during the start: no traceback, and no file."""
     assert imports > 300
-    for share in SHARES if number == signal.SIGINT else SHARES[::3]:
+    for share in shares:
         target = tmp_path / "out.jsonl"
         target.write_text("before\n")
         done = at_import(1 + int(share * imports), str(int(number)), "score", str(source), "-o", str(target), "-q")
@@ -71,7 +81,7 @@ def test_a_signal_while_modules_are_imported(source: Path, imports: int, tmp_pat
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("share", [0.1, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.4))])
 def test_serve_ignores_a_reload_before_it_has_keys(imports: int, share: float) -> None:
     """Send SIGHUP, which reloads keys, before there are any, and then SIGTERM: the service ends as it was asked to."""
     signals = f"{int(signal.SIGHUP)},{int(signal.SIGTERM)}"

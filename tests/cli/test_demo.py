@@ -22,6 +22,7 @@ def demo(folder: Path, port: int, **variables: str) -> subprocess.CompletedProce
     return subprocess.run([*DEMO, "--port", str(port)], capture_output=True, text=True, **options)
 
 
+@pytest.mark.slow
 def test_it_takes_another_port_shows_every_reward_and_stops(tmp_path, example_rollouts):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -62,6 +62,7 @@ def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
         assert 0.2 < mean(rewards) < 0.8
 
 
+@pytest.mark.slow
 def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
     """In a folder with nothing but an environment, whose Python prints its arguments."""
     clone, work = tmp_path / "a clone", tmp_path / "work"

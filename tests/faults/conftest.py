@@ -1,4 +1,4 @@
-"""Faults on purpose, against real processes on the loopback interface: `make faults`. Not part of the default suite."""
+"""Faults on purpose, against real processes on the loopback interface: `make faults`, long ones in `make soak`."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def test_a_restart_in_place_loses_nothing():
     assert codes == [0]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("clients", [16, 64])
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tmp_path):
@@ -63,6 +64,7 @@ def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tm
     assert not any(lost), [drain.lost for drain in done if drain.lost]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("workers", "portion"), [*product([1], range(10)), *product([2], range(7)), *product([3], range(3))]
 )

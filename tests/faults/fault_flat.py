@@ -132,6 +132,7 @@ def test_a_scorer_stays_flat():
     check_flat(sizes)
 
 
+@pytest.mark.soak
 def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
     bodies = [orjson.dumps(one) for one in singles]
     medium = [orjson.dumps(as_request(generate(40, 5, seed))) for seed in range(8)]

@@ -30,6 +30,7 @@ ENDS = {
 
 
 @pytest.mark.attack
+@pytest.mark.soak
 @pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_signal_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, number: int) -> None:

@@ -286,6 +286,7 @@ def test_a_client_that_never_reads_is_cut_off(hurried):
         assert in_time(is_cut, 30)
 
 
+@pytest.mark.slow
 def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected():
     """Without a bound, 16 of these clients would hold 80 MB."""
     work_bytes = 32 << 20

@@ -106,6 +106,7 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
         assert server.process.wait(20) == 0, server.log
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
     """Its workers notice it while they drain: that is no second signal."""
@@ -155,6 +156,9 @@ def test_a_new_connection_gets_time_for_its_first_request():
         assert time.monotonic() - started > 0.9
 
 
+LATER_MOMENTS = ((signal.SIGINT, 0.6), (signal.SIGTERM, 1.0), (signal.SIGINT, 1.6))
+
+
 def handles(pid: int, number: int) -> bool:
     """Return whether a process handles or ignores a signal."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
@@ -167,7 +171,7 @@ def handles(pid: int, number: int) -> bool:
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize(
     ("number", "moment"),
-    [(signal.SIGTERM, 0.3), (signal.SIGINT, 0.6), (signal.SIGTERM, 1.0), (signal.SIGINT, 1.6)],
+    [(signal.SIGTERM, 0.3), *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER_MOMENTS)],
 )
 def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
     command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
@@ -233,6 +237,7 @@ def test_an_abandoned_job_does_not_delay_the_exit():
         assert time.monotonic() - started < 8
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
     """Python code cannot run any more: the kernel kills the process."""

@@ -20,17 +20,18 @@ from assay import ScoreSettings
 from assay.kernels import warmup
 from assay.service.http.process.server import StartupLog
 from assay.service.http.request.readiness import Readiness
+from tests import launcher
 from tests.http.process.watching import in_time
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import COMMAND, ROOT, launched, limited, ready
+from tests.servers import COMMAND, ROOT, launched, ready, serve_command
 
 
 def start(*flags: str, descriptors: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a service that ends by itself."""
     where = () if "--port" in flags or "--uds" in flags else ("--port", "0")
-    command = [*limited(descriptors), *COMMAND, *where, *flags]
+    command = [*serve_command(descriptors=descriptors), *where, *flags]
     environ = {**os.environ, **environ}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return launcher.run(command, None, cwd=ROOT, env=environ, text=True, timeout=60)
 
 
 @pytest.mark.attack
@@ -170,7 +171,7 @@ def test_a_log_on_a_full_disk_stops_nothing(tmp_path):
     path = tmp_path / "assay.sock"
     command = [*COMMAND, "--uds", str(path), "--drain-seconds", "0", "--access-log"]
     with open("/dev/full", "wb") as full:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=full)
+        process = launcher.Popen(command, cwd=ROOT, stderr=full)
     try:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://assay") as client:
             assert in_time(lambda: path.exists() and client.get("/readyz").status_code == 200)

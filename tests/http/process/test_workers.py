@@ -100,10 +100,13 @@ def test_one_worker_has_no_supervisor(server):
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGQUIT, signal.SIGUSR1))],
+)
 def test_no_process_outlives_its_supervisor(number):
     """Its workers drain; a scrape without it fails."""
-    with ready("--workers", "2", "--drain-seconds", "4") as server:
+    with ready("--workers", "2", "--drain-seconds", "2") as server:
         assert len(processes_of(server)) > 1
         server.process.send_signal(number)
         assert server.process.wait(30) == -number
@@ -208,6 +211,7 @@ def test_whatever_ends_a_worker_it_is_replaced():
         assert "Traceback" not in server.log
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 def test_a_stopped_worker_does_not_hold_up_the_exit():
     """SIGSTOP makes it deaf to SIGTERM: it is killed, and the exit code says so."""
@@ -241,10 +245,12 @@ FORK_SERVER._module = "tests.http.process.slow_workers"
 """The second worker never finishes compiling its kernels."""
 
 
+@pytest.mark.slow
 @pytest.mark.attack
 def test_a_worker_that_is_not_ready_never_listens():
     """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
-    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+    flags = ("--workers", "2", "--drain-seconds", "2")
+    with launched(*flags, before=SECOND_STARTS_SLOWLY, fresh=True) as server:
         wait_for_workers(server, 1)
         time.sleep(4)  # the second one has imported all, and waits for its kernels
         assert server.log.count("is ready") == 1
