@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
 from ...service.explain.reading import Step
+from ...service.records.complete_output import complete_output, output_pieces
 from ...service.records.fields import Message, has_text
 from ...service.records.files import MANIFEST, expand, sha256_of
 from ...service.records.forms import (
@@ -29,7 +30,7 @@ from ...service.records.forms import (
     reference_texts,
 )
 from ...service.records.manifest import Entry, manifest_bytes
-from ...service.records.output_file import complete_output, is_special, output_pieces, replaced, write_document
+from ...service.records.output_file import is_special, replaced, write_document
 from ...service.records.rows import Fault, value_digest
 from ...service.records.shapes import SHAPES
 from ...service.records.wrong_files import DocumentError
