@@ -17,12 +17,12 @@ import orjson
 
 from ...service.errors import InvalidReference, Issue
 from ...service.explain.case import chosen_of
-from ...service.records.complete_output import json_output
-from ...service.records.files import is_columnar, source_title
-from ...service.records.forms import reference_text, unfolded
-from ...service.records.row_tasks import RowTasks, score_rollouts
-from ...service.records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
-from ...service.records.summary import GATES, Values
+from ...service.records.files.opening import is_columnar, source_title
+from ...service.records.jobs.row_tasks import RowTasks, score_rollouts
+from ...service.records.jobs.summary import GATES, Values
+from ...service.records.output.complete_output import json_output
+from ...service.records.rows.forms import reference_text, unfolded
+from ...service.records.rows.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
@@ -203,7 +203,7 @@ def reward_output(
     if is_columnar(fmt):
         import pyarrow as pa  # needs the extra
 
-        from ...service.records.batch_columns import column_output, error_field
+        from ...service.records.output.batch_columns import column_output, error_field
 
         schema = schema_of(grid, kind, error_field(numbered=False))
         with column_output(target, fmt, schema) as write_table:

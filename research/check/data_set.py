@@ -13,8 +13,8 @@ import numpy as np
 from ...service.errors import NotInstalled
 from ...service.explain.quantities import quantity_limits
 from ...service.explain.reading import Step, canons, steps_in
-from ...service.records.row_tasks import score_rollouts
-from ...service.records.rows import Place
+from ...service.records.jobs.row_tasks import score_rollouts
+from ...service.records.rows.rows import Place
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer

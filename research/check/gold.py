@@ -14,7 +14,7 @@ import numpy as np
 from ...service.explain.case import coverages
 from ...service.explain.explanation import smallest_and_largest
 from ...service.explain.reading import Step, Text, canons, read_response
-from ...service.records.rows import Place
+from ...service.records.rows.rows import Place
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.texts import utf8

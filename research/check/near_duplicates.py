@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.records.rows import Place
+from ...service.records.rows.rows import Place
 from ...service.tasks.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, template_shingles, without
 
 FEWEST_PROMPTS, FEW_PROMPTS = 3, 20

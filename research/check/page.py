@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...service.records.files import source_title
-from ...service.records.rows import Place
+from ...service.records.files.opening import source_title
+from ...service.records.rows.rows import Place
 from ...service.tables.page import render
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import first_n, fixed, format_number, plural, share

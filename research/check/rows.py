@@ -8,7 +8,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from ...service.explain.case import chosen_of
-from ...service.records.fields import (
+from ...service.records.files.opening import Records, Source, open_records
+from ...service.records.jobs.row_tasks import RowTasks
+from ...service.records.rows.fields import (
     CONVERSATION_NAMES,
     PROMPT_NAMES,
     REFERENCE_NAMES,
@@ -21,10 +23,8 @@ from ...service.records.fields import (
     objects_among,
     prompt_of,
 )
-from ...service.records.files import Records, Source, open_records
-from ...service.records.forms import TRAINER_FIELDS, published_answer, unfolded
-from ...service.records.row_tasks import RowTasks
-from ...service.records.rows import (
+from ...service.records.rows.forms import TRAINER_FIELDS, published_answer, unfolded
+from ...service.records.rows.rows import (
     Location,
     Place,
     Record,

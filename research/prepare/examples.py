@@ -12,12 +12,12 @@ from typing import Any, Literal
 from ...kernels.warmup import warmup
 from ...service.errors import InvalidReference
 from ...service.explain.reading import Step, Text, canons, sections_of, steps_in
-from ...service.records.fields import REFERENCE_NAMES, Message, asking_of, has_text
-from ...service.records.files import Source, open_records, split_named
-from ...service.records.forms import unfolded
-from ...service.records.row_tasks import RowTasks
-from ...service.records.rows import Fault, Place, reference_faults, value_digest
-from ...service.records.shapes import PROTOCOL, PROTOCOL_QA, QUESTION_NAMES, QUESTION_ONLY, form_of
+from ...service.records.files.opening import Source, open_records, split_named
+from ...service.records.jobs.row_tasks import RowTasks
+from ...service.records.rows.fields import REFERENCE_NAMES, Message, asking_of, has_text
+from ...service.records.rows.forms import unfolded
+from ...service.records.rows.rows import Fault, Place, reference_faults, value_digest
+from ...service.records.rows.shapes import PROTOCOL, PROTOCOL_QA, QUESTION_NAMES, QUESTION_ONLY, form_of
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import OPTION_TASKS, SCORE, reward_of
 from ...service.scoring.reference_reader import parse_valid_references, references_as_column

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
 from ...service.explain.reading import Step
-from ...service.records.complete_output import complete_output, output_pieces
-from ...service.records.fields import Message, has_text
-from ...service.records.files import MANIFEST, expand, sha256_of
-from ...service.records.forms import (
+from ...service.records.files.opening import MANIFEST, expand, sha256_of
+from ...service.records.files.wrong_files import DocumentError
+from ...service.records.jobs.manifest import Entry, manifest_bytes
+from ...service.records.output.complete_output import complete_output, output_pieces
+from ...service.records.output.output_file import is_special, replaced, write_document
+from ...service.records.rows.fields import Message, has_text
+from ...service.records.rows.forms import (
     PROMPTS,
     SUPERVISED,
     TEXT_TRAINERS,
@@ -29,11 +32,8 @@ from ...service.records.forms import (
     reference_text,
     reference_texts,
 )
-from ...service.records.manifest import Entry, manifest_bytes
-from ...service.records.output_file import is_special, replaced, write_document
-from ...service.records.rows import Fault, value_digest
-from ...service.records.shapes import SHAPES
-from ...service.records.wrong_files import DocumentError
+from ...service.records.rows.rows import Fault, value_digest
+from ...service.records.rows.shapes import SHAPES
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
 from ...service.scoring.references import ANY_OF, alternatives_of

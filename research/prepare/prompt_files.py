@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...service.errors import UsageError, one_of
-from ...service.records.fields import has_text
+from ...service.records.rows.fields import has_text
 from ...service.whole_files import read_whole
 from ...service.wording import first_n
 from .prompt_sets import Prompt, PromptFile, PromptSet, has_surrogate

@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from ...service.errors import UsageError
-from ...service.records.fields import Message
-from ...service.records.rows import Fault, Location
-from ...service.records.rows import Place as RowPlace
+from ...service.records.rows.fields import Message
+from ...service.records.rows.rows import Fault, Location
+from ...service.records.rows.rows import Place as RowPlace
 from ...service.rewards.registry import SCORE
 from ...service.tasks.bioprobench.answers import END, START
 from ...service.wording import plural

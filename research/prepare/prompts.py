@@ -11,9 +11,9 @@ from typing import Any
 
 from ...service.explain.explanation import smallest_and_largest
 from ...service.explain.reading import Step, canons
-from ...service.records.fields import Message
-from ...service.records.forms import reference_text
-from ...service.records.rows import Fault
+from ...service.records.rows.fields import Message
+from ...service.records.rows.forms import reference_text
+from ...service.records.rows.rows import Fault
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, SCORE_REASONS, reward_of
 from ...service.rewards.scorer import Scorer

@@ -12,9 +12,9 @@ from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
 from ...service.explain.reading import canons
-from ...service.records.fields import absent_field, has_field, value_at
-from ...service.records.forms import json_text
-from ...service.records.rows import value_digest, without_nulls
+from ...service.records.rows.fields import absent_field, has_field, value_at
+from ...service.records.rows.forms import json_text
+from ...service.records.rows.rows import value_digest, without_nulls
 from ...service.tasks.text.minhash import MinHash, Shingler, template_shingles, without
 from .examples import Example, Options
 

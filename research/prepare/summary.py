@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.records.files import MANIFEST
-from ...service.records.rows import Fault, Place
-from ...service.records.shapes import UNKNOWN, forms_with_examples
+from ...service.records.files.opening import MANIFEST
+from ...service.records.rows.rows import Fault, Place
+from ...service.records.rows.shapes import UNKNOWN, forms_with_examples
 from ...service.tables.table import Table
 from ...service.terminal import Listing
 from ...service.version import VERSION

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.files import source_name
+from ...service.records.files.opening import source_name
 from ...service.tables.page import Chart, Estimate, intervals, render
 from ...service.tables.table import Cell, Legend, Row, Table, as_json, csv_text
 from ...service.tasks.evaluation import in_order

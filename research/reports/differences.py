@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.answers import record_id
+from ...service.records.rows.answers import record_id
 from ...service.tasks.scirecipe_records import PROMPT_FIELDS
 from ...service.tasks.task import Evaluation, Task, mean_of
 from .inference import Interval, bootstrap_p, exchange_p, exchange_p_of_means, interval_of

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.answers import Answers, record_id
-from ...service.records.files import source_name, source_title
-from ...service.records.rows import Location
+from ...service.records.files.opening import source_name, source_title
+from ...service.records.rows.answers import Answers, record_id
+from ...service.records.rows.rows import Location
 from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Legend, Table, as_json, csv_text
 from ...service.tasks.evaluation import UNKNOWN, Aggregate, Result, metric_of

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Any, TypeGuard
 
-from ...service.records.manifest import Manifest
+from ...service.records.jobs.manifest import Manifest
 from ...service.tables.page import render
 from ...service.tables.table import Table, as_json, csv_text
 from ...service.tasks.task import Records

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...service.errors import InvalidRequest, Issue, one_of
-from ...service.records.answers import Answers, read_answers
-from ...service.records.files import Source
-from ...service.records.manifest import Manifest
-from ...service.records.wrong_files import DocumentError
+from ...service.records.files.opening import Source
+from ...service.records.files.wrong_files import DocumentError
+from ...service.records.jobs.manifest import Manifest
+from ...service.records.rows.answers import Answers, read_answers
 from ...service.rewards.registry import SCORE
 from ...service.tasks.evaluation import TASKS, result_of, task_named
 from ...service.tasks.task import USUAL, Advance, Records, Task

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import InvalidRequest, Issue, did_you_mean, one_of
-from ...service.records.answers import record_id
-from ...service.records.fields import value_at
-from ...service.records.files import Source, open_records
+from ...service.records.files.opening import Source, open_records
+from ...service.records.rows.answers import record_id
+from ...service.records.rows.fields import value_at
 from ...service.tasks.evaluation import Result, by_number, task_named
 from ...service.tasks.llam_eval import slug
 from ...service.wording import plural

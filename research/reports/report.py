@@ -13,8 +13,8 @@ from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
 from ...service.explain.quantities import terms_in, texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
-from ...service.records.output_file import write_document
-from ...service.records.summary import QUANTILES, quantiles
+from ...service.records.jobs.summary import QUANTILES, quantiles
+from ...service.records.output.output_file import write_document
 from ...service.rewards.scorer import Scorer
 from ...service.scoring.references import alternatives_of
 from ...service.settings import MAX_CONTENT, ScoreSettings

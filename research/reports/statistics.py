@@ -23,9 +23,9 @@ from ...kernels.rules import OK, REASONS
 from ...service.explain.case import MAX_BYTES
 from ...service.explain.explanation import smallest_and_largest
 from ...service.explain.reading import Text, sections_of
-from ...service.records.fields import prompt_of
-from ...service.records.rows import Location, Rollout, value_digest, value_key
-from ...service.records.summary import Values
+from ...service.records.jobs.summary import Values
+from ...service.records.rows.fields import prompt_of
+from ...service.records.rows.rows import Location, Rollout, value_digest, value_key
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import Scores, spread_of, sums_of
 from ...service.scoring.references import alternatives_of

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.fields import (
+from ...service.records.rows.fields import (
     PROMPT_NAMES,
     REFERENCE_NAMES,
     RESPONSE_NAMES,
@@ -31,8 +31,8 @@ from ...service.records.fields import (
     has_field,
     value_at,
 )
-from ...service.records.forms import unfolded
-from ...service.records.rows import NO_GROUP, Fault, Record, reference_of, value_digest
+from ...service.records.rows.forms import unfolded
+from ...service.records.rows.rows import NO_GROUP, Fault, Record, reference_of, value_digest
 from ...service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.references import alternatives_of
@@ -286,7 +286,7 @@ def as_json(record: Record) -> bytes:
     """Encode a record that no text was read of."""
     if record.location.kind != "row":
         return orjson.dumps(record.value)
-    from ...service.records.columns import json_text_of  # needs the extra
+    from ...service.records.files.columns import json_text_of  # needs the extra
 
     return json_text_of({name: value for name, value in record.value.items() if name != "error"})  # it is null
 

@@ -20,10 +20,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ...kernels.score import COMPONENTS
-from ...service.records.complete_output import complete_output, output_pieces
-from ...service.records.fields import FieldError, FieldNames, asking_of, has_field, objects_among, value_at
-from ...service.records.files import Source, open_records
-from ...service.records.forms import (
+from ...service.records.files.opening import Source, open_records
+from ...service.records.output.complete_output import complete_output, output_pieces
+from ...service.records.output.output_file import output_file, temp_dir_for
+from ...service.records.rows.fields import FieldError, FieldNames, asking_of, has_field, objects_among, value_at
+from ...service.records.rows.forms import (
     PROMPTS,
     SUPERVISED,
     Prompt,
@@ -37,8 +38,7 @@ from ...service.records.forms import (
     reference_texts,
     unfolded,
 )
-from ...service.records.output_file import output_file, temp_dir_for
-from ...service.records.rows import SAMPLE_ROWS, Fault, Record, earlier_results, peek, pieces
+from ...service.records.rows.rows import SAMPLE_ROWS, Fault, Record, earlier_results, peek, pieces
 from ...service.rewards.registry import TASK_COMPONENTS
 from ...service.tables.table import Table
 from ...service.tasks.task import OK

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..records.fields import objects_among
-from ..records.files import Source, open_records
-from ..records.forms import unfolded
-from ..records.rows import Fields, peek
+from ..records.files.opening import Source, open_records
+from ..records.rows.fields import objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
@@ -25,7 +25,7 @@ from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, ou
 if TYPE_CHECKING:
     from ...research.ablate.ablation import Ablation, Rewards
     from ...research.ablate.grids import Grid
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
 
 @rows_command(
@@ -68,7 +68,7 @@ def command(
     groups: with the base configuration, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
     settings, source = rows.settings, rows.source
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
@@ -101,7 +101,7 @@ def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: 
     Raises DocumentError and OSError.
     """
     from ...research.ablate.ablation import Ablation, Rewards, reward_output, score_pieces
-    from ..records.score_rows import report_faults
+    from ..records.jobs.score_rows import report_faults
 
     rewards = Rewards(grid)
     tasks.prepare()

@@ -9,7 +9,7 @@ import click
 import orjson
 
 from ..errors import ScoringError
-from ..records.fields import FieldNames
+from ..records.rows.fields import FieldNames
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
@@ -60,7 +60,7 @@ def command(
     from ...research.check.data_set import DataSet, Rules
     from ...research.check.page import page, terminal_parts
     from ...research.check.rows import open_checked_rows
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):

@@ -10,7 +10,7 @@ import click
 
 from ..errors import Issue, UnreadableInput, UsageError, close_match, did_you_mean
 from ..interruption import ended_by_signals
-from ..records.output_file import remove_partial_files
+from ..records.output.output_file import remove_partial_files
 from ..terminal import MAX_LISTED
 from ..wording import in_this_shell, one_line
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..records.files import Source, format_of, source_name
-from ..records.manifest import ALSO_BY, Manifest
+from ..records.files.opening import Source, format_of, source_name
+from ..records.jobs.manifest import ALSO_BY, Manifest
 from ..rewards.registry import SCORE
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show

@@ -10,8 +10,8 @@ import click
 
 from ...research.prepare.examples import Levels, Options, Stage
 from ..errors import one_of
-from ..records.files import FORMATS, format_of
-from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
+from ..records.files.opening import FORMATS, format_of
+from ..records.rows.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command, CommandError
 from .files import document_failure, file_errors
@@ -142,7 +142,7 @@ def command(
     It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
     from ...research.prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
-    from ..records.shapes import TASKS
+    from ..records.rows.shapes import TASKS
 
     if not sources and not held_out:
         raise click.UsageError("name the records: SOURCE, or --hold-out SOURCE if all are of the split test")

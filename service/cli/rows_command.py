@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..records.fields import find_fields
-from ..records.files import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Source, format_of
-from ..records.manifest import Manifest, is_prepared, read_manifest
-from ..records.output_file import is_special
-from ..records.rows import Fields
+from ..records.files.opening import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Source, format_of
+from ..records.jobs.manifest import Manifest, is_prepared, read_manifest
+from ..records.output.output_file import is_special
+from ..records.rows.fields import find_fields
+from ..records.rows.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
@@ -31,7 +31,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
     from ..tasks.task import Task
 
 

@@ -10,10 +10,10 @@ import click
 import orjson
 
 from ..errors import one_of
-from ..records.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
-from ..records.files import Records, open_records, source_title
-from ..records.forms import unfolded
-from ..records.rows import SAMPLE_ROWS, Fields, peek
+from ..records.files.opening import Records, open_records, source_title
+from ..records.rows.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import SAMPLE_ROWS, Fields, peek
 from ..terminal import Progress, say, show
 from .command import SOME_FAILED, command_line
 from .files import file_errors
@@ -31,9 +31,9 @@ from .rows_command import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..records.row_tasks import RowTasks
-    from ..records.score_rows import Job
-    from ..records.summary import Summary
+    from ..records.jobs.row_tasks import RowTasks
+    from ..records.jobs.score_rows import Job
+    from ..records.jobs.summary import Summary
 
 INCLUDABLE = ("components", "advantages", "steps")
 
@@ -83,8 +83,8 @@ def command(
     is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
-    from ..records.row_tasks import RowTasks
-    from ..records.score_rows import Job
+    from ..records.jobs.row_tasks import RowTasks
+    from ..records.jobs.score_rows import Job
     from ..rewards.registry import SCORE, TASK_COMPONENTS
 
     file, manifest, report = rows.source, rows.manifest, documents["html"]
@@ -115,8 +115,8 @@ def command(
 
 def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
-    from ..records.score_rows import require_request, score_request, score_rows
-    from ..records.summary import Summary
+    from ..records.jobs.score_rows import require_request, score_request, score_rows
+    from ..records.jobs.summary import Summary
     from ..rewards.registry import OPTION_TASKS
 
     report = observe = None
@@ -134,7 +134,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
         elif (fields := _column_fields(job.fields, tasks, records, quiet)) is not None:
-            from ..records.score_columns import score_columns  # needs the extra
+            from ..records.jobs.score_columns import score_columns  # needs the extra
 
             with Progress(records.size, quiet) as progress:
                 summary = score_columns(job._replace(fields=fields), tasks, records.file, progress, observe)

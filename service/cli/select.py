@@ -11,8 +11,8 @@ import click
 import orjson
 
 from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, Options
-from ..records.fields import FieldNames
-from ..records.forms import SUPERVISED, TRAINERS
+from ..records.rows.fields import FieldNames
+from ..records.rows.forms import SUPERVISED, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command
 from .files import file_errors, write_documents

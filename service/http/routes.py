@@ -14,6 +14,21 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from ..explain.schema import EXAMPLE_EXPLAIN_REQUEST, ExplainRequest, Explanation
+from ..wire.contract import (
+    EXAMPLE_EVALUATION,
+    EXAMPLE_REQUEST,
+    ConfigReply,
+    EvaluateReply,
+    EvaluateRequest,
+    IndexReply,
+    ScoreReply,
+    ScoreRequest,
+    StatusReply,
+    TaskRewardRequest,
+    TasksReply,
+    VersionReply,
+)
+from ..wire.media_types import ARROW, JSON
 from .endpoints import docs
 from .endpoints.about import About, Probes
 from .endpoints.docs import (
@@ -36,21 +51,6 @@ from .request.access import Keys
 from .request.exchange import EXCHANGE
 from .request.intake import Intake
 from .state import ServiceState
-from .wire.contract import (
-    EXAMPLE_EVALUATION,
-    EXAMPLE_REQUEST,
-    ConfigReply,
-    EvaluateReply,
-    EvaluateRequest,
-    IndexReply,
-    ScoreReply,
-    ScoreRequest,
-    StatusReply,
-    TaskRewardRequest,
-    TasksReply,
-    VersionReply,
-)
-from .wire.media_types import ARROW, JSON
 
 SCORING_KINDS = (
     "not-json",

@@ -19,7 +19,7 @@ from assay import evaluate
 from assay.research.ablate.ablation import METRICS, Groups
 from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
 from assay.service.errors import InvalidSetting
-from assay.service.records.forms import reference_text
+from assay.service.records.rows.forms import reference_text
 from assay.service.settings import ScoreSettings
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 from tests.files.any_format import read

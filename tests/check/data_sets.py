@@ -9,9 +9,9 @@ from typing import Any
 
 from assay.research.check.data_set import DataSet, Finding, Rules
 from assay.research.check.rows import open_checked_rows
-from assay.service.records.fields import FieldNames
-from assay.service.records.files import Source
-from assay.service.records.row_tasks import RowTasks
+from assay.service.records.files.opening import Source
+from assay.service.records.jobs.row_tasks import RowTasks
+from assay.service.records.rows.fields import FieldNames
 from assay.service.settings import ScoreSettings
 from tests.command_line import write_rows
 

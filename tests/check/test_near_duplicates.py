@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from assay.research.check.near_duplicates import NearDuplicates
-from assay.service.records.rows import Location, Place
+from assay.service.records.rows.rows import Location, Place
 from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 

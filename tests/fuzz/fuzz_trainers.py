@@ -15,9 +15,9 @@ from assay import Scorer
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
 from assay.service.http.endpoints.trainers.endpoint import Query
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.stage_times import StageTimes
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.guard_pages import GuardedMemory

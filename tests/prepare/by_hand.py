@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.research.prepare.examples import Example
 from assay.service.explain.reading import Step
-from assay.service.records.rows import Location, Place
+from assay.service.records.rows.rows import Location, Place
 
 PLACE = Place("records.jsonl", Location("line", 1))
 

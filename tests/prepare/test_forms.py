@@ -13,9 +13,9 @@ from assay.research.prepare.examples import Example, Options, key_lines_of, read
 from assay.research.prepare.prompts import messages_of
 from assay.research.prepare.split import with_ids
 from assay.service.explain.reading import Step
-from assay.service.records.fields import prompt_of
-from assay.service.records.rows import Fault, Location, Place
-from assay.service.records.shapes import EXAMPLES, FORMS, SHAPES, TASKS
+from assay.service.records.rows.fields import prompt_of
+from assay.service.records.rows.rows import Fault, Location, Place
+from assay.service.records.rows.shapes import EXAMPLES, FORMS, SHAPES, TASKS
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from assay.service.scoring.references import ReferenceTexts

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from assay.research.prepare.preparation import STAGE_TRAINERS
 from assay.service.errors import UsageError
-from assay.service.records.manifest import Entry, manifest_bytes, read_manifest
+from assay.service.records.jobs.manifest import Entry, manifest_bytes, read_manifest
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import EVERY, TEXT
 

@@ -15,7 +15,7 @@ from assay.research.prepare.split import split_digest
 from assay.research.prepare.summary import Statistics
 from assay.service import terminal
 from assay.service.explain.reading import Step
-from assay.service.records.shapes import forms_with_examples
+from assay.service.records.rows.shapes import forms_with_examples
 from assay.service.rewards.scorer import Scorer
 from assay.service.tables.table import Table
 from tests.command_line import read_rows, write_rows

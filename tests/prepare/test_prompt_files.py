@@ -29,7 +29,7 @@ from assay.research.prepare.prompts import (
 )
 from assay.research.reports.evaluated_tasks import prompt_warning
 from assay.service.errors import UsageError
-from assay.service.records.rows import Fault
+from assay.service.records.rows.rows import Fault
 from tests.command_line import read_rows, write_rows
 from tests.prepare import by_hand, published
 

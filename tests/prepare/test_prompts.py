@@ -13,7 +13,7 @@ from assay.research.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, PromptChec
 from assay.research.prepare.split import TRAIN, Libraries
 from assay.service.errors import InvalidReference
 from assay.service.explain.reading import Step
-from assay.service.records.fields import Message
+from assay.service.records.rows.fields import Message
 from assay.service.rewards.scorer import Scorer
 from assay.service.tasks.bioprobench.answers import END, START, truth_of
 from assay.service.tasks.bioprobench.ord import order_of

@@ -10,8 +10,8 @@ import pytest
 from assay.research.prepare.examples import Example, Options
 from assay.research.prepare.preparation import STAGE_TRAINERS, RowMaker
 from assay.service.errors import UsageError
-from assay.service.records.forms import SUPERVISED, TRAINERS
-from assay.service.records.rows import Fault, Location, Place
+from assay.service.records.rows.forms import SUPERVISED, TRAINERS
+from assay.service.records.rows.rows import Fault, Location, Place
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]

@@ -12,8 +12,8 @@ import pytest
 
 from assay.research.prepare.examples import Example, Options, open_examples
 from assay.service.errors import UsageError
-from assay.service.records.files import Source, expand
-from assay.service.records.rows import Fault, Place
+from assay.service.records.files.opening import Source, expand
+from assay.service.records.rows.rows import Fault, Place
 from tests.files.any_format import write as write_rows
 from tests.prepare.published import ERR, EVAL, LAB, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 

@@ -29,8 +29,8 @@ from assay.research.prepare.split import (
 )
 from assay.service.errors import NotInstalled
 from assay.service.explain.reading import Step, canons
-from assay.service.records.fields import FieldError
-from assay.service.records.rows import Location, Place
+from assay.service.records.rows.fields import FieldError
+from assay.service.records.rows.rows import Location, Place
 from assay.service.tasks.scirecipe_records import library_of
 from tests.prepare import by_hand
 from tests.prepare.by_hand import DRY, choice, example, order, protocol

@@ -18,8 +18,8 @@ from assay.research.reports.statistics import (
     prompt_label,
     split_parts,
 )
-from assay.service.records.rows import Location, Rollout
-from assay.service.records.summary import QUANTILES, Values, quantiles
+from assay.service.records.jobs.summary import QUANTILES, Values, quantiles
+from assay.service.records.rows.rows import Location, Rollout
 from assay.service.wording import shortened
 from tests.cases import told
 from tests.cases.writing import answer, step

@@ -10,7 +10,7 @@ import pytest
 from assay.kernels.rules import REASONS
 from assay.research.reports.report import REMEDIES, Finding, remedies, verdict
 from assay.research.reports.statistics import Statistics
-from assay.service.records.rows import Location, Rollout
+from assay.service.records.rows.rows import Location, Rollout
 from assay.service.rewards.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step

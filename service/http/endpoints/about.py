@@ -17,9 +17,9 @@ from ...settings import RULES_VERSION, ScoreSettings
 from ...tasks.evaluation import every_task
 from ...tasks.task import Task
 from ...version import VERSION
+from ...wire.problems import Problem
 from ..request.exchange import Exchange
 from ..request.readiness import Readiness
-from ..wire.problems import Problem
 
 VERSION_REPLY = orjson.dumps({"version": VERSION})
 

@@ -27,10 +27,10 @@ from pydantic.json_schema import models_json_schema
 from ...contract import EXAMPLE_COMPONENTS
 from ...errors import Issue
 from ...rewards.registry import REWARD_TASKS
+from ...wire.contract import ProblemDocument
+from ...wire.media_types import ARROW, ENCODINGS
+from ...wire.problems import KINDS
 from ..request.exchange import Exchange
-from ..wire.contract import ProblemDocument
-from ..wire.media_types import ARROW, ENCODINGS
-from ..wire.problems import KINDS
 
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"

@@ -18,16 +18,16 @@ from ...rewards.scorer import Scorer
 from ...settings import ScoreSettings
 from ...tasks.evaluation import evaluate_checked, record_issues, task_named
 from ...tasks.task import Task
+from ...wire.contract import EvaluateRequest
+from ...wire.json_codec import Limits, field_issues, issues_of, json_document
+from ...wire.media_types import decompress
+from ...wire.problems import Problem, invalid_request
+from ...wire.reply_bounds import check_length, longest_reply, reply_too_long
+from ...wire.stage_times import StageTimes
 from ..request.exchange import Exchange
 from ..request.jobs import JobCall
 from ..request.paths import Paths
 from ..request.processes import Processes
-from ..wire.contract import EvaluateRequest
-from ..wire.json_codec import Limits, field_issues, issues_of, json_document
-from ..wire.media_types import decompress
-from ..wire.problems import Problem, invalid_request
-from ..wire.reply_bounds import check_length, longest_reply, reply_too_long
-from ..wire.stage_times import StageTimes
 
 
 def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:

@@ -14,11 +14,7 @@ from ...rewards.batch_tasks import set_tasks
 from ...rewards.registry import REWARD_TASKS, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
-from ..request.exchange import Exchange
-from ..request.metrics import Metrics
-from ..request.paths import Paths, PendingAnswer, begin
-from ..request.processes import Processes
-from ..wire.json_codec import (
+from ...wire.json_codec import (
     INCLUDES,
     Answer,
     Envelope,
@@ -28,11 +24,15 @@ from ..wire.json_codec import (
     parse_query,
     read_batch,
 )
-from ..wire.media_types import ARROW, JSON, Body
-from ..wire.problems import Problem, invalid_request
-from ..wire.reply_bounds import ARROW_SIZES, check_reply
-from ..wire.stage_times import StageTimes
-from ..wire.work import are_few, check_work, text_bytes
+from ...wire.media_types import ARROW, JSON, Body
+from ...wire.problems import Problem, invalid_request
+from ...wire.reply_bounds import ARROW_SIZES, check_reply
+from ...wire.stage_times import StageTimes
+from ...wire.work import are_few, check_work, text_bytes
+from ..request.exchange import Exchange
+from ..request.metrics import Metrics
+from ..request.paths import Paths, PendingAnswer, begin
+from ..request.processes import Processes
 
 QUERY = ("config", "include", "task")
 MIN_ROW_BYTES = 5
@@ -97,7 +97,7 @@ def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
 
 def arrow_module() -> Any:
     try:
-        from ..wire import arrow_codec as arrow
+        from ...wire import arrow_codec as arrow
     except ImportError:
         issue = Issue("Content-Type", "unsupported_media_type", "this service runs without pyarrow")
         raise Problem("unsupported-media-type", "Arrow streams are not supported here.", [issue]) from None

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from ....kernels.warmup import is_cached, warmup
 from ...tasks.evaluation import every_task
+from ...wire.parts import Buffer, score_frames
+from ...wire.stage_times import StageTimes
 from ..endpoints.evaluate import evaluate_answer as evaluate
 from ..endpoints.evaluate import explain_answer as explain
 from ..endpoints.trainers.nemo_gym import aggregate
 from ..request.fork_server import FIRST_WORKER, JOB, WORKER, Kind, serve
 from ..request.jobs import JobCall, Jobs, run_process
-from ..wire.parts import Buffer, score_frames
-from ..wire.stage_times import StageTimes
 from .worker import run_worker
 
 

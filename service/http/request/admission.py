@@ -23,7 +23,7 @@ from threading import Lock
 from time import perf_counter, sleep
 
 from ...config import ServerSettings
-from ..wire.problems import Problem
+from ...wire.problems import Problem
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .worker_threads import LoopBudget
 

@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue, format_traceback
-from ..wire.json_codec import Limits
-from ..wire.parts import Buffer, write_frame
-from ..wire.problems import Problem, Refusal
-from ..wire.stage_times import StageTimes
+from ...wire.json_codec import Limits
+from ...wire.parts import Buffer, write_frame
+from ...wire.problems import Problem, Refusal
+from ...wire.stage_times import StageTimes
 from .exchange import Deadline
 from .fork_server import MESSAGE_BYTES
 

@@ -22,11 +22,11 @@ from ...rewards.batch import Batch
 from ...rewards.scorer import Scorer
 from ...rewards.scores import Scores
 from ...rewards.scoring import Outcome, Scoring
-from ..wire.fast_path import FastPath
-from ..wire.json_codec import Answer, Limits
-from ..wire.parts import UnlistedError
-from ..wire.problems import invalid_request
-from ..wire.stage_times import StageTimes
+from ...wire.fast_path import FastPath
+from ...wire.json_codec import Answer, Limits
+from ...wire.parts import UnlistedError
+from ...wire.problems import invalid_request
+from ...wire.stage_times import StageTimes
 from .exchange import Exchange
 from .readiness import Readiness
 from .worker_threads import WorkerThreads

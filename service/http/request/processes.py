@@ -20,10 +20,10 @@ from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
-from ..wire.json_codec import Answer, Limits
-from ..wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
-from ..wire.problems import Problem
-from ..wire.work import is_quick
+from ...wire.json_codec import Answer, Limits
+from ...wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
+from ...wire.problems import Problem
+from ...wire.work import is_quick
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .fork_server import ENDED, JOB, Forked, ForkServer, NotForked
 from .jobs import DONE, OUTCOME, TAKEN, JobCall, Outcome

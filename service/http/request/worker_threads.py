@@ -13,8 +13,8 @@ from time import perf_counter, sleep
 from typing import TypeVar
 
 from ...scoring.stopping import StopFlag
-from ..wire.problems import Problem
-from ..wire.stage_times import StageTimes
+from ...wire.problems import Problem
+from ...wire.stage_times import StageTimes
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 
 T = TypeVar("T")

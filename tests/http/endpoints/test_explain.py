@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.evaluate import MAX_BODY_BYTES, decode_explain_request
-from assay.service.http.wire.json_codec import Limits
+from assay.service.wire.json_codec import Limits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.wire.test_contract import junk
 from tests.servers import serving

@@ -16,8 +16,8 @@ import orjson
 from assay.service.errors import Issue
 from assay.service.http.request.fork_server import JOB, Kind, serve
 from assay.service.http.request.jobs import JobCall, run_process
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 
 PIECE = 16 << 20
 

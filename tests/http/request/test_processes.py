@@ -26,7 +26,7 @@ from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.fork_server import ForkServer
 from assay.service.http.request.jobs import JobCall
 from assay.service.http.request.processes import Processes, joined
-from assay.service.http.wire.problems import MAX_ERRORS, Problem
+from assay.service.wire.problems import MAX_ERRORS, Problem
 from tests.http.process.watching import in_time
 from tests.http.request.exchanges import FakeExchange, in_loop
 from tests.own_process import environment

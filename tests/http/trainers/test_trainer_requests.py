@@ -19,12 +19,12 @@ from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.rows import JsonObject
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.scoring.labels import text_of
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.json_codec import Limits
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer, Scores
 from assay.kernels.reading.references import MAX_SLOT_BYTES, SLOT_COUNT
-from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
-from assay.service.http.wire.json_codec import Limits, NotJsonError, TooManyError, open_envelope
+from assay.service.wire.fast_path import MAX_ROWS, FastPath
+from assay.service.wire.json_codec import Limits, NotJsonError, TooManyError, open_envelope
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.scoring.agreement import bits

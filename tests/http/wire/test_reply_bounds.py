@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from assay import Scorer
 from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.paths import PendingAnswer
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import ARROW, JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.scoring import run_here
+from assay.service.wire.json_codec import Limits
+from assay.service.wire.media_types import ARROW, JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
+from assay.service.wire.stage_times import StageTimes
 from tests.strategies import batches, examples, settings
 
 LIMITS = Limits(64 << 20, 65_536, 262_144, max_reply_bytes=64 << 20)

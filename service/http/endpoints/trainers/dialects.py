@@ -21,8 +21,8 @@ from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, 
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT
 from ....scoring.texts import count_of
-from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
-from ...wire.problems import Problem
+from ....wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
+from ....wire.problems import Problem
 from .rows import JsonObject, array_of, parsed
 
 FREQUENT_REASONS = (

@@ -18,17 +18,17 @@ from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
 from ....tasks.task import Options
+from ....wire.fast_path import FastPath
+from ....wire.json_codec import Answer, issues_of, parse_query
+from ....wire.media_types import Body
+from ....wire.problems import Problem, invalid_request
+from ....wire.stage_times import StageTimes
+from ....wire.work import are_few, check_work
 from ...request.exchange import Exchange
 from ...request.metrics import Metrics
 from ...request.paths import Paths, PendingAnswer, begin
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
-from ...wire.fast_path import FastPath
-from ...wire.json_codec import Answer, issues_of, parse_query
-from ...wire.media_types import Body
-from ...wire.problems import Problem, invalid_request
-from ...wire.stage_times import StageTimes
-from ...wire.work import are_few, check_work
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import JsonObject, follow, read_tasks

@@ -18,15 +18,15 @@ from ....messages import THOUGHTS
 from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT, NULL, members, text_of
+from ....wire.json_codec import Limits
+from ....wire.media_types import Body, decompress
+from ....wire.problems import Problem, invalid_request
+from ....wire.reply_bounds import check_length
+from ....wire.stage_times import StageTimes
 from ...request.exchange import Exchange
 from ...request.jobs import JobCall
 from ...request.paths import Paths
 from ...request.processes import Processes
-from ...wire.json_codec import Limits
-from ...wire.media_types import Body, decompress
-from ...wire.problems import Problem, invalid_request
-from ...wire.reply_bounds import check_length
-from ...wire.stage_times import StageTimes
 from .dialects import (
     IDENTIFIERS,
     NUMBERS,

@@ -18,8 +18,8 @@ from ....rewards.batch import UNKNOWN
 from ....rewards.batch_tasks import TaskNames
 from ....rewards.registry import SCORE
 from ....scoring.labels import ABSENT, NULL, Body, NotJson, chosen_in, members, spans_of, text_of, without_quotes
-from ...wire.json_codec import not_json
-from ...wire.problems import Problem, invalid_request
+from ....wire.json_codec import not_json
+from ....wire.problems import Problem, invalid_request
 
 BRACE = b"{"
 MAX_ELEMENTS = 65_536
