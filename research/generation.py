@@ -14,7 +14,7 @@ from ..service.errors import AssayError, UnreadableInput, UsageError
 from ..service.messages import message_text
 from ..service.records.jobs.manifest import MAX_NAMED, SHOWN_DIGITS, Manifest
 from ..service.records.output.output_file import Write, appended_file
-from ..service.tasks.endpoint import ChatEndpoint, EndpointFault, in_parallel, text_of, whole_lines
+from ..service.tasks.endpoint import ChatEndpoint, EndpointFault, choice_text, in_parallel, whole_lines
 from ..service.terminal import Progress
 from ..service.wording import first_n, named, plural
 
@@ -52,7 +52,7 @@ class Sampling(NamedTuple):
         return {**self._asdict(), "seed": None if self.seed is None else self.seed + sample}
 
 
-class Question(NamedTuple):
+class QuestionSample(NamedTuple):
     id: str
     sample: int
 
@@ -70,7 +70,7 @@ class GenerateJob(NamedTuple):
     limit: int | None = None
     concurrency: int = 1
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[QuestionSample]:
         """Return the questions, prompt by prompt; raises UsageError if rows have no prompt, or a split no rows."""
         folder, entries = self.manifest.folder, self.manifest.entries.values()
         splits = {entry.split for entry in entries}
@@ -80,7 +80,7 @@ class GenerateJob(NamedTuple):
         ids = [entry.id for entry in entries if split in (ALL, entry.split)][: self.limit]
         if missing := [name for name in ids if name not in self.manifest.prompts]:
             raise UsageError(f"{folder}: {plural(len(missing), 'row')} without a prompt: {first_n(missing, MAX_NAMED)}")
-        return [Question(name, sample) for name in ids for sample in range(self.samples)]
+        return [QuestionSample(name, sample) for name in ids for sample in range(self.samples)]
 
 
 class AnswersFile:
@@ -92,7 +92,7 @@ class AnswersFile:
 
     def __init__(self, path: str, write: Write, manifest: Manifest, model: str, sampling: Sampling) -> None:
         self.path = path
-        self.answered: set[Question] = set()
+        self.answered: set[QuestionSample] = set()
         self.finished: Counter[str] = Counter()
         self.empty = 0
         self._write = write
@@ -107,10 +107,10 @@ class AnswersFile:
             for number, line in whole_lines(stream, BEGINNING):
                 self._count(line, f"{self.path}: line {number}")
 
-    def line(self, question: Question, reply: Any) -> bytes:
+    def line(self, question: QuestionSample, reply: Any) -> bytes:
         """Return the line with an answer, from a chat completion; raises as `ChatEndpoint.ask` permits."""
         choice = reply["choices"][0]
-        text_of(choice)  # raises for what is not a text
+        choice_text(choice)  # raises for what is not a text
         answer = {
             **question._asdict(),
             "response": message_text(choice["message"]) or "",
@@ -127,7 +127,7 @@ class AnswersFile:
         self._write([line])
         self._count(line, self.path)
 
-    def _settings(self, question: Question) -> dict[str, Any]:
+    def _settings(self, question: QuestionSample) -> dict[str, Any]:
         """Return what identifies the origin of an answer, which the file has with each."""
         sampling = self._sampling.of_sample(question.sample)
         return {**self._about, "prompt_sha256": self._prompts.get(question.id), **sampling}
@@ -135,7 +135,7 @@ class AnswersFile:
     def _count(self, line: bytes, place: str) -> None:
         try:
             answer = orjson.loads(line)
-            question = Question(answer["id"], answer["sample"])
+            question = QuestionSample(answer["id"], answer["sample"])
             response, finish = answer["response"], answer["finish_reason"]
             if not (isinstance(question.id, str) and isinstance(question.sample, int) and isinstance(response, str)):
                 raise TypeError
@@ -172,7 +172,7 @@ def finish_reason(choice: Mapping[str, Any]) -> str | None:
     return None if reason is None else named(reason, MAX_FINISH)
 
 
-class Summary(NamedTuple):
+class GenerateSummary(NamedTuple):
     """What was asked, and what came of it: numbers of answers. file: with all answers, also earlier ones."""
 
     file: AnswersFile
@@ -199,7 +199,7 @@ class Summary(NamedTuple):
         return [f"{plural(count, 'answer')} {what}" for what, count in counts.items() if count]
 
 
-def generate(job: GenerateJob, endpoint: ChatEndpoint, path: str, quiet: bool = True) -> Summary:
+def generate(job: GenerateJob, endpoint: ChatEndpoint, path: str, quiet: bool = True) -> GenerateSummary:
     """Ask for the answers that the file lacks, and add each as it arrives; list faults on standard error.
 
     Raises NoAnswer if the server does not answer, UnreadableInput for a file of other answers, UsageError and OSError.
@@ -217,19 +217,19 @@ def generate(job: GenerateJob, endpoint: ChatEndpoint, path: str, quiet: bool = 
                 else:
                     file.add(answer)
                 progress.advance(1, 1)
-    return Summary(file, len(missing), len(questions) - len(missing), faults)
+    return GenerateSummary(file, len(missing), len(questions) - len(missing), faults)
 
 
 def answers(
-    job: GenerateJob, questions: list[Question], endpoint: ChatEndpoint, file: AnswersFile
-) -> Iterator[tuple[Question, bytes | EndpointFault]]:
+    job: GenerateJob, questions: list[QuestionSample], endpoint: ChatEndpoint, file: AnswersFile
+) -> Iterator[tuple[QuestionSample, bytes | EndpointFault]]:
     """Yield each question with the line of its answer, or with its fault, as they arrive.
 
     Until there is an answer, questions are asked one by one. Raises NoAnswer if the first ones have faults that are due
     to the server or to what all questions share, and later if there are only faults.
     """
 
-    def ask(question: Question) -> bytes | EndpointFault:
+    def ask(question: QuestionSample) -> bytes | EndpointFault:
         sampling = job.sampling.of_sample(question.sample)
         options = {name: value for name, value in sampling.items() if value is not None}
         try:

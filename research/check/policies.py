@@ -16,7 +16,7 @@ import numpy as np
 from ...kernels.text.quantities import MAX_DIGITS
 from ...kernels.text.words import UNITS
 from ...service.explain.quantities import KINDS
-from ...service.explain.reading import Step, canons
+from ...service.explain.reading import ReadStep, canons
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tasks.scirecipe_records import library_of
@@ -27,13 +27,13 @@ from .rows import CheckedRow
 SEED = 0  # seed of the shuffles: one generator for all references, in their order
 
 
-class Written(NamedTuple):
+class WrittenStep(NamedTuple):
     key: str
     prose: str
 
 
-class Source(NamedTuple):
-    steps: Sequence[Step]
+class PolicySource(NamedTuple):
+    steps: Sequence[ReadStep]
     library: Sequence[str] | None
     generator: random.Random
 
@@ -48,33 +48,33 @@ class Policy(NamedTuple):
     title: str
     construction: str
     remedy: str
-    answer: Callable[[Source], Iterable[Written] | None]
+    answer: Callable[[PolicySource], Iterable[WrittenStep] | None]
     right: bool = False
 
 
-def listed(steps: Iterable[Step]) -> list[Written]:
-    return [Written(step.text, step.listed) for step in steps]
+def listed(steps: Iterable[ReadStep]) -> list[WrittenStep]:
+    return [WrittenStep(step.text, step.listed) for step in steps]
 
 
-def shuffled(source: Source) -> list[Written]:
+def shuffled(source: PolicySource) -> list[WrittenStep]:
     steps = list(source.steps)
     source.generator.shuffle(steps)
     return listed(steps)
 
 
-def all_objects(source: Source) -> list[Written]:
+def all_objects(source: PolicySource) -> list[WrittenStep]:
     objects = tuple(dict.fromkeys(text for step in source.steps for text in step.objects))
     return listed(step._replace(objects=objects) for step in source.steps)
 
 
-def library_order(source: Source) -> list[Written] | None:
-    return None if source.library is None else listed(map(Step, source.library))
+def library_order(source: PolicySource) -> list[WrittenStep] | None:
+    return None if source.library is None else listed(map(ReadStep, source.library))
 
 
-def with_numbers(step: Step) -> Written:
+def with_numbers(step: ReadStep) -> WrittenStep:
     """Add to the prose of a step two numbers that the step does not have."""
     degrees, hours = (next(n for n in count(first) if str(n) not in step.listed) for first in (95, 3))
-    return Written(step.text, f"{step.listed}, then {degrees} °C for {hours} h")
+    return WrittenStep(step.text, f"{step.listed}, then {degrees} °C for {hours} h")
 
 
 UNSEEN = "reward the prose as well (task lexical with section=orc), or judge it"
@@ -86,7 +86,7 @@ POLICIES = (
         "The reference's steps; the prose of each is its JSON.",
         "No setting tells pasted JSON from prose. assay score --html counts such rollouts (sign key_as_prose): "
         f"leave them out of training, or {UNSEEN}.",
-        lambda source: [Written(step.text, step.text) for step in source.steps],
+        lambda source: [WrittenStep(step.text, step.text) for step in source.steps],
     ),
     Policy(
         "words_as_prose",
@@ -100,7 +100,7 @@ POLICIES = (
         "actions without objects",
         "The reference's actions without objects and parameters.",
         "semantics=product pays nothing for the order of actions without their objects.",
-        lambda source: listed(Step(step.action) for step in source.steps),
+        lambda source: listed(ReadStep(step.action) for step in source.steps),
     ),
     Policy(
         "shuffled",
@@ -150,7 +150,7 @@ POLICIES = (
         "prose negated",
         "The reference's steps; the prose of each says not to do it.",
         f"No setting and no sign of the report tells what prose denies: {UNSEEN}.",
-        lambda source: [Written(step.text, f"Do not {step.listed}") for step in source.steps],
+        lambda source: [WrittenStep(step.text, f"Do not {step.listed}") for step in source.steps],
     ),
     Policy(
         "numbers_added",
@@ -163,13 +163,13 @@ POLICIES = (
 """Every policy. Unless a policy says otherwise, the prose of a step lists its words, so that it covers them."""
 
 
-def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
-    source = Source(steps, library, generator)
+def answers_of(steps: Sequence[ReadStep], library: Sequence[str] | None, generator: random.Random) -> list[str]:
+    source = PolicySource(steps, library, generator)
     answers = (policy.answer(source) for policy in POLICIES)  # None without the library that a policy needs
     return ["" if steps is None else answer_with(steps) for steps in answers]
 
 
-def answer_with(steps: Iterable[Written]) -> str:
+def answer_with(steps: Iterable[WrittenStep]) -> str:
     steps = list(steps)
     key = "\n".join(f"Step {number}: {step.key}" for number, step in enumerate(steps, 1))
     prose = "\n".join(f"Step {number}: {step.prose}" for number, step in enumerate(steps, 1))
@@ -255,7 +255,7 @@ class Earnings:
     def add(
         self,
         rows: Sequence[CheckedRow],
-        steps: Sequence[Sequence[Step]],
+        steps: Sequence[Sequence[ReadStep]],
         gold: np.ndarray,
         gold_by_option: Mapping[str, np.ndarray],
         passed: np.ndarray,
@@ -308,7 +308,7 @@ Dose = tuple[str, str]
 """A value or a range, and its unit, as canonical words."""
 
 
-def with_doses(steps: Sequence[Step], change: Callable[[str, str], Dose]) -> list[Step]:
+def with_doses(steps: Sequence[ReadStep], change: Callable[[str, str], Dose]) -> list[ReadStep]:
     """Return steps whose parameters have other doses; a parameter without a dose that changes stays as it is."""
     texts = iter(canons([text for step in steps for text in step.parameters]))
     changed = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..records.files.opening import Source, open_records
+from ..records.files.opening import SourceFile, open_records
 from ..records.rows.fields import objects_among
 from ..records.rows.forms import unfolded
 from ..records.rows.rows import Fields, peek
@@ -23,7 +23,7 @@ from .options import document_options, json_or_text, pair_option
 from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, output_option, rows_command
 
 if TYPE_CHECKING:
-    from ...research.ablate.ablation import Ablation, Rewards
+    from ...research.ablate.ablation import Ablation, AblationRewards
     from ...research.ablate.grids import Grid
     from ..records.jobs.row_tasks import RowTasks
 
@@ -95,15 +95,15 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
         raise click.UsageError(f"{name}: {error.strerror}; {expected}") from None
 
 
-def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: RowOutput, quiet: bool) -> Ablation:
+def ablate(source: SourceFile, fields: Fields, grid: Grid, tasks: RowTasks, output: RowOutput, quiet: bool) -> Ablation:
     """Read the file, and write the rewards of its rows to the output, if it has a path.
 
     Raises DocumentError and OSError.
     """
-    from ...research.ablate.ablation import Ablation, Rewards, reward_output, score_pieces
+    from ...research.ablate.ablation import Ablation, AblationRewards, reward_output, score_pieces
     from ..records.jobs.score_rows import report_faults
 
-    rewards = Rewards(grid)
+    rewards = AblationRewards(grid)
     tasks.prepare()
     started = time.perf_counter()
     with open_records(source) as records:
@@ -129,7 +129,7 @@ def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: 
     return Ablation(source.name, grid, rewards, command_line())
 
 
-def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
+def report(rewards: AblationRewards, grid: Grid, seconds: float) -> None:
     count = plural(len(grid.configurations), "configuration")
     say(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
     if rewards.faults:

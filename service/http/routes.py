@@ -39,7 +39,7 @@ from .endpoints.docs import (
     Playground,
     body_of,
     problems_of,
-    text_of,
+    text_reply,
 )
 from .endpoints.evaluate import MAX_BODY_BYTES, evaluate_endpoint, explain_endpoint
 from .endpoints.score import ScoreEndpoint
@@ -280,7 +280,7 @@ def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None
         table.add("GET", "/", about.index, **description)
         return
     playground = Playground(about.index_reply)
-    table.add("GET", "/", playground.index, reply=text_of("text/html"), **description)
+    table.add("GET", "/", playground.index, reply=text_reply("text/html"), **description)
     for address, file in playground.files.items():
         table.add("GET", address, file.reply, include_in_schema=False)
 
@@ -294,7 +294,7 @@ def add_probes(table: RouteTable, state: ServiceState, about: About) -> None:
         table.add("GET", path, probes.ready, ("not-ready",), summary="Ready to score", **probe)
     table.add("GET", "/version", about.version, response_model=VersionReply, summary="Version", tags=["operation"])
     exposition: dict[str, Any] = {
-        "reply": text_of("text/plain", "application/openmetrics-text"),
+        "reply": text_reply("text/plain", "application/openmetrics-text"),
         "response_class": PlainTextResponse,
     }
     table.add("GET", "/metrics", probes.metrics, summary="Metrics", tags=["operation"], traced=False, **exposition)

@@ -23,11 +23,11 @@ from ...kernels.text.strings import is_valid_column
 from ..errors import Issue
 from ..rewards.batch import Batch
 from ..rewards.batch_tasks import set_tasks
-from ..rewards.scores import STEP_FIELDS, Scores, Steps
+from ..rewards.scores import STEP_FIELDS, Scores, StepTable
 from ..scoring.reference_reader import NO_ALTERNATIVES, TOO_MANY
 from ..scoring.references import ANY_OF, Alternatives, ReferenceTexts
 from ..scoring.texts import rows_of
-from .json_codec import Limits
+from .json_codec import RequestLimits
 from .problems import Problem
 from .string_views import has_views, is_list, validate_views, without_views
 
@@ -44,7 +44,7 @@ OLD_COMPRESSION = b"ARROW:experimental_compression"
 """Marks a compressed batch in Arrow 0.17; readers still support it."""
 
 
-def over_limit(limits: Limits, path: str, reason: str, detail: str) -> Problem:
+def over_limit(limits: RequestLimits, path: str, reason: str, detail: str) -> Problem:
     whole = f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes, also once decompressed."
     return Problem("too-large", whole, [Issue(path, reason, detail)])
 
@@ -54,7 +54,7 @@ def not_arrow(detail: str = "unreadable") -> Problem:
     return Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue])
 
 
-class Table(NamedTuple):
+class ArrowTable(NamedTuple):
     """A table of a FlatBuffer that begins at `start` in `data`."""
 
     data: bytes
@@ -76,10 +76,10 @@ class Table(NamedTuple):
         pos = self.position(field)
         return 0 if pos is None else struct.unpack_from(form, self.data, pos)[0]
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> ArrowTable | None:
         """Return the table that the field points to; None if it is left out."""
         pos = self.position(field)
-        return None if pos is None else Table(self.data, pos + self.number(field, "<I"))
+        return None if pos is None else ArrowTable(self.data, pos + self.number(field, "<I"))
 
     def pairs(self, field: int) -> np.ndarray:
         """Read a vector of structs of two int64, shape (count, 2)."""
@@ -90,7 +90,7 @@ class Table(NamedTuple):
         return np.frombuffer(self.data, "<i8", 2 * count, vector.start + 4).reshape(count, 2)
 
 
-def check_bounds(body: bytes | bytearray, limits: Limits) -> None:
+def check_bounds(body: bytes | bytearray, limits: RequestLimits) -> None:
     """Raise Problem `too-large` if the stream exceeds a limit.
 
     Limits: `max_responses` batches with rows, `max_body_bytes` decompressed bytes of compressed buffers, `MAX_METADATA`
@@ -124,17 +124,17 @@ def check_bounds(body: bytes | bytearray, limits: Limits) -> None:
             raise over_limit(limits, "body", "too_many", detail)
 
 
-def batch_of(message: Any) -> tuple[Table | None, Table | None]:
+def batch_of(message: Any) -> tuple[ArrowTable | None, ArrowTable | None]:
     """Return the tables `RecordBatch` and `DictionaryBatch` of a message, each None if missing."""
     data = message.metadata.to_pybytes()
-    head = Table(data, struct.unpack_from("<I", data)[0])
+    head = ArrowTable(data, struct.unpack_from("<I", data)[0])
     kind, header = head.number(1, "<B"), head.table(2)
     if header is None or kind not in (DICTIONARY, RECORD_BATCH):
         return None, None
     return (header, None) if kind == RECORD_BATCH else (header.table(1), header)
 
 
-def inflated_bytes(message: Any, batch: Table) -> int:
+def inflated_bytes(message: Any, batch: ArrowTable) -> int:
     """Return the decompressed bytes that the batch's buffers declare, which Arrow allocates and then requires."""
     body = message.body
     if body is None or (batch.position(3) is None and OLD_COMPRESSION not in batch.data):
@@ -166,7 +166,7 @@ def arrow_errors() -> Iterator[None]:
         raise not_arrow() from None
 
 
-def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
+def read_stream(body: bytes | bytearray, limits: RequestLimits) -> Batch:
     """Return a stream as a batch, with each distinct reference once.
 
     Columns: `response` (string, large_string or string_view), `reference` (the same, a dictionary of one, or lists of
@@ -216,13 +216,13 @@ def read_stream(body: bytes | bytearray, limits: Limits) -> Batch:
     return batch
 
 
-def _check_lists(name: str, array: Any, limits: Limits) -> None:
+def _check_lists(name: str, array: Any, limits: RequestLimits) -> None:
     """Raise Problem `too-large` if lists have too many elements, which they may share."""
     if is_list(array.type) and (pc.sum(pc.list_value_length(array)).as_py() or 0) > limits.max_responses:
         raise over_limit(limits, name, "too_many", f"more than {limits.max_responses} texts in its lists")
 
 
-def _without_views(table: Any, limits: Limits) -> Any:
+def _without_views(table: Any, limits: RequestLimits) -> Any:
     """Return a table with strings in place of views, which are valid; raise Problem `too-large` before copying more
     than a body may have.
     """
@@ -252,7 +252,7 @@ def _plain_type(kind: Any) -> Any:
     return without_views(pa.array([], kind), lambda nbytes: None).type
 
 
-def _read_references(batch: Batch, column: Any, limits: Limits) -> None:
+def _read_references(batch: Batch, column: Any, limits: RequestLimits) -> None:
     if is_list(column.type):
         _read_alternatives(batch, column)
         return
@@ -395,7 +395,7 @@ def text_column_of(array: Any) -> TextColumn:
     return TextColumn.of(text, positions.astype(np.int64))
 
 
-def steps_array(steps: Steps) -> Any:
+def steps_array(steps: StepTable) -> Any:
     """Return the steps as an array of lists of structs."""
     entries = pa.StructArray.from_arrays([pa.array(column) for column in steps.fields.values()], STEP_FIELDS)
     return pa.ListArray.from_arrays(pa.array(steps.offsets.astype(np.int32)), entries)

@@ -20,7 +20,7 @@ from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.configurations import configurations_of, rules_of
 from ..scoring.references import UNLIMITED
-from .json_codec import Answer, Limits, encode
+from .json_codec import Answer, RequestLimits, encode
 from .stage_times import StageTimes
 
 MAX_ROWS = 64
@@ -32,7 +32,7 @@ class FastPath:
     It holds one request at a time: `read` it, then `score` it. The columns of one row are valid until the next `read`.
     """
 
-    def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
+    def __init__(self, scorer: Scorer, max_bytes: int, limits: RequestLimits) -> None:
         self.components = False
         self.rows = 0
         """Responses of the request that was read."""

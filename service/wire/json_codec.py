@@ -33,7 +33,7 @@ from ..rewards.batch import Batch
 from ..rewards.batch_tasks import NO_CONFIGS, follow_labels, read_labels, set_tasks
 from ..rewards.registry import SCORE, identity_of
 from ..rewards.scorer import Scorer, set_config
-from ..rewards.scores import Scores, Steps
+from ..rewards.scores import Scores, StepTable
 from ..scoring.configurations import overridden_by_each
 from ..scoring.reference_reader import FAULTS
 from ..scoring.references import ReferenceTexts
@@ -272,7 +272,7 @@ def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Limits of one request that are not settings of the reward."""
 
     max_body_bytes: int
@@ -282,7 +282,7 @@ class Limits:
     """Maximum bytes of any reply; its request may allow fewer (see `reply_bounds.py`)."""
 
 
-def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
+def parse_envelope(body: bytes | bytearray, limits: RequestLimits) -> Envelope:
     """Parse the body into columns and values; raise Problem `not-json`, which quotes no text, and `too-large`."""
     try:
         return open_envelope(body, limits.max_responses, limits.max_reference_bytes)
@@ -330,7 +330,7 @@ def check_containers(text: bytes | bytearray) -> None:
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
 
 
-def read_batch(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
+def read_batch(envelope: Envelope, scorer: Scorer, limits: RequestLimits) -> Batch:
     """Return a request as a batch; raise Problem `too-large` as `check_work` does."""
     values, issues = envelope.values, envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
@@ -415,7 +415,7 @@ MAX_LIST_ROWS = 64
 
 
 def reply_columns(
-    scores: Scores, components: bool, advantages: bool, sent_steps: Steps | None = None
+    scores: Scores, components: bool, advantages: bool, sent_steps: StepTable | None = None
 ) -> dict[str, Any]:
     """Return the columns of a reply; `sent_steps` are steps that are elsewhere in it."""
     encodable: Callable[[np.ndarray], Any] = np.asarray
@@ -433,7 +433,7 @@ def reply_columns(
     return columns
 
 
-def encode_steps(steps: Steps, sent: Steps | None = None) -> bytes:
+def encode_steps(steps: StepTable, sent: StepTable | None = None) -> bytes:
     """Return the steps of all responses as JSON: an array of arrays of objects, without the places and the coverages
     that they share with steps that are `sent` elsewhere.
     """

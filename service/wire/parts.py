@@ -23,7 +23,7 @@ from ..scoring.column_scorer import Columns
 from ..scoring.references import ReferenceTexts
 from ..scoring.texts import strings_of
 from ..tasks.evaluation import task_named
-from .json_codec import Limits, check_containers
+from .json_codec import RequestLimits, check_containers
 from .problems import MAX_ERRORS
 from .stage_times import StageTimes
 from .work import check_compared
@@ -137,7 +137,7 @@ def unpack_parts(body: bytes, max_reference_bytes: int) -> list[Batch]:
     return parts
 
 
-class Piece(NamedTuple):
+class PartPiece(NamedTuple):
     """The result for some rows of a part: their rewards, or an error with its issues."""
 
     part: int
@@ -146,7 +146,7 @@ class Piece(NamedTuple):
     result: Columns | UnlistedError
 
 
-def score_frames(body: bytes, limits: Limits, times: StageTimes) -> Iterator[list[Buffer]]:
+def score_frames(body: bytes, limits: RequestLimits, times: StageTimes) -> Iterator[list[Buffer]]:
     """Score packed parts in another process, and yield each piece as the parts of a frame; raise Problem."""
     for piece in score_pieces(unpack_parts(body, limits.max_reference_bytes), limits, times):
         if isinstance(piece.result, UnlistedError):
@@ -158,13 +158,13 @@ def score_frames(body: bytes, limits: Limits, times: StageTimes) -> Iterator[lis
             yield pack({"part": piece.part, "issues": None}, [piece.rows, codes, rewards, *measures])
 
 
-def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[Piece]:
+def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[PartPiece]:
     """Yield the pieces in the frames of `score_frames`; raise ValueError for any that it cannot have written."""
     for frame in frames:
         head, columns = unpack(frame)
         if head["issues"] is not None:
             issues = [Issue(*map(str, issue)) for issue in head["issues"]]
-            yield Piece(head["part"], NO_ROWS, UnlistedError(issues, int(head["unlisted"])))
+            yield PartPiece(head["part"], NO_ROWS, UnlistedError(issues, int(head["unlisted"])))
             continue
         reward = reward_of(parts[head["part"]].task)
         rows, codes, rewards, *measures = columns
@@ -174,10 +174,10 @@ def read_pieces(parts: Sequence[Batch], frames: Iterable[bytes]) -> Iterator[Pie
         finite = np.isfinite(rewards).all() and np.isfinite(result.measures).all()
         if not finite or (codes >= len(reward.reasons)).any():
             raise ValueError("a job has returned numbers that cannot be rewards")
-        yield Piece(head["part"], rows, result)
+        yield PartPiece(head["part"], rows, result)
 
 
-def assemble(parts: Sequence[Batch], pieces: Iterable[Piece]) -> list[Outcome]:
+def assemble(parts: Sequence[Batch], pieces: Iterable[PartPiece]) -> list[Outcome]:
     """Return the outcome of each part from its pieces; rows in none of them are `out_of_time`."""
     outcomes: list[Outcome] = [None if part.read_only else task_reward(part).unscored(part.size) for part in parts]
     for part, rows, result in pieces:
@@ -194,7 +194,7 @@ def is_unscored(part: Batch, outcome: Outcome) -> bool:
     return isinstance(outcome, Columns) and bool((outcome.reason_codes == number).any())
 
 
-def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> Iterator[Piece]:
+def score_pieces(parts: Sequence[Batch], limits: RequestLimits, times: StageTimes) -> Iterator[PartPiece]:
     """Yield the rewards of all rows piece by piece, or the errors of parts; raise Problem `too-large`."""
     times.start()
     read: list[Any] = []
@@ -205,7 +205,7 @@ def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> I
         try:
             read.append(reward_of(part.task).read_references(part))
         except ScoringError as error:
-            yield Piece(number, NO_ROWS, first_issues(error))
+            yield PartPiece(number, NO_ROWS, first_issues(error))
     times.decoded()
     if len(read) < len(parts) or any(part.read_only for part in parts):
         return
@@ -220,9 +220,9 @@ def score_pieces(parts: Sequence[Batch], limits: Limits, times: StageTimes) -> I
         for rows in pieces_of(part.reference_index, lengths):
             piece = part.at(rows, None, part.reference_index[rows])
             try:
-                yield Piece(number, rows, reward_of(part.task).score(piece, references))
+                yield PartPiece(number, rows, reward_of(part.task).score(piece, references))
             except ScoringError as error:
-                yield Piece(number, NO_ROWS, first_issues(error))
+                yield PartPiece(number, NO_ROWS, first_issues(error))
                 break
     times.scored()
 

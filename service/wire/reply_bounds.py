@@ -18,7 +18,7 @@ from ..rewards.batch import Batch
 from ..rewards.registry import REWARDS, SCORE, TASK_COMPONENTS
 from ..scoring.configurations import by_reading
 from ..scoring.texts import Texts
-from .json_codec import Limits
+from .json_codec import RequestLimits
 from .problems import Problem
 
 REPLY_BYTES = 20
@@ -51,19 +51,19 @@ BLOCK_BYTES = 1 << 20
 BRACE = 0x7B
 
 
-def longest_reply(request_bytes: int, limits: Limits) -> int:
+def longest_reply(request_bytes: int, limits: RequestLimits) -> int:
     """Return the maximum length of the reply to a request of this length."""
     return min(FREE_REPLY_BYTES + REPLY_BYTES * request_bytes, max(FREE_REPLY_BYTES, limits.max_reply_bytes))
 
 
-def reply_too_long(product: str, request_bytes: int, limits: Limits, path: str = "body") -> Problem:
+def reply_too_long(product: str, request_bytes: int, limits: RequestLimits, path: str = "body") -> Problem:
     """Return the error of a request whose reply is, or could be, too long; `product` says how long, and why."""
     allowed = f"{FREE_REPLY_BYTES} bytes and {REPLY_BYTES} for each byte of its request"
     detail = f"A reply may have {allowed}, up to {limits.max_reply_bytes}: here {longest_reply(request_bytes, limits)}."
     return Problem("too-large", detail, [Issue(path, "reply_too_large", product)])
 
 
-def check_length(reply: bytes, request_bytes: int, limits: Limits) -> bytes:
+def check_length(reply: bytes, request_bytes: int, limits: RequestLimits) -> bytes:
     """Return a reply that was computed without a bound; raise Problem `too-large` if it is too long."""
     if len(reply) > longest_reply(request_bytes, limits):
         raise reply_too_long(f"a reply of {len(reply)} bytes", request_bytes, limits)
@@ -71,7 +71,7 @@ def check_length(reply: bytes, request_bytes: int, limits: Limits) -> bytes:
 
 
 def check_reply(
-    batch: Batch, include: Collection[str], request_bytes: int, limits: Limits, sizes: Sizes = JSON_SIZES
+    batch: Batch, include: Collection[str], request_bytes: int, limits: RequestLimits, sizes: Sizes = JSON_SIZES
 ) -> int:
     """Return how long the reply to a batch can become; raise Problem `too-large` if that is too long.
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.research.prepare.examples import Example, Options, read_example
+from assay.research.prepare.examples import Example, PrepareOptions, read_example
 from assay.research.prepare.prompt_files import read_prompts
 from assay.research.prepare.prompt_sets import SAMPLES, OwnPrompts, PromptSet
 from assay.research.prepare.prompts import (
@@ -150,7 +150,7 @@ def test_a_script_with_branches_for_the_tasks_of_the_benchmark(write: Write) -> 
     script: dict[str, Any] = {}
     exec(BENCHMARK, script)
     for record in (published.PQA, published.ORD, published.ERR, published.RIGHT, published.GEN):
-        example = read_example(record, by_hand.PLACE, Options())
+        example = read_example(record, by_hand.PLACE, PrepareOptions())
         assert isinstance(example, Example)
         name = "GEN" if example.task == "lexical" else example.task.partition(".")[2].upper()
         assert prompts.messages(example, None) == [{"role": "user", "content": script["ask"](record, name)}]

@@ -50,7 +50,7 @@ class About:
     @cached_property
     def tasks_reply(self) -> bytes:
         """The reply of GET /v1/tasks; imports every task."""
-        return orjson.dumps({"tasks": [task_of(task) for task in every_task()]})
+        return orjson.dumps({"tasks": [task_document(task) for task in every_task()]})
 
 
 def index_of(settings: Config) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def config_of(settings: Config) -> dict[str, Any]:
     }
 
 
-def task_of(task: Task) -> dict[str, Any]:
+def task_document(task: Task) -> dict[str, Any]:
     return {
         "name": task.name,
         "description": task.description,

@@ -329,7 +329,7 @@ def body_of(*models: type[BaseModel], example: Any) -> dict[str, Any]:
     }
 
 
-def text_of(*media_types: str) -> dict[str, Any]:
+def text_reply(*media_types: str) -> dict[str, Any]:
     """Return FastAPI's description of a reply in one of these text types."""
     return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
 

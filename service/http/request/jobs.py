@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue, format_traceback
-from ...wire.json_codec import Limits
+from ...wire.json_codec import RequestLimits
 from ...wire.parts import Buffer, write_frame
 from ...wire.problems import Problem, Refusal
 from ...wire.stage_times import StageTimes
@@ -57,7 +57,7 @@ class JobCall(BaseModel):
     job: str
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
-    limits: Limits = Limits(0, 0, 0)
+    limits: RequestLimits = RequestLimits(0, 0, 0)
     encoding: str = ""
     arguments: dict[str, Any] = {}
 

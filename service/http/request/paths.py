@@ -23,7 +23,7 @@ from ...rewards.scorer import Scorer
 from ...rewards.scores import Scores
 from ...rewards.scoring import Outcome, Scoring
 from ...wire.fast_path import FastPath
-from ...wire.json_codec import Answer, Limits
+from ...wire.json_codec import Answer, RequestLimits
 from ...wire.parts import UnlistedError
 from ...wire.problems import invalid_request
 from ...wire.stage_times import StageTimes
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Paths:
     """The scorer of the default configuration, and the threads that it runs on."""
 
-    def __init__(self, limits: Limits, readiness: Readiness, workers: WorkerThreads) -> None:
+    def __init__(self, limits: RequestLimits, readiness: Readiness, workers: WorkerThreads) -> None:
         self.limits = limits
         self._readiness = readiness
         self._workers = workers

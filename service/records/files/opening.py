@@ -68,7 +68,7 @@ SPLIT = re.compile(r"(?:.+[-_.])?(train|test|validation|valid|val|dev|eval)([-_.
 """Names of folders and files that name a split, perhaps of a part of one, as on the Hugging Face hub: `PQA_test`."""
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file to read; "-" is standard input."""
 
     path: str
@@ -143,7 +143,7 @@ def source_title(source: str) -> str:
 
 
 @contextmanager
-def open_records(source: Source, columns: Iterable[str] | None = None, as_json: bool = False) -> Iterator[Records]:
+def open_records(source: SourceFile, columns: Iterable[str] | None = None, as_json: bool = False) -> Iterator[Records]:
     """Open a file and yield its records.
 
     columns: names of columns that are needed, as far as the file has them; None for all. as_json: whether rows of
@@ -341,13 +341,13 @@ def decoded(location: Location, text: bytes, size: int) -> Record:
         return Record(location, None, fault, size, text)
 
 
-def expand(sources: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> list[Source]:
+def expand(sources: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> list[SourceFile]:
     """Return the files of the sources; the files of a folder are sorted by name.
 
     A folder is a data set that `datasets` saved, or holds files of records at any depth; its other files are ignored.
     Raises UsageError for a source that does not exist or has no records, and for a file that two sources have.
     """
-    files: list[Source] = []
+    files: list[SourceFile] = []
     for source in sources:
         path = Path(source)
         if not path.exists():
@@ -364,18 +364,18 @@ def expand(sources: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> list
     return files
 
 
-def source_file(path: Path, split: str | None) -> Source:
-    return Source(str(path), format_of(str(path), None, ""), split=split)
+def source_file(path: Path, split: str | None) -> SourceFile:
+    return SourceFile(str(path), format_of(str(path), None, ""), split=split)
 
 
-def files_in(folder: Path, split: str | None) -> list[Source]:
+def files_in(folder: Path, split: str | None) -> list[SourceFile]:
     """Return the files of records in a folder; raises UsageError as `source_file` and `saved_files` do."""
     if (folder / SAVED_SPLITS).is_file():
         splits = metadata(folder / SAVED_SPLITS, "splits", str)
         return [file for name in sorted(splits) for file in files_in(folder / name, name)]
     if (folder / SAVED_FILES).is_file():
         return saved_files(folder, split)
-    files: list[Source] = []
+    files: list[SourceFile] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name in METADATA:
             continue
@@ -386,7 +386,7 @@ def files_in(folder: Path, split: str | None) -> list[Source]:
     return files
 
 
-def saved_files(folder: Path, split: str | None) -> list[Source]:
+def saved_files(folder: Path, split: str | None) -> list[SourceFile]:
     """Return the files that `Dataset.save_to_disk` wrote, in the order of their rows.
 
     Raises UsageError if one is missing, or if a file of indices chooses rows of them, as old versions wrote it.

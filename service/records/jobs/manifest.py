@@ -22,7 +22,7 @@ from ...tasks.evaluation import task_named
 from ...tasks.thoth import sections_in
 from ...whole_files import read_whole
 from ...wording import first_n, named, plural
-from ..files.opening import MANIFEST, Source, open_records, sha256_of, source_file
+from ..files.opening import MANIFEST, SourceFile, open_records, sha256_of, source_file
 from ..files.wrong_files import DocumentError
 from ..rows.fields import CONVERSATION_NAMES, PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, Message, asking_of
 from ..rows.forms import ANSWER_NAMES, SPECIFICATIONS, unfolded
@@ -55,7 +55,7 @@ class WrongAnswers(DocumentError):
     """A file whose answers are not those to a manifest's rows."""
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One row of a prepared folder."""
 
     id: str
@@ -92,13 +92,13 @@ class Entry(NamedTuple):
 
 
 OWN_NAMES = {
-    *Entry._fields,
+    *ManifestEntry._fields,
     *(*RESPONSE_NAMES, *REFERENCE_NAMES, *PROMPT_NAMES, *CONVERSATION_NAMES, *ANSWER_NAMES, *SPECIFICATIONS),
 }
 """Fields of a record with an answer that are those of its row instead."""
 
 
-def manifest_bytes(about: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
+def manifest_bytes(about: Mapping[str, Any], entries: Sequence[ManifestEntry]) -> bytes:
     """Return the manifest as JSON: what it says of all rows, indented, and a line for each row."""
     lines = [orjson.dumps(entry._asdict()) for entry in entries]
     head = {"manifest": FORMAT, **about, "rows_sha256": digest_of_rows(lines)}
@@ -124,7 +124,7 @@ def read_manifest(folder: str) -> Manifest:
     content = read_whole(path, MAX_MANIFEST)
     try:
         about = orjson.loads(content)
-        entries = [Entry(**row) for row in about.pop("rows")]
+        entries = [ManifestEntry(**row) for row in about.pop("rows")]
         lines = [orjson.dumps(entry._asdict()) for entry in entries]
         version, digest = about["manifest"], about["rows_sha256"]
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
@@ -146,7 +146,7 @@ class Manifest:
 
     folder: str
     about: Mapping[str, Any]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, ManifestEntry]
 
     @property
     def digest(self) -> str:
@@ -180,9 +180,9 @@ class Manifest:
                         prompts[str(row.get("id"))] = list(asking.messages)
         return prompts
 
-    def gold(self) -> Source:
+    def gold(self) -> SourceFile:
         """Return the rows with their gold answers, where records have some, as a file of records."""
-        return Source(os.path.join(self.folder, MANIFEST), "json", rows=self._gold)
+        return SourceFile(os.path.join(self.folder, MANIFEST), "json", rows=self._gold)
 
     def _gold(self) -> Iterator[Record]:
         for number, entry in enumerate(self.entries.values(), 1):
@@ -197,14 +197,14 @@ class Manifest:
         """The tasks that reward answers to its rows."""
         return sorted({entry.task for entry in self.entries.values()})
 
-    def answered(self, source: Source, is_partial: bool) -> Source:
+    def answered(self, source: SourceFile, is_partial: bool) -> SourceFile:
         """Return a file of answers to the rows as a file of records: of each answer, with the fields of its row.
 
         is_partial: whether some rows may have no answer.
         """
         return source._replace(rows=partial(self._answered, source, is_partial))
 
-    def by_task(self, source: Source, task: str | None = None) -> dict[str, Source]:
+    def by_task(self, source: SourceFile, task: str | None = None) -> dict[str, SourceFile]:
         """Return the parts of a file that `answered` returned by the task that evaluates them.
 
         task: evaluates the answers to all rows that it can evaluate, instead of the task that each row has. Records
@@ -229,7 +229,7 @@ class Manifest:
         parts[first] = sorted([*parts[first], *faults], key=lambda record: record.location.number)
         return {name: source._replace(rows=partial(iter, records)) for name, records in parts.items()}
 
-    def _answered(self, source: Source, is_partial: bool) -> Iterator[Record]:
+    def _answered(self, source: SourceFile, is_partial: bool) -> Iterator[Record]:
         """Yield the records; raises WrongAnswers if answers are of other rows, or if a split has too few."""
         samples: list[tuple[Record, Sample | None]] = []
         with open_records(source, as_json=True) as records:

@@ -23,16 +23,16 @@ from ..output.batch_columns import BatchScorer, SpooledResults, column_output, i
 from ..output.output_file import temp_dir_for
 from ..rows.rows import STEP_RESULTS, Location, Rollout, earlier_results, reference_of
 from .row_tasks import RowTasks
-from .score_rows import Job, Observe, Tally, row_output
-from .summary import Summary
+from .score_rows import Observe, ScoreJob, ScoreTally, row_output
+from .summary import ScoreSummary
 
 CONFIG_ID = b"config_id"
 """Metadata key of a file with results, which may be replaced."""
 
 
 def score_columns(
-    job: Job, tasks: RowTasks, source: ColumnSource, progress: Progress, observe: Observe | None = None
-) -> Summary:
+    job: ScoreJob, tasks: RowTasks, source: ColumnSource, progress: Progress, observe: Observe | None = None
+) -> ScoreSummary:
     """Score the rows of `source` and write them in their order.
 
     Rows with a fault are listed on standard error and written with their error and a null reward. Raises OSError if the
@@ -41,7 +41,7 @@ def score_columns(
     """
     names = columns_read(job, tasks, source)
     check_columns(job, tasks, source, names)
-    tally = Tally(job.source, tasks, progress, observe)
+    tally = ScoreTally(job.source, tasks, progress, observe)
     reference = job.fields.reference
     as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
     batches = BatchScorer(tasks, job.fields, job.advantages)
@@ -63,7 +63,7 @@ def score_columns(
     return summary
 
 
-def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
+def columns_read(job: ScoreJob, tasks: RowTasks, source: ColumnSource) -> list[str]:
     """Return the names of the columns that are needed for scoring; rows of other tasks may need any of several."""
     names = dict.fromkeys(name for name in job.fields if name is not None)
     if tasks.other_tasks:
@@ -72,7 +72,7 @@ def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
     return list(names)
 
 
-def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequence[str]) -> None:
+def check_columns(job: ScoreJob, tasks: RowTasks, source: ColumnSource, read: Sequence[str]) -> None:
     """Raise DocumentError if a column that is read is missing or has the wrong type, or one would be overwritten."""
     fields, schema = job.fields, source.schema
     source.require(read)
@@ -91,7 +91,7 @@ def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequenc
             raise DocumentError(f"there are columns with the names of {names}: {', '.join(overwritten)}")
 
 
-def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list[int]) -> list[Rollout]:
+def _rollouts(job: ScoreJob, batch: Any, valid: np.ndarray, first: int, numbers: list[int]) -> list[Rollout]:
     """Return the rows of these numbers, which count valid rows, of a batch whose first row has the number `first`."""
     if not numbers:
         return []
@@ -106,7 +106,7 @@ def _rollouts(job: Job, batch: Any, valid: np.ndarray, first: int, numbers: list
     return rollouts
 
 
-def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
+def _write_columns(job: ScoreJob, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
     tables = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
     replaced = earlier_results(source.schema.names).union(added.names)
@@ -127,14 +127,14 @@ def _as_type(column: Any, kind: Any) -> Any:
     return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(kind)
 
 
-def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
+def _kept_field(field: Any, job: ScoreJob, source: ColumnSource) -> Any:
     """Return the output field; only another Arrow file is sure to have one dictionary per column, as `arrow` needs."""
     if job.target_format == "arrow" and pa.types.is_dictionary(field.type) and not source.is_ipc_file:
         return field.with_type(field.type.value_type)
     return field
 
 
-def _write_rows(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
+def _write_rows(job: ScoreJob, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
     tables = results.tables(tasks.settings.advantage_ddof)
     with row_output(job, tasks.identity) as write:
         for batch, result in _align(source.batches(), tables):

@@ -17,9 +17,9 @@ from ...rewards.scores import Scores
 from ...rewards.scoring import score
 from ...scoring.references import MAX_REFERENCE_BYTES
 from ...terminal import Listing, Progress, say
-from ...wire.json_codec import Envelope, Limits, encode_reply, parse_envelope, read_batch
+from ...wire.json_codec import Envelope, RequestLimits, encode_reply, parse_envelope, read_batch
 from ...wire.problems import Problem
-from ..files.opening import JSON_WHITESPACE, Source, is_columnar
+from ..files.opening import JSON_WHITESPACE, SourceFile, is_columnar
 from ..files.wrong_files import DocumentError
 from ..output.complete_output import json_output
 from ..output.output_file import Write, temp_dir_for, write_document
@@ -38,13 +38,13 @@ from ..rows.rows import (
     with_results,
 )
 from .row_tasks import RowTasks
-from .summary import GroupedRewards, Summary
+from .summary import GroupedRewards, ScoreSummary
 
 
-class Job(NamedTuple):
+class ScoreJob(NamedTuple):
     """A file to score: the source, the target and their formats; the target "-" is standard output."""
 
-    source: Source
+    source: SourceFile
     target: str
     target_format: str = "jsonl"
     fields: Fields = Fields()
@@ -60,11 +60,11 @@ Observe = Callable[[Sequence[Rollout], Any], None]
 """Receives rows of SCORE without a fault and their scores, in order, piece by piece."""
 
 
-class Tally:
+class ScoreTally:
     """Counts the rows of a file piece by piece, lists rows with a fault and shows rows of SCORE to an observer."""
 
-    def __init__(self, source: Source, tasks: RowTasks, progress: Progress, observe: Observe | None) -> None:
-        self.summary = Summary()
+    def __init__(self, source: SourceFile, tasks: RowTasks, progress: Progress, observe: Observe | None) -> None:
+        self.summary = ScoreSummary()
         self._name, self._tasks, self._observe = source.name, tasks, observe
         self._listing = Listing(progress.message)
         self.summary.faults = self._listing.counts
@@ -77,15 +77,15 @@ class Tally:
             rows, scores = scores.of_reward(reward_of(SCORE))
             self._observe(scored(rows.tolist()), scores)
 
-    def close(self) -> Summary:
+    def close(self) -> ScoreSummary:
         """Say how many rows are not listed, and return the counts."""
         self._listing.close()
         return self.summary
 
 
 def score_rows(
-    job: Job, tasks: RowTasks, rows: Iterable[Record], progress: Progress, observe: Observe | None = None
-) -> Summary:
+    job: ScoreJob, tasks: RowTasks, rows: Iterable[Record], progress: Progress, observe: Observe | None = None
+) -> ScoreSummary:
     """Score `rows` and write them in their order, with advantages if the job asks for them.
 
     Rows with a fault are listed on standard error and written with their error. Raises OSError if the output cannot be
@@ -93,7 +93,7 @@ def score_rows(
 
     Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
-    tally = Tally(job.source, tasks, progress, observe)
+    tally = ScoreTally(job.source, tasks, progress, observe)
     grouped, numbers = GroupedRewards(job.fields.group is not None), dict[str | bytes, int]()
     with (
         row_output(job, tasks.identity) as write,
@@ -126,7 +126,7 @@ def score_rows(
     return summary
 
 
-def _read(job: Job, tasks: RowTasks, record: Record) -> Rollout:
+def _read(job: ScoreJob, tasks: RowTasks, record: Record) -> Rollout:
     """Return the rollout of a record; an error becomes its fault."""
     rollout = rollout_of(record)
     if rollout.fault is None:
@@ -142,7 +142,7 @@ def report_faults(name: str, rollouts: Iterable[Rollout], listing: Listing) -> N
             listing.add(f"{rollout.location.within(name)}: {detail} ({reason})", reason, rollout.location.kind)
 
 
-def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[Write]:
+def row_output(job: ScoreJob, identity: Mapping[str, str]) -> AbstractContextManager[Write]:
     """Return the output for JSON rows in the format of the job; an exception discards incomplete output.
 
     identity: `config_id` and `signature`, the metadata of columns.
@@ -173,7 +173,7 @@ def _with_advantage(row: bytes, advantage: float) -> bytes:
     return row if math.isnan(advantage) else row[:-1] + b',"advantage":' + orjson.dumps(advantage) + b"}"
 
 
-LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES)
+LIMITS = RequestLimits(2**62, 2**62, MAX_REFERENCE_BYTES)
 """Files have no limits, except for the size of a reference."""
 
 
@@ -183,7 +183,7 @@ def require_request(document: str) -> None:
         raise DocumentError("neither an array of rows nor a request")
 
 
-def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | None = None) -> Summary | None:
+def score_request(job: ScoreJob, tasks: RowTasks, document: str, observe: Observe | None = None) -> ScoreSummary | None:
     """Write the reply of the service (JSON) or a row for each response (other formats); return counts of the scores.
 
     For an invalid request, the errors are listed on standard error and all of them in the output; returns None.
@@ -204,7 +204,7 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
     except (Problem, ScoringError) as error:
         write_issues(job, error.issues)
         return None
-    summary, include = Summary(), envelope.values.get("include", ())
+    summary, include = ScoreSummary(), envelope.values.get("include", ())
     summary.add(scores)
     rollouts = (
         rollouts_of(document, envelope.values.get("groups"), scores)
@@ -252,14 +252,14 @@ def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -
     ]
 
 
-def scored_lines(job: Job, rollouts: Sequence[Rollout], scores: Scores) -> Iterator[bytes]:
+def scored_lines(job: ScoreJob, rollouts: Sequence[Rollout], scores: Scores) -> Iterator[bytes]:
     """Yield a line for each response: what the request says of it, and its results."""
     advantages = scores.advantages().tolist() if job.advantages else []
     for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, job.components), strict=True)):
         yield with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result)
 
 
-def write_issues(job: Job, issues: Sequence[Issue]) -> None:
+def write_issues(job: ScoreJob, issues: Sequence[Issue]) -> None:
     """List issues on standard error and, if it is JSON, in the output."""
     listing = Listing(partial(say, err=True))
     for issue in issues:

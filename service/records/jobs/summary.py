@@ -56,7 +56,7 @@ class TaskSummary:
         self.passed = 0
 
 
-class Summary:
+class ScoreSummary:
     """Accumulates counts piece by piece; keeps the rewards, for exact quantiles."""
 
     def __init__(self) -> None:

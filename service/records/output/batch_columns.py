@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...rewards.registry import NUMBERS, SCORE
-from ...rewards.scores import Scores, Steps
+from ...rewards.scores import Scores, StepTable
 from ...wire.arrow_codec import steps_array, text_column_of
 from ...wire.string_views import has_views, is_list, without_views
 from ..files.columns import json_text_of, json_values, require_bytes
@@ -95,7 +95,7 @@ class BatchScorer:
             parts.append(self._score_columns(batch, np.flatnonzero(readable & as_columns), faults, groups))
         if self._tasks.other_tasks:
             parts.append(self._score_records(batch, np.flatnonzero(readable & ~as_columns), faults, groups))
-        return ScoredBatch(joined(parts), groups >= 0, faults, groups)
+        return ScoredBatch(join_scores(parts), groups >= 0, faults, groups)
 
     def _named(self, batch: Any) -> list[tuple[str, Fault | None]]:
         """Return the task or the fault of each row by the column that holds it, if there is one."""
@@ -159,7 +159,7 @@ class BatchScorer:
         return np.array([rollout.location.number for rollout in valid], np.int64), scores
 
 
-def joined(parts: list[tuple[np.ndarray, Scores]]) -> Scores:
+def join_scores(parts: list[tuple[np.ndarray, Scores]]) -> Scores:
     """Return the scores of disjoint rows, whose numbers are int64 and ascending in each part, in the order of rows."""
     if len(parts) == 1:
         return parts[0][1]
@@ -243,7 +243,7 @@ GROUP_ROWS = 2**17
 """Approximate maximum size of a Parquet row group; one for each piece would be too small."""
 
 
-STEPS = steps_array(Steps.none(0)).type
+STEPS = steps_array(StepTable.none(0)).type
 
 
 def result_fields(components: Sequence[str], advantages: bool, steps: bool = False) -> list[Any]:

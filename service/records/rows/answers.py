@@ -16,7 +16,7 @@ import orjson
 from ...rewards.registry import REWARD_TASKS, SCORE
 from ...scoring.references import alternatives_of
 from ...tasks.task import Task
-from ..files.opening import Records, Source, is_columnar, open_records
+from ..files.opening import Records, SourceFile, is_columnar, open_records
 from ..files.wrong_files import DocumentError
 from .fields import PROMPT_NAMES, REFERENCE_NAMES, RESPONSE_NAMES, FieldError, absent_field, find_fields, value_at
 from .forms import TRAINER_FIELDS, is_request, task_at, unfolded
@@ -54,7 +54,7 @@ class Answers(NamedTuple):
     """Task fields found under another name, with that name."""
 
 
-def read_answers(source: Source, task: Task, mapping: Mapping[str, str]) -> Answers:
+def read_answers(source: SourceFile, task: Task, mapping: Mapping[str, str]) -> Answers:
     """Read a whole file; raises DocumentError if it is malformed as a whole.
 
     It is if its first rows all lack the same field.
@@ -142,7 +142,7 @@ TASK = "task"
 EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions", TASK})
 
 
-class Choice(NamedTuple):
+class AnswerChoice(NamedTuple):
     """The rows that are explained: the one with a number or an id, or the `worst` by reward; by default the first."""
 
     number: int | None = None
@@ -159,9 +159,9 @@ class ChosenRow(NamedTuple):
 
 
 def chosen_rows(
-    source: Source,
+    source: SourceFile,
     fields: Fields,
-    choice: Choice,
+    choice: AnswerChoice,
     task_field: str | None,
     rewards_of: Callable[[Sequence[Rollout], Any], Sequence[float]],
 ) -> list[ChosenRow]:
@@ -230,7 +230,7 @@ def _request_of(document: str) -> dict[str, Any] | None:
     return value if is_request(value) else None
 
 
-def _numbered(records: Records, source: Source, number: int | None) -> Record:
+def _numbered(records: Records, source: SourceFile, number: int | None) -> Record:
     """Return the record with a number; raises DocumentError if there is none."""
     counted = "row" if is_columnar(source.format) else "line" if source.format == "jsonl" else "record"
     for record in records.rows:

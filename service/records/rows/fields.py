@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from ...errors import did_you_mean
 from ...messages import content_of, message_text
-from ...tasks.scirecipe_records import text_of
+from ...tasks.scirecipe_records import prompt_text
 from ..files.wrong_files import DocumentError
 from .rows import SAMPLE_ROWS, Fields, Record
 
@@ -155,7 +155,7 @@ def has_field(row: Mapping[str, Any], source: str) -> bool:
 
 def prompt_of(row: Mapping[str, Any]) -> str:
     """Return the text of the first usual field of the prompt that has one; "" if none has."""
-    return next((text for name in PROMPT_NAMES if (text := text_of(row.get(name))).strip()), "")
+    return next((text for name in PROMPT_NAMES if (text := prompt_text(row.get(name))).strip()), "")
 
 
 def asking_of(record: Mapping[str, Any], names: Iterable[str] = PROMPT_NAMES) -> Asking | None:

@@ -83,11 +83,11 @@ def skyrl_prompt(row: PromptRow) -> Row:
         "env_class": "assay",
         "reward_spec": fields["reward_model"],
         "extra_info": fields["extra_info"],
-        **task_of(row),
+        **task_column(row),
     }
 
 
-def task_of(row: PromptRow) -> Row:
+def task_column(row: PromptRow) -> Row:
     """Return the column `task`, if the row has one."""
     return {"task": row.identity["task"]} if "task" in row.identity else {}
 
@@ -100,7 +100,7 @@ def without_task(row: PromptRow) -> Row:
 def label(row: PromptRow) -> Any:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
     reference = reference_of(row.reference)
-    return json_text({**task_of(row), "reference": reference}) if "task" in row.identity else reference
+    return json_text({**task_column(row), "reference": reference}) if "task" in row.identity else reference
 
 
 def slime_prompt(row: PromptRow) -> Row:
@@ -114,7 +114,7 @@ def areal_prompt(row: PromptRow) -> Row:
         "messages": chat(row.prompt),
         "reference": row.reference,
         "query_id": row.identity.get("id"),
-        **task_of(row),
+        **task_column(row),
         **row.figures,
     }
 

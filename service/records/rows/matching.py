@@ -23,7 +23,7 @@ class Rows:
     """
 
     def __init__(self, references: Mapping[str, Any], prompts: Mapping[str, Sequence[Message]]) -> None:
-        self._references = {row: joined(value) for row, value in references.items() if value is not None}
+        self._references = {row: reference_as_text(value) for row, value in references.items() if value is not None}
         self._messages = {row: [plain(message["content"]) for message in chat] for row, chat in prompts.items()}
         self._prompts = {row: " ".join(messages) for row, messages in self._messages.items()}
         self._by_reference = rows_by(self._references)
@@ -39,7 +39,7 @@ class Rows:
 
         The prompt is that of a row, or a text that contains the row's last user message, as a chat template writes it.
         """
-        text = None if reference is None else joined(reference)
+        text = None if reference is None else reference_as_text(reference)
         if not prompt.strip():
             return self._by_reference.get(text, []) if text is not None else []
         key = plain(prompt)
@@ -97,7 +97,7 @@ def rows_by(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return rows
 
 
-def joined(reference: Any) -> str:
+def reference_as_text(reference: Any) -> str:
     """Return a reference as one text: its alternatives, in their order, side by side."""
     texts = [reference] if isinstance(reference, str) else reference_texts(reference)
     return plain("\n".join(filter(None, texts)))

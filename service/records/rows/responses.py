@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...messages import message_text
-from ...tasks.scirecipe_records import text_of
+from ...tasks.scirecipe_records import prompt_text
 from .fields import CONVERSATION_NAMES, RESPONSE_NAMES, ROLES, asking_of, field_at
 from .forms import unfolded
 from .rows import Fault, Record
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
     """What the record's program compared it with; None if unknown."""
 
 
-class Unreadable(Exception):
+class UnreadableResponse(Exception):
     """A record without a response that can be read."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -63,7 +63,7 @@ def samples_in(value: Any) -> list[Sample] | Fault:
     read = next((read for names, read in PROGRAMS if all(value.get(name) is not None for name in names)), of_row)
     try:
         return read(value)
-    except Unreadable as error:
+    except UnreadableResponse as error:
         return error.fault
 
 
@@ -73,7 +73,7 @@ def of_row(value: Mapping[str, Any]) -> list[Sample]:
     name, texts = responses_in(row)
     further = {key: part for key, part in value.items() if key not in (name, "id", "manifest")}
     asking = asking_of(row)
-    prompt = "" if asking is None else text_of(list(asking.messages))
+    prompt = "" if asking is None else prompt_text(list(asking.messages))
     about = id_in(row.get("id")), further, value.get("manifest"), prompt, row.get("reference")
     return [Sample(text, *about) for text in texts]
 
@@ -88,13 +88,17 @@ def responses_in(row: Mapping[str, Any]) -> tuple[str, list[str]]:
             texts = list(map(answer_in, row[name]))
             without = [k for k, text in enumerate(texts) if text is None]
             if without:
-                raise Unreadable("not_a_string", f"{name}[{without[0]}] is neither a text nor a chat with an answer")
+                raise UnreadableResponse(
+                    "not_a_string", f"{name}[{without[0]}] is neither a text nor a chat with an answer"
+                )
             return name, [text for text in texts if text is not None]
     for name in CONVERSATION_NAMES:
         if isinstance(turns := row.get(name), list) and turns and (text := answer_in(turns[-1:])) is not None:
             return name, [text]
     names = ", ".join(map(repr, (*RESPONSE_NAMES, *SEVERAL_NAMES, *CONVERSATION_NAMES)))
-    raise Unreadable("missing_field", f"no response: none of {names} has one, and no other program writes such rows")
+    raise UnreadableResponse(
+        "missing_field", f"no response: none of {names} has one, and no other program writes such rows"
+    )
 
 
 def of_batch(value: Mapping[str, Any]) -> list[Sample]:
@@ -124,14 +128,14 @@ def of_lm_eval(value: Mapping[str, Any]) -> list[Sample]:
     """Read a line of lm-eval's samples: the model's own responses, not what a filter made of them."""
     if value.get("filter") not in (None, "none"):
         detail = "lm-eval logs the same responses for each filter; only those of the filter 'none' are read"
-        raise Unreadable("filtered", f"these are of the filter {value['filter']!r}: {detail}")
+        raise UnreadableResponse("filtered", f"these are of the filter {value['filter']!r}: {detail}")
     document = unfolded(value["doc"]) if isinstance(value["doc"], dict) else {}
     requests = value["resps"]
     if not isinstance(requests, list) or len(requests) != 1:
-        raise Unreadable("wrong_type", "resps: responses to one request are needed, in a list")
+        raise UnreadableResponse("wrong_type", "resps: responses to one request are needed, in a list")
     texts = requests[0] if isinstance(requests[0], list) else requests
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise Unreadable("not_a_string", "resps: a response is not a text")
+        raise UnreadableResponse("not_a_string", "resps: a response is not a text")
     prompt = field_at(value, "arguments.gen_args_0.arg_0")
     prompt = prompt if isinstance(prompt, str) else ""
     return [Sample(text, id_in(document.get("id")), {}, None, prompt, value.get("target")) for text in texts]
@@ -169,7 +173,9 @@ def whole_reply(sample: Mapping[str, Any], name: str) -> str | None:
             if isinstance(text, str):
                 return str((sample.get("attachments") or {}).get(text.removeprefix("attachment://"), text))
             break
-    raise Unreadable("no_response", f"{name}: Inspect took <think> out of the reply; run it without --no-log-model-api")
+    raise UnreadableResponse(
+        "no_response", f"{name}: Inspect took <think> out of the reply; run it without --no-log-model-api"
+    )
 
 
 def of_results(value: Mapping[str, Any]) -> list[Sample]:
@@ -184,11 +190,11 @@ def of_results(value: Mapping[str, Any]) -> list[Sample]:
     if value.get("error"):
         raise failed(name, value["error"])
     if (text := answer_in(value.get("completion"))) is None:
-        raise Unreadable("no_response", f"{name} has no answer in its completion")
+        raise UnreadableResponse("no_response", f"{name} has no answer in its completion")
     about = {"info": info} if isinstance(info, dict) else {}
     identifier = next((part for path in ("info.assay.id", "info.id") if (part := field_at(about, path))), None)
     asking = asking_of(value, ("prompt",))
-    prompt = "" if asking is None else text_of(list(asking.messages))
+    prompt = "" if asking is None else prompt_text(list(asking.messages))
     return [Sample(text, id_in(identifier), {}, None, prompt, value.get("answer"))]
 
 
@@ -196,7 +202,7 @@ def of_traces(value: Mapping[str, Any]) -> list[Sample]:
     """Read a line of the traces of verifiers: the last message that the model wrote in each."""
     samples = []
     if not isinstance(value["traces"], list):
-        raise Unreadable("wrong_type", "traces is not a list")
+        raise UnreadableResponse("wrong_type", "traces is not a list")
     for trace in value["traces"]:
         identifier = id_in(field_at(trace, "task.data.id"))
         name = f"the trace of {identifier or 'a row without an id'}"
@@ -205,7 +211,7 @@ def of_traces(value: Mapping[str, Any]) -> list[Sample]:
         nodes = [node for node in trace.get("nodes") or () if node.get("sampled")]
         text = answer_in([node.get("message") for node in nodes])
         if text is None:
-            raise Unreadable("no_response", f"{name} has no answer")
+            raise UnreadableResponse("no_response", f"{name} has no answer")
         reference = field_at(trace, "task.data.reference")
         samples.append(Sample(text, identifier, reference=reference))
     return samples
@@ -228,18 +234,18 @@ def id_in(value: Any) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise Unreadable("wrong_type", "the id is neither a text nor a whole number")
+    raise UnreadableResponse("wrong_type", "the id is neither a text nor a whole number")
 
 
 def chosen(choices: Any, name: str) -> list[str]:
     """Return the texts of the choices in a reply; raises Unreadable without choices, and if one has no text."""
     if not isinstance(choices, list) or not choices:
-        raise Unreadable("no_response", f"{name} has no choices")
+        raise UnreadableResponse("no_response", f"{name} has no choices")
     texts = []
     for number, choice in enumerate(choices):
         message = choice.get("message", choice.get("text")) if isinstance(choice, dict) else None
         if (text := answer_in([message] if isinstance(message, dict) else message)) is None:
-            raise Unreadable("no_response", f"{name}: choices[{number}] has no text")
+            raise UnreadableResponse("no_response", f"{name}: choices[{number}] has no text")
         texts.append(text)
     return texts
 
@@ -255,12 +261,12 @@ def answer_in(value: Any) -> str | None:
     return message_text(answers[-1]) if answers else None
 
 
-def failed(name: str, error: Any) -> Unreadable:
+def failed(name: str, error: Any) -> UnreadableResponse:
     """Return the error about a request or a rollout that failed, with what its program says of it."""
     names = ("message", "error_chain_repr", "error", "type")
     parts = (error.get(name) for name in names) if isinstance(error, dict) else (error,)
     said = next((part for part in parts if isinstance(part, str)), None) or orjson.dumps(error, default=str).decode()
-    return Unreadable("request_failed", f"{name} failed: {' '.join(said.split())[:MAX_ERROR]}")
+    return UnreadableResponse("request_failed", f"{name} failed: {' '.join(said.split())[:MAX_ERROR]}")
 
 
 MAX_ERROR = 200

@@ -51,7 +51,7 @@ class Location(NamedTuple):
         return f"{name}:{self.number}" if self.kind == "line" else f"{name}#{self.number}"
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A row of a file, under the file's name in messages."""
 
     source: str

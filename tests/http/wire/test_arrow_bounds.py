@@ -22,12 +22,12 @@ from assay.service.wire.arrow_codec import (  # noqa: E402
     MAX_EXTRA_MESSAGES,
     MAX_METADATA,
     OLD_COMPRESSION,
-    Table,
+    ArrowTable,
     batch_of,
     inflated_bytes,
     read_stream,
 )
-from assay.service.wire.json_codec import Limits  # noqa: E402
+from assay.service.wire.json_codec import RequestLimits  # noqa: E402
 from assay.service.wire.problems import Problem  # noqa: E402
 
 pytestmark = pytest.mark.attack
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.attack
 MIB = 1 << 20
 
 
-def limits(rows: int, nbytes: int) -> Limits:
-    return Limits(max_body_bytes=nbytes, max_responses=rows, max_reference_bytes=262_144)
+def limits(rows: int, nbytes: int) -> RequestLimits:
+    return RequestLimits(max_body_bytes=nbytes, max_responses=rows, max_reference_bytes=262_144)
 
 
 GOOD = {"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}
@@ -101,8 +101,8 @@ def test_compression_of_early_writers_is_counted():
     unmarked = bytearray(batch.data)
     (back,) = struct.unpack_from("<i", unmarked, batch.start)
     struct.pack_into("<H", unmarked, batch.start - back + 4 + 2 * 3, 0)
-    assert inflated_bytes(message, Table(bytes(unmarked), batch.start)) == 0
-    assert inflated_bytes(message, Table(bytes(unmarked) + OLD_COMPRESSION, batch.start)) >= len(LONG)
+    assert inflated_bytes(message, ArrowTable(bytes(unmarked), batch.start)) == 0
+    assert inflated_bytes(message, ArrowTable(bytes(unmarked) + OLD_COMPRESSION, batch.start)) >= len(LONG)
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"more", stream_of(GOOD)], ids=["zero", "bytes", "stream"])

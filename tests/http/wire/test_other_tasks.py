@@ -24,7 +24,7 @@ from assay.service.rewards.scoring import Outcome, run_here
 from assay.service.scoring.column_scorer import Columns
 from assay.service.scoring.references import ReferenceTexts
 from assay.service.scoring.texts import text_column
-from assay.service.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
+from assay.service.wire.json_codec import RequestLimits, encode_reply, parse_envelope, read_batch
 from assay.service.wire.parts import (
     PIECE_BYTES,
     PIECE_ROWS,
@@ -44,7 +44,7 @@ from assay.service.wire.work import QUICK_BYTES, is_quick
 from tests.cases.mixed import OPTIONS, columns
 from tests.strategies import examples
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 
 
 def rows_of(task: str, response: str, reference: str) -> Batch:
