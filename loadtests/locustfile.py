@@ -52,7 +52,7 @@ def begin(environment: Environment, **_: Any) -> None:
         if not options.exchanges:  # in a separate process, whose threads Locust has not patched
             command = [sys.executable, "-m", "assay.loadtests.payloads", environment.host.rstrip("/"), file]
             subprocess.run(command, check=True)
-        environment.exchanges = {name: cycle(given) for name, given in read_exchanges(Path(file)).items()}
+        environment.exchanges = {name: cycle(exchange) for name, exchange in read_exchanges(Path(file)).items()}
     gevent.get_hub().loop.update_now()  # else `--run-time` counts from before the imports
     if options.record:
         record = RecordedExchange(options.ramp, options.hold)

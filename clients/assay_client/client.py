@@ -325,8 +325,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        given: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
-        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **given))
+        options: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **options))
 
     def score_one(
         self,

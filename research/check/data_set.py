@@ -170,7 +170,10 @@ def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earne
     """Say once, for all policies that beat the gold answers, why these earn less than they could."""
     suggested = gold.suggested()
     if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
-        leads = {one.policy.title: gold_mean + (one.gold_difference or 0.0) - suggested.mean_reward for one in beating}
+        leads = {
+            policy.policy.title: gold_mean + (policy.gold_difference or 0.0) - suggested.mean_reward
+            for policy in beating
+        }
         ahead = [f"{title} ({lead:.4f} more)" for title, lead in leads.items() if lead > NO_SPREAD]
         yield Advice(
             f"With min_coverage={format_number(suggested.min_coverage)}, the gold answers earn "
@@ -217,7 +220,7 @@ class DataSet:
         self.gold.add(valid, reasons)
         steps = [steps_in(row.reference) for row in valid]
         no_answer = np.isin(scores.reasons, NO_ANSWER)
-        gold, *others = [np.where(no_answer, np.nan, one.rewards) for one in (scores, *scores.configs)]
+        gold, *others = [np.where(no_answer, np.nan, scored.rewards) for scored in (scores, *scores.configs)]
         by_option = {option.name: rewards for option, rewards in zip(self.options, others, strict=True)}
         self._earnings.add(valid, steps, gold, by_option, scores.reasons == "ok")
         self._add_texts(valid, steps, ~no_answer)

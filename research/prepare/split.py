@@ -217,13 +217,13 @@ def with_ids(examples: Sequence[Example]) -> list[Example]:
     Of several records with one id, each gets a digest of its content after it, and of equal ones `-2` and so on from
     the second.
     """
-    given = Counter(example.id for example in examples)
+    counts = Counter(example.id for example in examples)
     identified = list(examples)
     times: Counter[str] = Counter()
     for row in sorted(range(len(examples)), key=lambda row: order_of(examples[row])):
         example = examples[row]
         identifier = example.id
-        if not identifier or given[identifier] > 1:
+        if not identifier or counts[identifier] > 1:
             parts = [example.type, example.answer, example.prompt]
             digest = value_digest([content_digest(example).hex(), *parts]).hex()[:16]
             identifier = f"{identifier}-{digest}" if identifier else digest

@@ -200,24 +200,24 @@ def needs(tables: Iterable[PrintedTable], tasks: Collection[str]) -> list[Need]:
 
     Metrics that need a model which only the user can name are left to the usual ones.
     """
-    found: dict[Key, Need] = {}
+    needed: dict[Key, Need] = {}
     metrics: dict[Key, dict[str, None]] = {}
     for table in tables:
         for _, columns in table.variants():
             for column in filter(None, (column.of_task(tasks) for column in columns)):
                 assert column.task is not None
                 need = Need(column.task, dict(column.options), ())
-                _, options, by = found.setdefault(need.key, need)
+                _, options, by = needed.setdefault(need.key, need)
                 fields = dict.fromkeys([*by, *filter(None, [table.by]), *table.filter, *column.filter])
-                found[need.key] = Need(column.task, options, tuple(fields))
+                needed[need.key] = Need(column.task, options, tuple(fields))
                 if delta := (column.metric or "").partition("@")[2]:
                     options["delta_sweep"] = sorted({*options.get("delta_sweep", ()), float(delta)})
                 named = [metric.name for metric in column.metrics if not (metric.default or column.models)]
                 metrics.setdefault(need.key, {}).update(dict.fromkeys(named))
     for key, names in metrics.items():
         if names:
-            found[key].options["metrics"] = [USUAL, *names]
-    return list(found.values())
+            needed[key].options["metrics"] = [USUAL, *names]
+    return list(needed.values())
 
 
 class OwnRow(NamedTuple):
@@ -413,8 +413,8 @@ def weights(table: PrintedTable, models: Sequence[Model]) -> Iterator[str]:
     for model in models:
         for column in (column for _, columns in table.variants() for column in columns if column.models):
             file = result_for(column, model)
-            given = {} if file is None else file.options
-            used = {name: given.get(name) or given.get("embedder") for name in column.models}
+            options = {} if file is None else file.options
+            used = {name: options.get(name) or options.get("embedder") for name in column.models}
             for name, value in used.items():
                 if value is not None and value != column.models[name]:
                     why = f"printed with {name}={column.models[name]}, but {model.name} has {value}: not comparable."

@@ -211,5 +211,6 @@ def notes_on(models: Sequence[tuple[str, Samples]]) -> Iterator[str]:
         yield NO_ERROR
     if any(estimate.has_failed for estimate in estimates):
         yield "A failed answer without a value does not pass, and every other is better; the mean leaves it out."
-    if any(mean.n < samples.prompts for _, samples in models for one in samples.estimates for mean in one.means):
+    counted = ((mean.n, samples.prompts) for _, samples in models for each in samples.estimates for mean in each.means)
+    if any(n < prompts for n, prompts in counted):
         yield "(n) after a value: based on only n prompts."

@@ -29,7 +29,9 @@ BEGINNINGS = {
 def options_of(name: str) -> list[click.Option]:
     command = main.get_command(click.Context(main), name)
     assert command is not None
-    return [one for one in command.params if isinstance(one, click.Option) and not isinstance(one, SettingOption)]
+    return [
+        param for param in command.params if isinstance(param, click.Option) and not isinstance(param, SettingOption)
+    ]
 
 
 def form(option: click.Option) -> tuple[object, ...]:

@@ -87,8 +87,8 @@ def test_every_offender_is_named_and_no_text_is_echoed(client):
     ],
 )
 def test_bad_requests(client, body, status, expected):
-    found = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
-    assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
+    issues = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
+    assert issues == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
 
 
 def test_a_deadline_ends_the_work(client):

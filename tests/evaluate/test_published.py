@@ -271,8 +271,8 @@ def test_every_format_has_every_row(name):
 
 
 def test_plans_are_grouped_by_the_number_of_their_steps():
-    one = {"action": "add", "objects": ["pbs"], "parameters": []}
-    records = [{"response": GOOD, "reference": {"steps": [one] * n}} for n in (1, 2, 4, 5, 8, 12, 30)]
+    step = {"action": "add", "objects": ["pbs"], "parameters": []}
+    records = [{"response": GOOD, "reference": {"steps": [step] * n}} for n in (1, 2, 4, 5, 8, 12, 30)]
     task = task_named("score")
     checked = task.checked({"by": ["steps"]})
     result = result_of(task, records, checked, task.evaluate(records, checked, ignore_progress))

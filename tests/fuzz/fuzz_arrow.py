@@ -40,9 +40,9 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         responses, references = references, responses
     index = np.arange(table.num_rows)
     scores = SCORER.score_columns(memory.column(responses), memory.column(references), index)
-    found = pa.ipc.open_stream(reply.body).read_all()
-    assert found["reward"].to_pylist() == scores.rewards.tolist()
-    assert found["reason"].to_pylist() == scores.reasons.tolist()
+    columns = pa.ipc.open_stream(reply.body).read_all()
+    assert columns["reward"].to_pylist() == scores.rewards.tolist()
+    assert columns["reason"].to_pylist() == scores.reasons.tolist()
 
 
 def stream_of(table: Any, rows: int | None = None) -> bytes:

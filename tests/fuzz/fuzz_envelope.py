@@ -43,19 +43,25 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         assert reply.status in (400, 413, 422)
         assert reply.issues
         return
-    found, request = orjson.loads(reply.body), orjson.loads(data)
+    document, request = orjson.loads(reply.body), orjson.loads(data)
     scorer = SCORER.with_overrides(request.get("config", {}))
     try:
         scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
     except ScoringError as error:
         raise AssertionError("a request was answered that cannot be scored") from error
-    assert found["rewards"] == scores.rewards.tolist()
-    assert found["reasons"] == scores.reasons.tolist()
+    assert document["rewards"] == scores.rewards.tolist()
+    assert document["reasons"] == scores.reasons.tolist()
 
 
 def seeds() -> list[bytes]:
     plain = [json.dumps(request).encode() for request in requests()]
-    return [*plain, *(json.dumps(one, ensure_ascii=False, indent=1).encode() for one in requests()), b"", b"[1]", b"5"]
+    return [
+        *plain,
+        *(json.dumps(document, ensure_ascii=False, indent=1).encode() for document in requests()),
+        b"",
+        b"[1]",
+        b"5",
+    ]
 
 
 if __name__ == "__main__":

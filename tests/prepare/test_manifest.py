@@ -190,9 +190,9 @@ def test_names_of_sources_are_relative_and_ids_are_of_one_row(tmp_path: Path, ca
     call("prepare", tmp_path / "hub", tmp_path / "b.jsonl", "-o", tmp_path / "rows", "--similarity", 1)
     content = (tmp_path / "rows" / "assay.json").read_text()
     assert str(tmp_path) not in content
-    found = json.loads(content)
-    assert [source["name"] for source in found["sources"]] == ["hub/data/a.jsonl", "b.jsonl"]
-    assert found["left_out"]["records"][0]["source"] == "hub/data/a.jsonl"
-    ids = [row["id"] for row in found["rows"]]
-    assert len(set(ids)) == len(ids) == 5 == found["renamed_ids"]
+    document = json.loads(content)
+    assert [source["name"] for source in document["sources"]] == ["hub/data/a.jsonl", "b.jsonl"]
+    assert document["left_out"]["records"][0]["source"] == "hub/data/a.jsonl"
+    ids = [row["id"] for row in document["rows"]]
+    assert len(set(ids)) == len(ids) == 5 == document["renamed_ids"]
     assert all(identifier.startswith("same-") for identifier in ids)

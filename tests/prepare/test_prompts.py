@@ -108,17 +108,17 @@ def faults(records: Sequence[Example]) -> list[str | None]:
     for record in records:
         actions = libraries.actions_for(record, TRAIN)
         rows.append((record, messages_of(record, actions), actions))
-    found = CHECK.faults(rows)
-    assert all(fault is None or fault.reason == "ideal_answer" for fault in found)
-    return [None if fault is None else fault.detail for fault in found]
+    faults_of_rows = CHECK.faults(rows)
+    assert all(fault is None or fault.reason == "ideal_answer" for fault in faults_of_rows)
+    return [None if fault is None else fault.detail for fault in faults_of_rows]
 
 
 def fault_of(record: Example) -> str | None:
     """Return the fault of a record between two valid ones of other tasks."""
-    first, found, last = faults([by_hand.choice(), record, by_hand.protocol()])
+    first, fault, last = faults([by_hand.choice(), record, by_hand.protocol()])
     assert first is None
     assert last is None
-    return found
+    return fault
 
 
 def steps_of(protocol: list[dict[str, Any]]) -> list[ReadStep]:
@@ -194,8 +194,8 @@ def test_a_library_that_lacks_actions_is_a_fault() -> None:
 def test_answers_that_cannot_be_read_are_faults() -> None:
     records = [by_hand.protocol([ReadStep("add", ("tube </key> <orc>",), ())])]
     records += [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", 5)]
-    found = [fault_of(record) or "" for record in records]
-    assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 4
+    details = [fault_of(record) or "" for record in records]
+    assert [fault.partition(": ")[0] for fault in details] == ["the ideal answer gets 0 of 1"] * 4
     repeated = fault_of(by_hand.order("aab", "abb"))  # the same steps, but not as often
     assert repeated is not None
     assert "more than once" in repeated

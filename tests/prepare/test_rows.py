@@ -48,12 +48,12 @@ PLACE = RowPlace("records.jsonl", Location("line", 1))
 
 
 def example(**fields: Any) -> Example:
-    given = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
-    return Example(place=PLACE, id="a", dataset="scirecipe", **(given | fields))
+    values = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
+    return Example(place=PLACE, id="a", dataset="scirecipe", **(values | fields))
 
 
-def row_of(maker: RowMaker, one: Example) -> dict[str, Any] | Fault:
-    return maker.row(one, MESSAGES, "ideal", "g", "train")
+def row_of(maker: RowMaker, example_of_row: Example) -> dict[str, Any] | Fault:
+    return maker.row(example_of_row, MESSAGES, "ideal", "g", "train")
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

@@ -47,9 +47,9 @@ def side(groups: list[str], share: float, seed: int) -> dict[str, str]:
     """The split of each group, which has one."""
     splits = seeded_splits(groups, share, seed)
     assert len(splits) == len(groups)
-    found = set(zip(groups, splits, strict=True))
-    assert len(found) == len(set(groups))
-    return dict(found)
+    pairs = set(zip(groups, splits, strict=True))
+    assert len(pairs) == len(set(groups))
+    return dict(pairs)
 
 
 @given(NAMES, SHARES, SEEDS)
@@ -82,8 +82,8 @@ def test_a_new_group_moves_only_groups_at_the_end_of_test(groups: list[str], sha
     before, after = side(groups, share, seed), side(grown, share, seed)
     sizes, wanted = Counter(groups), [max(1.0, share * len(rows)) for rows in (groups, grown)]
     fitting = {name for name in before if all(sizes[name] <= rows for rows in wanted)}
-    one, other = ({name for name in fitting if splits[name] == TEST} for splits in (before, after))
-    assert one <= other or other <= one
+    earlier, other = ({name for name in fitting if splits[name] == TEST} for splits in (before, after))
+    assert earlier <= other or other <= earlier
 
 
 def test_seeds_give_different_splits_that_stay_the_same_in_later_versions() -> None:
@@ -173,17 +173,17 @@ def test_figures_of_one_seed() -> None:
 def test_any_actions(used: list[str], library: list[str], others: list[str], seed: int, distractors: int) -> None:
     record = of(used, library)
     made = libraries([of(others, None), record], seed, distractors)
-    found = made.actions_for(record, TRAIN)
-    assert found is not None
+    actions = made.actions_for(record, TRAIN)
+    assert actions is not None
     own = {canon for canon in canons([*used, *library]) if canon}
-    names = canons(list(found))
+    names = canons(list(actions))
     assert all(names)
     assert len(set(names)) == len(names)
     assert own <= set(names) <= own | set(canons(others))
     pool = {canon for canon in canons(others) if canon} - own
     assert min(len(pool), 1 if distractors else 0) <= len(names) - len(own) <= min(len(pool), distractors)
-    assert library_of({"prompt": messages_of(record, found)}) == found
-    assert made.actions_for(record, TRAIN) == found
+    assert library_of({"prompt": messages_of(record, actions)}) == actions
+    assert made.actions_for(record, TRAIN) == actions
 
 
 EXACT = PrepareOptions(similarity=1.0)
@@ -306,8 +306,8 @@ def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int
     """The connected components of a graph."""
     component = list(range(count))
     for a, b in pairs:
-        component = [component[a] if one == component[b] else one for one in component]
-    return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
+        component = [component[a] if other == component[b] else other for other in component]
+    return {frozenset(k for k, other in enumerate(component) if other == name) for name in set(component)}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -317,10 +317,10 @@ def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) 
     pytest.importorskip("datasketch")
     prompts = texts(seed)
     rows = [asked(text) for text in prompts]
-    found = partition(rows, PrepareOptions(similarity=similarity))
+    components = partition(rows, PrepareOptions(similarity=similarity))
     pairs = combinations(range(60), 2)
-    assert found == connected(60, ((a, b) for a, b in pairs if jaccard(prompts[a], prompts[b]) >= similarity))
-    assert 30 < len(found) < 58
+    assert components == connected(60, ((a, b) for a, b in pairs if jaccard(prompts[a], prompts[b]) >= similarity))
+    assert 30 < len(components) < 58
     titled = [asked(f'In "One Protocol of Four Words", {question}?') for question in ("why", "how is it done")]
     groups = groups_of([*rows, *titled], PrepareOptions(similarity=similarity))
     assert set(groups.near_duplicates) == {2}

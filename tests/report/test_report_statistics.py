@@ -48,14 +48,14 @@ def test_groups(rows):
         groups.add({"prompt": group, "x": 1}, Location("line", k + 1), reward)
     order = list(dict.fromkeys(group for group, _ in rows))
     assert len(groups) == len(order)
-    for found, group in zip(groups, order, strict=True):
+    for actual, group in zip(groups, order, strict=True):
         rewards = np.array([reward for other, reward in rows if other == group])
-        assert found.size == len(rewards)
-        assert found.mean == pytest.approx(rewards.mean())
-        assert found.deviation == pytest.approx(rewards.std(ddof=1) if len(rewards) > 1 else 0.0, abs=1e-9)
-        assert found.flat == (len(rewards) > 1 and len(set(rewards.round(9).tolist())) == 1)
-        assert not (found.flat and found.deviation), "the last bit is no spread"
-        assert found.first.number == 1 + [other for other, _ in rows].index(group)
+        assert actual.size == len(rewards)
+        assert actual.mean == pytest.approx(rewards.mean())
+        assert actual.deviation == pytest.approx(rewards.std(ddof=1) if len(rewards) > 1 else 0.0, abs=1e-9)
+        assert actual.flat == (len(rewards) > 1 and len(set(rewards.round(9).tolist())) == 1)
+        assert not (actual.flat and actual.deviation), "the last bit is no spread"
+        assert actual.first.number == 1 + [other for other, _ in rows].index(group)
 
 
 def test_groups_are_bounded_and_have_short_labels():

@@ -80,8 +80,8 @@ def spread(groups: int, low: int, high: int, single: int = 0) -> ReportFinding:
     """Return the finding on so many groups with spread, at the lowest and highest reward, and of one response."""
     kinds = [(BEST, SWAPPED)] * groups + [(MISSING, MISSING)] * low + [(BEST, BEST)] * high + [(BEST,)] * single
     stats = collected([text for kind in kinds for text in kind], [k for k, kind in enumerate(kinds) for _ in kind])
-    (found,) = [finding for finding in verdict(stats, {}) if finding.section == "groups"]
-    return found
+    (only,) = [finding for finding in verdict(stats, {}) if finding.section == "groups"]
+    return only
 
 
 def test_one_group_of_ten_without_spread_is_well():
@@ -106,8 +106,8 @@ def test_longer_responses_earn_more_from_a_correlation_of_a_half_on(count, corre
         ("rewards", np.concatenate([rewards, np.arange(50)])),
     ):
         setattr(stats, column, SimpleNamespace(all=lambda values=values: values))
-    found = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
-    assert [finding.text.partition(" among")[0] for finding in found] == [
+    findings = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
+    assert [finding.text.partition(" among")[0] for finding in findings] == [
         f"Longer responses earn more (correlation {correlation:+.2f}"
     ] * said_so
 
@@ -120,6 +120,8 @@ def test_the_weakest_component_is_the_furthest_from_its_maximum():
         (SWAPPED, "order, on average at 0.0 %"),
         (wordy, "scale, on average at 2.2 %"),
     ):
-        (found,) = [finding for finding in verdict(collected([response]), {}) if finding.text.startswith("The mean")]
-        assert found.advice == ([f"Their weakest component is {weakest} of its maximum."] if weakest else ())
-        assert found.good
+        (weakest_finding,) = [
+            finding for finding in verdict(collected([response]), {}) if finding.text.startswith("The mean")
+        ]
+        assert weakest_finding.advice == ([f"Their weakest component is {weakest} of its maximum."] if weakest else ())
+        assert weakest_finding.good

@@ -40,15 +40,15 @@ def by_lists(scorer: Scorer, batch: Batch) -> Any:
 
 
 def by_json(scorer: Scorer, batch: Batch) -> Any:
-    found = answer_json(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
-    assert found is not None
-    return found.body
+    reply = answer_json(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
+    assert reply is not None
+    return reply.body
 
 
 def by_fast_path(scorer: Scorer, batch: Batch) -> Any:
-    found = FastPath(scorer, 1 << 14, LIMITS).answer(orjson.dumps(batch), StageTimes())
-    assert found is not None
-    return found.body
+    reply = FastPath(scorer, 1 << 14, LIMITS).answer(orjson.dumps(batch), StageTimes())
+    assert reply is not None
+    return reply.body
 
 
 def main(way: str, rows: int) -> None:

@@ -92,7 +92,7 @@ def changed(rows: Mapping[str, list[dict[str, Any]]], known: Mapping[str, Any]) 
     if known["rules_version"] != RULES_VERSION:
         return []
     digests = [(row["id"], *digests_of(kind, row)) for kind, cases in rows.items() for row in cases]
-    return [case for case, given, expected in digests if known["cases"].get(given, expected) != expected]
+    return [case for case, case_digest, expected in digests if known["cases"].get(case_digest, expected) != expected]
 
 
 def files() -> dict[str, bytes]:

@@ -211,9 +211,9 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
 def served(server: LiveServer, path: str) -> tuple[float, float]:
     """Return the requests that a route has answered with 200, and the number of all rewards."""
     with server.client() as client:
-        found = samples_of(client)
-    requests = total_of(found, "assay_request_duration_seconds_count", route=path, code="200")
-    return requests, total_of(found, "assay_reward_count")
+        samples = samples_of(client)
+    requests = total_of(samples, "assay_request_duration_seconds_count", route=path, code="200")
+    return requests, total_of(samples, "assay_reward_count")
 
 
 # Replies that nobody reads

@@ -322,7 +322,7 @@ async def test_every_byte_is_returned(seed):
     """Ten thousand callers are admitted, wait, disconnect, are cancelled or time out at random moments."""
     dice = random.Random(seed)
 
-    async def one(budget: Budget) -> None:
+    async def request(budget: Budget) -> None:
         caller = FakeExchange(dice.choice([0.0, 0.001, 0.01, 30]), dice.choice([None, 1.0]))
         nbytes = dice.randint(1, 150)
         if dice.random() < 0.3:
@@ -343,7 +343,7 @@ async def test_every_byte_is_returned(seed):
     for _ in range(10):
         tasks = []
         for _ in range(200):
-            tasks.append(asyncio.create_task(one(budget)))
+            tasks.append(asyncio.create_task(request(budget)))
             if dice.random() < 0.1:
                 dice.choice(tasks).cancel()
             if dice.random() < 0.1:

@@ -108,9 +108,9 @@ def test_compression_of_early_writers_is_counted():
 @pytest.mark.parametrize("rest", [b"\0", b"more", stream_of(GOOD)], ids=["zero", "bytes", "stream"])
 def test_nothing_follows_a_stream(client, rest):
     body = stream_of(GOOD)
-    found = problem_of(post(client, body + rest), 400)
-    assert errors_of(found) == [("body", "not_arrow")]
-    assert str(len(body)) in found["errors"][0]["detail"]
+    problem = problem_of(post(client, body + rest), 400)
+    assert errors_of(problem) == [("body", "not_arrow")]
+    assert str(len(body)) in problem["errors"][0]["detail"]
     assert table_of(post(client, body)).num_rows == 3
     assert table_of(post(client, body[:-8])).num_rows == 3, "the mark of its end may be left out"
 
@@ -122,8 +122,8 @@ def small_dictionary(k):
 
 
 def test_dictionaries_without_a_common_index(client):
-    found = errors_of(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
-    assert found == [("reference", "too_large")]
+    issues = errors_of(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
+    assert issues == [("reference", "too_large")]
     assert table_of(post(client, batches_of(small_dictionary(0), small_dictionary(0)))).num_rows == 200
 
 
@@ -144,8 +144,8 @@ def test_thousands_of_messages_without_rows(client):
     full = pa.RecordBatch.from_pydict(GOOD)
     empty = full.slice(0, 0)
     assert table_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES - 1)))).num_rows == 3
-    found = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
-    assert errors_of(found) == [("body", "too_many")]
+    problem = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
+    assert errors_of(problem) == [("body", "too_many")]
     one_row = [full.slice(0, 1)] * 3000
     assert table_of(post(client, batches_of(*one_row))).num_rows == 3000
 

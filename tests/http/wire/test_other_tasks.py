@@ -150,9 +150,9 @@ def test_what_is_packed_is_read_unless_it_was_cut_off(head, columns, others, len
     ends = np.cumsum([len(frame) + 9 for frame in frames]).tolist()
     whole = sum(end <= length for end in ends)
     assert [frame for _, frame in read_frames(io.BytesIO(file.getvalue()[:length]))] == frames[:whole]
-    read, found = unpack(frames[0])
+    read, columns_read = unpack(frames[0])
     assert read == head
-    assert [(column.dtype, column.tobytes()) for column in found] == [(c.dtype, c.tobytes()) for c in columns]
+    assert [(column.dtype, column.tobytes()) for column in columns_read] == [(c.dtype, c.tobytes()) for c in columns]
 
 
 @examples(200)

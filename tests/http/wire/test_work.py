@@ -75,11 +75,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_product_and_its_limit_are_named(name):
-    found, path = REFUSED[name]
+    refusal, path = REFUSED[name]
     with pytest.raises(Problem) as raised:
-        check_work(found, ROWS, BYTES)
+        check_work(refusal, ROWS, BYTES)
     assert (raised.value.kind, [issue[:2] for issue in raised.value.issues]) == ("too-large", [(path, "too_many")])
-    nbytes = int(found.responses.lengths.sum() + found.references.texts.lengths.sum())
+    nbytes = int(refusal.responses.lengths.sum() + refusal.references.texts.lengths.sum())
     assert f"{nbytes} bytes read" in raised.value.issues[0].detail
     assert f"{MAX_WORK * nbytes} are the limit" in raised.value.issues[0].detail
 
