@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import evaluate
-from assay.research.ablate.ablation import METRICS, Groups
+from assay.research.ablate.ablation import METRICS, RankedGroups
 from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
 from assay.service.errors import InvalidSetting
-from assay.service.records.forms import reference_text
+from assay.service.records.rows.forms import reference_text
 from assay.service.settings import ScoreSettings
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 from tests.files.any_format import read
@@ -165,7 +165,7 @@ def columns_of(rows: list[tuple[int, float, float]]) -> tuple[np.ndarray, np.nda
 @given(ROWS)
 def test_the_correlation_is_the_mean_of_those_of_scipy(rows) -> None:
     numbers, one, other = columns_of(rows)
-    groups = Groups(numbers)
+    groups = RankedGroups(numbers)
     found = groups.correlation(groups.ranks(one), groups.ranks(other))
     pairs = zip(by_group(numbers, one), by_group(numbers, other), strict=True)
     spearmanr = pytest.importorskip("scipy.stats").spearmanr
@@ -177,7 +177,7 @@ def test_the_correlation_is_the_mean_of_those_of_scipy(rows) -> None:
 @given(ROWS, st.integers(0, 1))
 def test_the_spread_is_that_of_numpy(rows, ddof) -> None:
     numbers, column, _ = columns_of(rows)
-    found = Groups(numbers).spread(column, ddof)
+    found = RankedGroups(numbers).spread(column, ddof)
     multiple = [values for values in by_group(numbers, column) if len(values) > 1]
     if not multiple:
         assert found is None
@@ -188,7 +188,7 @@ def test_the_spread_is_that_of_numpy(rows, ddof) -> None:
 
 
 def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
-    groups = Groups(np.array([7, 3, 7, 3, 5], np.int64))
+    groups = RankedGroups(np.array([7, 3, 7, 3, 5], np.int64))
     assert groups.sizes.tolist() == [2, 1, 2]
     assert groups.multiple == 2
     values = np.array([1.0, 0.0, 0.0, 1.0, 9.0])
@@ -196,10 +196,10 @@ def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
     opposite = groups.correlation(groups.ranks(values), groups.ranks(-values))
     assert opposite == (-1.0, 2)
     # 0.1 + 0.2 and 0.3 share a rank; a difference of more than 1e-9 does not.
-    groups = Groups(np.zeros(4, np.int64))
+    groups = RankedGroups(np.zeros(4, np.int64))
     ranks = groups.ranks(np.array([0.1 + 0.2, 0.3, 0.3 + 1e-8, 0.0]))
     assert ranks.centred.tolist() == [0.0, 0.0, 1.5, -1.5]
-    equal = Groups(np.zeros(2, np.int64))
+    equal = RankedGroups(np.zeros(2, np.int64))
     assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
     assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]
 

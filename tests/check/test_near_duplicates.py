@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from assay.research.check.near_duplicates import NearDuplicates
-from assay.service.records.rows import Location, Place
+from assay.service.records.rows.rows import Location, RowPlace
 from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 
 pytestmark = pytest.mark.skipif(find_spec("datasketch") is None, reason="datasketch is not installed")
 
 
-def places(count: int) -> list[Place]:
-    return [Place("in.jsonl", Location("line", n)) for n in range(count)]
+def places(count: int) -> list[RowPlace]:
+    return [RowPlace("in.jsonl", Location("line", n)) for n in range(count)]
 
 
 def test_pairs_are_those_of_brute_force() -> None:

@@ -8,9 +8,8 @@ from collections import defaultdict
 import click
 import pytest
 
-from assay.service.cli.command import SettingOption
+from assay.service.cli.command import FORMER_OPTIONS, GUESSED_COMMANDS, GUESSED_OPTIONS, SettingOption
 from assay.service.cli.main import COMMANDS, main
-from assay.service.cli.vocabulary import FORMER_OPTIONS, GUESSED_COMMANDS, GUESSED_OPTIONS
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 
 LISTS = ("NAMES", "FIELDS", "FILES", "SOURCES")

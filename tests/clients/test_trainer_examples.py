@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.service.records.forms import PROMPTS, PromptRow
+from assay.service.records.rows.forms import PROMPTS, PromptRow
 from assay_client import COMPONENTS, InvalidReference
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.clients.adapter_samples import EXPECTED, TEXTS

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.tasks.bioplanner import Program, calls_by_script, defined_functions, precision_recall
-from assay.service.tasks.bioprobench.answers import Unreadable, depth
+from assay.service.tasks.bioprobench.answers import UnreadableAnswer, depth
 from assay.service.tasks.evaluation import evaluate
 from tests.reference import bioplanner as twin
 from tests.strategies import examples
@@ -123,7 +123,7 @@ def test_the_walk_is_that_of_python(seed):
     code = random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())"
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
     assert Program(code).walked_names() == [ast.unparse(node.func) for node in calls]
-    with pytest.raises(Unreadable, match="attribute_call"):
+    with pytest.raises(UnreadableAnswer, match="attribute_call"):
         Program("robot.run()").walked_names()
 
 
@@ -131,7 +131,7 @@ def test_definitions_are_cut_as_the_script_cuts_them():
     code = "def f(x):\n    def g(y):\n        pass\nz = 1\ndef h(x): pass\nclass C:\n    def k(self):\n  pass"
     assert defined_functions(code) == ["f", "g", "h"]
     assert defined_functions(" def f(x): pass\nasync def g(x): pass") == []
-    with pytest.raises(Unreadable, match="syntax_error"):
+    with pytest.raises(UnreadableAnswer, match="syntax_error"):
         defined_functions("def f(x):\nspin()")
 
 

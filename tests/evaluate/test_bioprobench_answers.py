@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
 from assay.service.tasks.bioprobench import gen
-from assay.service.tasks.bioprobench.answers import Unreadable, first_block, generated_text, last_block, truth_of
+from assay.service.tasks.bioprobench.answers import UnreadableAnswer, first_block, generated_text, last_block, truth_of
 from assay.service.tasks.bioprobench.gen import generated_steps, matched
 from assay.service.tasks.bioprobench.ord import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
 from assay.service.tasks.bioprobench.pqa import answer_of
@@ -99,7 +99,7 @@ def test_literals_are_those_of_python(inside, bracket):
             warnings.simplefilter("ignore")
             expected = ast.literal_eval(text)
     except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableAnswer):
             literal(text)
     else:
         assert repr(literal(text)) == repr(expected)
@@ -119,7 +119,7 @@ def test_literals_have_limits():
         "{[]: 1}",
         "[0" + " " * MAX_LENGTH + "]",
     ]:
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableAnswer):
             literal(text)
     assert literal(f"{'[' * MAX_DEPTH}{']' * MAX_DEPTH},") is not None
 

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from assay.service.tasks import evaluate
 from assay.service.tasks.evaluation import every_task
+from assay.service.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 
 RECORDS = [

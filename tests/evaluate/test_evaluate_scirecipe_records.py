@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from assay.service.records.fields import prompt_of
+from assay.service.records.rows.fields import prompt_of
 from assay.service.tasks.scirecipe_records import level_of, library_of, violations
 from tests.command_line import write_rows
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.service.records.manifest import read_manifest
-from assay.service.records.output_file import appended_file
+from assay.service.records.jobs.manifest import read_manifest
+from assay.service.records.output.output_file import appended_file
 from assay.service.tasks import endpoint
 from tests.command_line import read_rows, write_rows
 from tests.evaluate.judge_server import Answer, Judge, completion, standing_in

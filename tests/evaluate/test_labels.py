@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.research.reports.agreement import agreement_of
-from assay.research.reports.labels import LabelFile, Labelled, LabelRow, joined
+from assay.research.reports.labels import LabelFile, Labelled, LabelRow, join_labels
 from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import written
 from tests.reference import agreement as twin
@@ -136,7 +136,7 @@ def test_criteria_of_records_that_are_judged_on_all():
     models = [Labelled("m", [{"id": k} for k in "abc"], result)]
     labels = zip("abc" * 2, ["fluency"] * 3 + ["coherence"] * 3, (3, 2, 2, 1, 2, 3), strict=True)
     rows = [LabelRow("", name, criterion, None, "first", {"label": value}) for name, criterion, value in labels]
-    (raters,) = joined(LabelFile(rows, ["label"]), [models])
+    (raters,) = join_labels(LabelFile(rows, ["label"]), [models])
     document = agreement_of(models, [], raters).document()
     rates = [statistics(document, "LLM judge", "first", value=name) for name in (None, "coherence", "fluency")]
     assert [found["agreement_rate"]["estimate"] for found in rates] == pytest.approx([5 / 6, 1, 2 / 3])

@@ -10,8 +10,8 @@ import pytest
 from assay.research.reports.evaluated_file import EvaluatedFile
 from assay.research.reports.published import PAPERS, SCALES, Model, layouts, needs, printed, tables_of
 from assay.service.errors import UsageError
-from assay.service.records.answers import Answers
-from assay.service.records.rows import Location
+from assay.service.records.rows.answers import Answers
+from assay.service.records.rows.rows import Location
 from assay.service.tasks.evaluation import result_of, task_named
 from assay.service.tasks.task import ignore_progress
 from tests.evaluate.answer_files import GOOD

@@ -188,7 +188,9 @@ def test_a_damaged_file_leaves_the_earlier_output(call, tmp_path: Path, ending: 
 
 def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("assay.service.records.files.find_spec", lambda name: None if name == "pyarrow" else find(name))
+    monkeypatch.setattr(
+        "assay.service.records.files.opening.find_spec", lambda name: None if name == "pyarrow" else find(name)
+    )
     lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
     columns = write(tmp_path / "in.parquet", pa.table({"response": ["x"], "reference": [KEY_LINE]}))
     for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):

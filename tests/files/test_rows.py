@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.records.files import array_rows, json_document, jsonl_rows
-from assay.service.records.rows import Fields, Location, Record, fill_rollout, pieces, rollout_of, value_key
-from assay.service.records.wrong_files import DocumentError
+from assay.service.records.files.opening import array_rows, json_document, jsonl_rows
+from assay.service.records.files.wrong_files import DocumentError
+from assay.service.records.rows.rows import Fields, Location, Record, fill_rollout, pieces, rollout_of, value_key
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

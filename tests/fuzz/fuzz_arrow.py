@@ -16,15 +16,15 @@ import pyarrow as pa
 from assay import Scorer
 from assay.kernels.column import column_of
 from assay.service.http.endpoints.score import answer_arrow
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import ARROW, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import ARROW, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.cases import answer as answer_text
 from tests.cases.writing import KEY
 from tests.guard_pages import GuardedMemory
 
-LIMITS = Limits(1 << 26, 1000, 262_144)
+LIMITS = RequestLimits(1 << 26, 1000, 262_144)
 SCORER = Scorer(threads=1)
 
 

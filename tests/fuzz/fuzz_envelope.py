@@ -15,10 +15,10 @@ import orjson
 
 from assay import Scorer, ScoringError
 from assay.service.http.endpoints.score import answer_json
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.fuzz.request_seeds import WORDS, requests
 from tests.guard_pages import GuardedMemory
 from tests.http.wire.test_fast_path import LIMITS

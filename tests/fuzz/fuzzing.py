@@ -32,7 +32,7 @@ with nullcontext() if STANDALONE else atheris.instrument_imports(include=["assay
     import tests.reference.scorer  # noqa: F401
 
 from assay.kernels.warmup import warmup  # noqa: E402
-from assay.service.http.wire.problems import Problem  # noqa: E402
+from assay.service.wire.problems import Problem  # noqa: E402
 from tests.guard_pages import GuardedMemory, forget, guarded_memory  # noqa: E402
 
 __all__ = ["Check", "fuzz", "outcome"]

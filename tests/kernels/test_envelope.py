@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.kernels.compiler import JIT
 from assay.kernels.json_columns import BODY_DEPTH, FIELDS, FIT, FROM_STEPS, MAX_STEPS_BYTES, NO_STEP_GIVEN, NOT_STEPS
 from assay.kernels.warmup import warmup
-from assay.service.http.wire.json_codec import NotJsonError, TooManyError, open_envelope
+from assay.service.wire.json_codec import NotJsonError, TooManyError, open_envelope
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, json_strings, json_values
 

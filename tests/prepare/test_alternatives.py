@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 
 from assay import Scorer
-from assay.service.records.forms import TRAINERS, unfolded
-from assay.service.records.manifest import read_manifest
-from assay.service.records.rows import reference_of
+from assay.service.records.jobs.manifest import read_manifest
+from assay.service.records.rows.forms import TRAINERS, unfolded
+from assay.service.records.rows.rows import reference_of
 from tests.command_line import read_rows, write_rows
 
 Call = Callable[..., Result]

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.prepare.examples import Example, Options, key_lines_of, read_example
+from assay.research.prepare.examples import Example, PrepareOptions, key_lines_of, read_example
 from assay.research.prepare.prompts import messages_of
 from assay.research.prepare.split import with_ids
-from assay.service.explain.reading import Step
-from assay.service.records.fields import prompt_of
-from assay.service.records.rows import Fault, Location, Place
-from assay.service.records.shapes import EXAMPLES, FORMS, SHAPES, TASKS
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.fields import prompt_of
+from assay.service.records.rows.rows import Fault, Location, RowPlace
+from assay.service.records.rows.shapes import EXAMPLES, FORMS, SHAPES, TASKS
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from assay.service.scoring.references import ReferenceTexts
@@ -48,19 +48,19 @@ from tests.prepare.published import (
     TRAIN,
 )
 
-PLACE = Place("data/demo.jsonl", Location("line", 3))
-GRPO = Options()
-KNOWLEDGE = Options(stage="knowledge")
-READ_STEPS = tuple(Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in STEPS)
+PLACE = RowPlace("data/demo.jsonl", Location("line", 3))
+GRPO = PrepareOptions()
+KNOWLEDGE = PrepareOptions(stage="knowledge")
+READ_STEPS = tuple(ReadStep(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in STEPS)
 
 
-def example(record: Any, options: Options = GRPO) -> Example:
+def example(record: Any, options: PrepareOptions = GRPO) -> Example:
     found = read_example(record, PLACE, options)
     assert isinstance(found, Example), found
     return found
 
 
-def fault(record: Any, options: Options = GRPO) -> Fault:
+def fault(record: Any, options: PrepareOptions = GRPO) -> Fault:
     found = read_example(record, PLACE, options)
     assert isinstance(found, Fault), found
     return found
@@ -141,14 +141,14 @@ def test_pqa_and_ord() -> None:
 )
 @pytest.mark.parametrize("task", [None, "bioprobench.err", "bioprobench.rea_err"])
 def test_err_and_rea_err(record: dict[str, Any], truth: bool, step: str, task: str | None) -> None:
-    found = example(record, Options(task=task))
+    found = example(record, PrepareOptions(task=task))
     assert (found.dataset, found.task) == (task or "bioprobench.err", "bioprobench.err")
     assert (found.reference, found.question) == ({"is_correct": truth}, step)
 
 
 @pytest.mark.parametrize("task", [None, "lexical", "bioprobench.gen"])
 def test_gen(task: str | None) -> None:
-    found = example(GEN, Options(task=task))
+    found = example(GEN, PrepareOptions(task=task))
     assert (found.dataset, found.task, found.type, found.level) == ("bioprobench.gen", "lexical", None, "easy")
     assert found.reference == {"reference": "1. Weigh.\n2. Melt.\n3. Pour."}
     assert found.question == "How is a gel made?"
@@ -187,7 +187,7 @@ def test_protocol_qa_is_a_question_of_pqa() -> None:
     assert (
         example(reordered).record["choices"]
         == choices
-        == example(LAB, Options(task="bioprobench.pqa")).record["choices"]
+        == example(LAB, PrepareOptions(task="bioprobench.pqa")).record["choices"]
     )
     places = {example({**LAB, "id": f"q{number}"}).record["choices"].index(LAB["ideal"]) for number in range(40)}
     assert places == {0, 1, 2, 3}
@@ -208,7 +208,7 @@ def test_steps_of_ones_own() -> None:
     for steps, by_steps, by_actions in ((named[:3], "1", "1"), (named[:5], "2", "1"), (named, "2", "2")):
         record = {"goal": QUESTION, "steps": steps, "level": "9"}
         assert example(record).level == by_steps
-        assert example(record, Options(levels="actions")).level == by_actions
+        assert example(record, PrepareOptions(levels="actions")).level == by_actions
     found = example(TEXT, KNOWLEDGE)
     assert (found.dataset, found.text, found.reference) == ("text", TEXT["text"], None)
 
@@ -269,7 +269,7 @@ def test_faults_name_what_is_wrong() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_the_example_of_a_form_is_of_it(form: str) -> None:
     stage = "knowledge" if form in ("text", "protocol") else "grpo"
-    assert example(json.loads(EXAMPLES[form]), Options(stage=stage)).dataset == form
+    assert example(json.loads(EXAMPLES[form]), PrepareOptions(stage=stage)).dataset == form
     assert [*EXAMPLES] == [*FORMS]
 
 
@@ -296,12 +296,12 @@ RECORDS = st.one_of(
     VALUES,
 )
 OPTIONS = st.builds(
-    Options, task=st.none() | st.sampled_from(TASKS), stage=st.sampled_from(["knowledge", "supervised", "grpo"])
+    PrepareOptions, task=st.none() | st.sampled_from(TASKS), stage=st.sampled_from(["knowledge", "supervised", "grpo"])
 )
 
 
 @given(RECORDS, OPTIONS)
-def test_any_record_is_an_example_or_a_fault(record: Any, options: Options) -> None:
+def test_any_record_is_an_example_or_a_fault(record: Any, options: PrepareOptions) -> None:
     found = read_example(record, PLACE, options)
     if isinstance(found, Fault):
         assert found.reason.isidentifier()

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from assay.research.prepare.preparation import STAGE_TRAINERS
 from assay.service.errors import UsageError
-from assay.service.records.manifest import Entry, manifest_bytes, read_manifest
+from assay.service.records.jobs.manifest import ManifestEntry, manifest_bytes, read_manifest
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import EVERY, TEXT
 
@@ -138,7 +138,7 @@ def test_answers_to_other_rows_and_missing_ones_are_named(
 def repeated(content: bytes) -> bytes:
     """Return a manifest with another row of the id GEN-1, whose digest is right."""
     document = json.loads(content)
-    rows = [Entry(**row) for row in document.pop("rows")]
+    rows = [ManifestEntry(**row) for row in document.pop("rows")]
     document.pop("manifest")
     return manifest_bytes(document, [*rows, next(row for row in rows if row.id == "GEN-1")])
 

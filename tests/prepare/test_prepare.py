@@ -12,10 +12,10 @@ import pytest
 from click.testing import Result
 
 from assay.research.prepare.split import split_digest
-from assay.research.prepare.summary import Statistics
+from assay.research.prepare.summary import RowStatistics
 from assay.service import terminal
-from assay.service.explain.reading import Step
-from assay.service.records.shapes import forms_with_examples
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.shapes import forms_with_examples
 from assay.service.rewards.scorer import Scorer
 from assay.service.tables.table import Table
 from tests.command_line import read_rows, write_rows
@@ -244,13 +244,13 @@ def test_a_split_in_a_field_of_records_is_kept_unless_a_share_is_asked_for(
 ROWS = [
     (protocol([RINSE, DRY], "How is it cleaned?", type="planning", level="1", answer="one two three"), "train"),
     (protocol([RINSE, DRY, RINSE, DRY], "How?", type="planning", level="2"), "train"),
-    (protocol([Step(" Dry ", (), ())], "How is it dried?", type="planning", level="1"), "test"),
+    (protocol([ReadStep(" Dry ", (), ())], "How is it dried?", type="planning", level="1"), "test"),
     (choice(), "train"),
 ]
 
 
 def test_the_figures_of_rows() -> None:
-    found = Statistics(ROWS).document()
+    found = RowStatistics(ROWS).document()
     keys = ("split", "task", "type", "level", "rows")
     assert [tuple(row[key] for key in keys) for row in found["rows"]] == [
         ("train", "bioprobench.pqa", None, None, 1),
@@ -281,10 +281,10 @@ def test_the_figures_of_rows() -> None:
 
 def test_long_protocols_share_a_row_in_the_terminal() -> None:
     rows = [(protocol([DRY] * count), "train") for count in (12, 30, 2)]
-    table = list(Statistics(rows).parts())[3]
+    table = list(RowStatistics(rows).parts())[3]
     assert isinstance(table, Table)
     shown = [[str(cell) for cell in row] for row in table.cells]
     assert shown == [["2", "1", "33.3%"], ["12 or more", "2", "66.7%"]]
-    assert Statistics(rows).document()["steps"]["histogram"] == {"2": 1, "12": 1, "30": 1}
-    assert len(list(Statistics([(choice(), "train")]).parts())) == 2
-    assert Statistics([]).document()["steps"] == {"rows": 0, "histogram": {}}
+    assert RowStatistics(rows).document()["steps"]["histogram"] == {"2": 1, "12": 1, "30": 1}
+    assert len(list(RowStatistics([(choice(), "train")]).parts())) == 2
+    assert RowStatistics([]).document()["steps"] == {"rows": 0, "histogram": {}}

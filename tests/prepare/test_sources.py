@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from assay.research.prepare.examples import Example, Options, open_examples
+from assay.research.prepare.examples import Example, PrepareOptions, open_examples
 from assay.service.errors import UsageError
-from assay.service.records.files import Source, expand
-from assay.service.records.rows import Fault, Place
+from assay.service.records.files.opening import SourceFile, expand
+from assay.service.records.rows.rows import Fault, RowPlace
 from tests.files.any_format import write as write_rows
 from tests.prepare.published import ERR, EVAL, LAB, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
-Read = list[Example | tuple[Place, Fault]]
+Read = list[Example | tuple[RowPlace, Fault]]
 
 
 def read(*sources: Path) -> Read:
     found: Read = []
     for file in expand([str(source) for source in sources]):
-        with open_examples(file, Options()) as examples:
+        with open_examples(file, PrepareOptions()) as examples:
             found += examples
     return found
 
@@ -115,7 +115,7 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow#1"]
     assert [file.split for file in expand([str(folder)])] == [None, None]
     path = write(tmp_path / "test" / "test.jsonl", [OWN])
-    assert expand([str(path)]) == [Source(str(path), "jsonl")]
+    assert expand([str(path)]) == [SourceFile(str(path), "jsonl")]
     for name, rows in (("train", [OWN]), ("test", numbered(2)), ("validation", numbered(3))):
         saved(tmp_path / "gels" / name, rows)
     write(tmp_path / "gels" / "dataset_dict.json", {"splits": ["train", "test", "validation"]})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.research.prepare.structured import MAX_DEPTH, protocol_text
-from assay.service.records.rows import Fault
+from assay.service.records.rows.rows import Fault
 from tests.prepare.published import CORPUS, NESTED, SECTIONED, STRUCTURED
 from tests.prepare.test_forms import KNOWLEDGE, example, fault
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.research.reports.coefficients import average_ranks, pearson, spearman
 from assay.research.reports.differences import (
     Draws,
-    Sample,
+    PairedSide,
     differences,
     means_of_differences,
     pair_records,
@@ -25,13 +25,13 @@ from assay.service.tasks.task import Evaluation, mean_of
 RESAMPLES, SEED = 499, 7
 
 
-def samples(columns, baseline, corpus=None, over=()) -> tuple[Sample, Sample]:
+def samples(columns, baseline, corpus=None, over=()) -> tuple[PairedSide, PairedSide]:
     """Return two samples with pairs of equal rows; `over` has names of columns by value of `corpus`."""
     rows = np.arange(len(next(iter(columns.values()))))
 
     def sample(side):
         named = {name: [side[key] for key in keys] for name, keys in dict(over).items()}
-        return Sample(Evaluation(side, corpus=corpus and partial(corpus, side), over=named), rows)
+        return PairedSide(Evaluation(side, corpus=corpus and partial(corpus, side), over=named), rows)
 
     return sample(columns), sample(baseline)
 

@@ -15,7 +15,7 @@ import pytest
 from assay import Scorer
 from assay.research.reports.report import kind_of
 from assay.service.explain.explanation import explain
-from assay.service.records.summary import QUANTILES
+from assay.service.records.jobs.summary import QUANTILES
 from assay.service.tables.page import without_controls
 from tests.cases import told
 from tests.cases.writing import step

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from assay.kernels.rules import REASONS
-from assay.research.reports.report import REMEDIES, Finding, remedies, verdict
-from assay.research.reports.statistics import Statistics
-from assay.service.records.rows import Location, Rollout
+from assay.research.reports.report import REMEDIES, ReportFinding, remedies, verdict
+from assay.research.reports.statistics import RewardStatistics
+from assay.service.records.rows.rows import Location, Rollout
 from assay.service.rewards.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step
@@ -19,9 +19,9 @@ R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("sto
 SCORER = Scorer()
 
 
-def collected(responses: list[str], groups: list[object] | None = None) -> Statistics:
+def collected(responses: list[str], groups: list[object] | None = None) -> RewardStatistics:
     """Score responses with one reference; the group of a response is its number if none are given."""
-    stats = Statistics(SCORER)
+    stats = RewardStatistics(SCORER)
     rollouts = [
         Rollout(Location("line", k + 1), b"", response=text, reference={"steps": R}, group=(groups or range(999))[k])
         for k, text in enumerate(responses)
@@ -33,7 +33,7 @@ def collected(responses: list[str], groups: list[object] | None = None) -> Stati
 BEST, SWAPPED = told(R), told([R[0], R[2], R[1]])
 
 
-def said(stats: Statistics, faults: dict[str, int] | None = None) -> list[str]:
+def said(stats: RewardStatistics, faults: dict[str, int] | None = None) -> list[str]:
     return [" ".join([finding.text, *finding.advice]) for finding in verdict(stats, faults or {})]
 
 
@@ -76,7 +76,7 @@ def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on():
         assert len(gates.advice) == len(named)
 
 
-def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
+def spread(groups: int, low: int, high: int, single: int = 0) -> ReportFinding:
     """Return the finding on so many groups with spread, at the lowest and highest reward, and of one response."""
     kinds = [(BEST, SWAPPED)] * groups + [(MISSING, MISSING)] * low + [(BEST, BEST)] * high + [(BEST,)] * single
     stats = collected([text for kind in kinds for text in kind], [k for k, kind in enumerate(kinds) for _ in kind])

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scores, ScoringError
-from assay.service.http.wire.json_codec import Answer
-from assay.service.http.wire.problems import Problem
 from assay.service.rewards.registry import REWARD_TASKS
+from assay.service.wire.json_codec import Answer
+from assay.service.wire.problems import Problem
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS
 from tests.rewards.faces import SCORER, post_arrow, post_json

@@ -12,9 +12,9 @@ import pytest
 from assay import ScoringError
 from assay.service.cli.main import main
 from assay.service.explain.case import case_of
-from assay.service.http.wire.problems import Problem
 from assay.service.ray.dataset import DatasetScorer
 from assay.service.tasks.evaluation import evaluate
+from assay.service.wire.problems import Problem
 from tests.command_line import RUNNER
 from tests.files.any_format import read, write
 from tests.http.samples import ADD, PERFECT, REFERENCE, STEPS, SWAPPED

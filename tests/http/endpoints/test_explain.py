@@ -9,14 +9,14 @@ from pydantic import ValidationError
 from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.evaluate import MAX_BODY_BYTES, decode_explain_request
-from assay.service.http.wire.json_codec import Limits
+from assay.service.wire.json_codec import RequestLimits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.wire.test_contract import junk
 from tests.servers import serving
 from tests.strategies import examples
 
 REQUEST = {"response": SWAPPED, "reference": REFERENCE}
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field"}
 
 

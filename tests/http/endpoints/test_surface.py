@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
-from assay.service.http.wire import contract
-from assay.service.http.wire.problems import KINDS
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.version import VERSION
+from assay.service.wire import contract
+from assay.service.wire.problems import KINDS
 from tests.http.samples import (
     PERFECT,
     REFERENCE,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from assay.service.config import ServerSettings
 from assay.service.http.request.admission import FIRST_RESERVE, MIN_RATE, PATIENCE, Admission, Budget, Permit
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.loop_budget import MAX_PER_TURN, TURN_SECONDS, LoopBudget
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.request.worker_threads import MAX_PER_TURN, TURN_SECONDS, LoopBudget
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.http.request.exchanges import FakeExchange, in_loop
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from assay.service.config import ServerSettings
 from assay.service.http.request.access import Keys, OriginCheck
-from assay.service.http.wire.problems import Problem
+from assay.service.wire.problems import Problem
 from tests.http.samples import paths_with_bodies, problem_of
 
 pytestmark = pytest.mark.attack

@@ -12,7 +12,7 @@ import pytest
 
 from assay.service.errors import Issue
 from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
-from assay.service.http.wire.problems import KINDS, Problem
+from assay.service.wire.problems import KINDS, Problem
 from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import launched, ready

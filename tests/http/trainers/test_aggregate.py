@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from assay.service.http.endpoints.trainers.nemo_gym import MAX_NAMES, aggregate
 from assay.service.http.request.exchange import Deadline
 from assay.service.http.request.processes import new_call
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import GYM, body_of
 from tests.strategies import examples
 
 PATH = "/compat/nemo-gym/aggregate_metrics"
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 
 
 def aggregated(records: list[dict[str, Any]], seconds: float = math.inf) -> dict[str, Any]:

@@ -14,20 +14,20 @@ from pydantic import BaseModel, ValidationError
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
-from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoint
+from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint, TrainerQuery
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.rows import JsonObject
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
-from assay.service.scoring.labels import text_of
+from assay.service.scoring.labels import json_text
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 INLINE_BYTES = 65_536
 
 
@@ -150,7 +150,7 @@ def has_alternatives(document: dict[str, Any]) -> bool:
 def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     options = dialect.options()
     scorer = Scorer()
-    chosen = Query(scorer, FastPath(scorer, INLINE_BYTES, LIMITS), options, {})
+    chosen = TrainerQuery(scorer, FastPath(scorer, INLINE_BYTES, LIMITS), options, {})
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
@@ -194,5 +194,5 @@ def test_ignored_members_are_never_built(compiled):
     document = JsonObject(body, ("b",))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert text_of(document["b"]) == "x"
+    assert json_text(document["b"]) == "x"
     assert peak < 1.5 * len(body)

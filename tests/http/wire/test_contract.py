@@ -12,14 +12,14 @@ from pydantic import ValidationError
 
 from assay import Scorer
 from assay.service.errors import Issue, ScoringError
-from assay.service.http.wire.contract import ScoreRequest
-from assay.service.http.wire.json_codec import Limits, parse_envelope, read_batch
-from assay.service.http.wire.problems import Problem
 from assay.service.rewards.scoring import score
+from assay.service.wire.contract import ScoreRequest
+from assay.service.wire.json_codec import RequestLimits, parse_envelope, read_batch
+from assay.service.wire.problems import Problem
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 from tests.strategies import json_values
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column", "unknown_task"}
 """Reasons about the form of a request; the others are about its content, which no schema describes."""
 

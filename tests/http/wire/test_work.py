@@ -11,10 +11,10 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 from assay.service.rewards.batch import Batch
 from assay.service.scoring.references import Alternatives, ReferenceTexts
+from assay.service.wire.problems import Problem
+from assay.service.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 
 SCORER = Scorer()
 ROWS, BYTES = 65_536, 64 << 20
