@@ -156,5 +156,5 @@ def test_every_key_is_compared_by_its_digest_without_an_early_end(monkeypatch, s
     monkeypatch.setattr(hmac, "compare_digest", counted)
     keys = Keys(SecretStr(key) for key in KEYS)
     with nullcontext() if sent in KEYS else pytest.raises(Problem, match="unauthorized"):
-        keys.check(SimpleNamespace(header=lambda name: b"Bearer " + sent.encode()))  # type: ignore[arg-type]
+        keys.check(SimpleNamespace(raw_headers={b"authorization": b"Bearer " + sent.encode()}))  # type: ignore[arg-type]
     assert compared == [(32, 32)] * len(KEYS)
