@@ -12,7 +12,7 @@ from ...wire.stage_times import StageTimes
 from ..endpoints.evaluate import evaluate_answer as evaluate
 from ..endpoints.evaluate import explain_answer as explain
 from ..endpoints.trainers.nemo_gym import aggregate
-from ..request.fork_server import FIRST_WORKER, JOB, WORKER, JobKind, serve
+from ..request.fork_server import FIRST_WORKER, JOB, WORKER, ProcessKind, serve
 from ..request.jobs import JobCall, Jobs, run_process
 from .worker import run_worker
 
@@ -29,9 +29,9 @@ def run_jobs(channel: socket.socket, _descriptors: list[int]) -> None:
 
 
 KINDS = {
-    JOB: JobKind(run_jobs, warmup, owned=True),
-    WORKER: JobKind(run_worker, warmup),
-    FIRST_WORKER: JobKind(run_worker),  # it answers probes while it compiles the kernels
+    JOB: ProcessKind(run_jobs, warmup, owned=True),
+    WORKER: ProcessKind(run_worker, warmup),
+    FIRST_WORKER: ProcessKind(run_worker),  # it answers probes while it compiles the kernels
 }
 
 

@@ -206,7 +206,7 @@ def blocked_signals() -> Iterator[None]:
 # In the fork server
 
 
-class JobKind(NamedTuple):
+class ProcessKind(NamedTuple):
     """A kind of processes that the fork server forks."""
 
     run: Callable[[socket.socket, list[int]], object]
@@ -233,7 +233,7 @@ class Child(NamedTuple):
         self.channel.close()
 
 
-def serve(descriptor: int, kinds: Mapping[bytes, JobKind]) -> None:
+def serve(descriptor: int, kinds: Mapping[bytes, ProcessKind]) -> None:
     """Fork a process for each message through the socket `descriptor`, until all copies of its other end are closed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     gc.collect()
@@ -289,7 +289,7 @@ def serve(descriptor: int, kinds: Mapping[bytes, JobKind]) -> None:
                 os.close(number)
 
 
-def run_child(kind: JobKind, channel: socket.socket, descriptors: list[int]) -> NoReturn:
+def run_child(kind: ProcessKind, channel: socket.socket, descriptors: list[int]) -> NoReturn:
     code = 1
     try:
         kind.run(channel, descriptors)
