@@ -157,7 +157,7 @@ DIGEST_BYTES = 32
 
 
 class CodeFolder:
-    """Files in a folder of `cache.cache_folder`; each begins with a checksum of its purpose and content."""
+    """Files in a folder of compiled code; each begins with a checksum of its purpose and content."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -147,15 +147,15 @@ def mark_json_texts(kinds, data, offsets):
 
     kinds: uint8 (n,), written. data, offsets: the text column, whose offsets may be invalid.
     """
-    found = False
+    any_json = False
     size = np.int64(data.shape[0])
     for row in range(kinds.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
         kinds[row] = FIT
         if 0 <= start <= stop <= size and begins_object(data, start, stop):
             kinds[row] = JSON_TEXT
-            found = True
-    return found
+            any_json = True
+    return any_json
 
 
 @helper
@@ -358,7 +358,7 @@ def split_alternatives(texts, offsets, kinds, starts, is_list, data, data_offset
     offsets[0] = 0
     starts[0] = 0
     rows = np.int64(0)
-    found = False
+    any_list = False
     for row in range(data_kinds.shape[0]):
         start, stop = data_offsets[row], data_offsets[row + 1]
         first = rows
@@ -380,13 +380,13 @@ def split_alternatives(texts, offsets, kinds, starts, is_list, data, data_offset
                     rows = first
         is_list[row] = rows > first
         if rows > first or kind == NO_ALTERNATIVE or kind == TOO_MANY_ALTERNATIVES:
-            found = True
+            any_list = True
         if rows == first:
             kinds[rows] = kind
             offsets[rows + 1] = copy_text(data, start, stop, texts, offsets[rows])
             rows += 1
         starts[row + 1] = rows
-    return found
+    return any_list
 
 
 INVALID_JSON = -1

@@ -18,7 +18,7 @@ from ..service.wording import in_this_shell, install_command
 from . import TITLES
 from .servers import (
     BenchmarkError,
-    Run,
+    BenchRun,
     ServerProcess,
     WrongAnswerError,
     as_request,
@@ -40,7 +40,7 @@ DISTINCT = 512  # distinct requests with one response each, which are repeated
 NO_TWIN = "the scorer in plain Python is in a checkout of Assay, not in the package"
 
 
-Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
+Start = Callable[[], AbstractContextManager[Callable[[], BenchRun]]]
 """Sets up a benchmark, untimed; yields the function that processes the responses once and raises BenchmarkError."""
 
 
@@ -55,7 +55,7 @@ class Timing(NamedTuple):
     name: str
     title: str
     responses: int
-    runs: tuple[Run, ...]
+    runs: tuple[BenchRun, ...]
 
     @property
     def seconds(self) -> list[float]:
@@ -163,11 +163,11 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
 @contextmanager
 def in_process(
     score: Score, batch: Columns, rewards: np.ndarray, tolerance: float = 0.0
-) -> Iterator[Callable[[], Run]]:
-    def run() -> Run:
+) -> Iterator[Callable[[], BenchRun]]:
+    def run() -> BenchRun:
         cpu_before, started = time.process_time(), time.perf_counter()
         computed = score(*batch)
-        run = Run(time.perf_counter() - started, time.process_time() - cpu_before)
+        run = BenchRun(time.perf_counter() - started, time.process_time() - cpu_before)
         if not np.allclose(computed, rewards, rtol=0, atol=tolerance):
             raise WrongAnswerError("the rewards differ between two runs of the kernels")
         return run
@@ -191,12 +191,12 @@ def over_http(
     query: str = "",
     count: int = 1,
     connections: int = 1,
-) -> Iterator[Callable[[], Run]]:
+) -> Iterator[Callable[[], BenchRun]]:
     """Send `count` bodies in turn, repeated as need be; `read` must return what is expected for each of them."""
     with start() as server:
         requests = [as_request(server.port, f"/v1/score{query}", body, media_type) for body in bodies]
 
-        def run() -> Run:
+        def run() -> BenchRun:
             replies, run = timed_exchange(server, requests, count, connections)
             for number, reply in enumerate(replies):
                 if read(reply) != expected[number % len(expected)]:
@@ -257,10 +257,10 @@ def single_body(request: Request, row: int) -> bytes:
 def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:
     """Run every benchmark once untimed, then `repeats` times in turns, in a random order each time."""
     dice = random.Random(seed)
-    work: dict[str, Callable[[], Run]] = {}
-    runs: dict[str, list[Run]] = {benchmark.name: [] for benchmark in benchmarks}
+    work: dict[str, Callable[[], BenchRun]] = {}
+    runs: dict[str, list[BenchRun]] = {benchmark.name: [] for benchmark in benchmarks}
 
-    def run(benchmark: Benchmark) -> Run:
+    def run(benchmark: Benchmark) -> BenchRun:
         try:
             return work[benchmark.name]()
         except BenchmarkError as error:

@@ -33,20 +33,20 @@ def authorization() -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-class Fault(Exception):
+class ReplyFault(Exception):
     """An error in a reply; the text never quotes a body."""
 
 
-class RequestFailed(Fault):
+class RequestFailed(ReplyFault):
     """There is no answer: no connection, a refusal for lack of capacity, an internal error."""
 
 
-class WrongAnswer(Fault):
+class WrongAnswer(ReplyFault):
     """The answer is not the expected one."""
 
 
 @dataclass(frozen=True)
-class Exchange:
+class LoadExchange:
     """One request and its expected answer.
 
     `answer` is the complete document for status 200; for an error {"type": …} and, where the contract fixes them,
@@ -63,7 +63,7 @@ class Exchange:
     path: str = "/v1/score"
     headers: dict[str, str] = field(default_factory=lambda: JSON)
 
-    def fault(self, status: int, content: bytes | None) -> Fault | None:
+    def fault(self, status: int, content: bytes | None) -> ReplyFault | None:
         """Return the error in this reply, or None."""
         if status != self.status:
             kind = RequestFailed if status in UNANSWERED or status >= 500 else WrongAnswer
@@ -82,7 +82,7 @@ class Exchange:
         return WrongAnswer(f"wrong {', '.join(wrong)}") if wrong else None
 
 
-def write_exchanges(path: Path, exchanges: Mapping[str, Sequence[Exchange]]) -> None:
+def write_exchanges(path: Path, exchanges: Mapping[str, Sequence[LoadExchange]]) -> None:
     """Write the exchanges of each scenario as JSON, with bodies in base64."""
     rows = {
         scenario: [{**vars(exchange), "body": b64encode(exchange.body).decode()} for exchange in group]
@@ -91,23 +91,23 @@ def write_exchanges(path: Path, exchanges: Mapping[str, Sequence[Exchange]]) -> 
     path.write_bytes(orjson.dumps(rows))
 
 
-def read_exchanges(path: Path) -> dict[str, list[Exchange]]:
+def read_exchanges(path: Path) -> dict[str, list[LoadExchange]]:
     """Read what `write_exchanges` wrote."""
     rows = orjson.loads(path.read_bytes())
     return {
-        scenario: [Exchange(**{**row, "body": b64decode(row["body"])}) for row in group]
+        scenario: [LoadExchange(**{**row, "body": b64decode(row["body"])}) for row in group]
         for scenario, group in rows.items()
     }
 
 
-class Outcome(NamedTuple):
+class LoadOutcome(NamedTuple):
     due: float  # seconds since 1970
     milliseconds: float
     late: float  # milliseconds by which it was sent after that
     responses: int
 
 
-class Record:
+class RecordedExchange:
     """The outcomes of a run: Locust's own statistics round response times, and include the ramp at the start.
 
     A request belongs to the hold if it was due within `hold` seconds after the ramp.
@@ -116,7 +116,7 @@ class Record:
     def __init__(self, ramp: float, hold: float) -> None:
         self._ramp = ramp
         self._hold = hold
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[LoadOutcome] = []
         self._wrong = 0
         self._faults: Counter[str] = Counter()
 
@@ -127,7 +127,7 @@ class Record:
         self, name: str, response_time: float, start_time: float, exception: Exception | None, context: Any, **_: Any
     ) -> None:
         """Add Locust's `request` event."""
-        self._outcomes.append(Outcome(start_time, response_time, context.get("late", 0.0), context["responses"]))
+        self._outcomes.append(LoadOutcome(start_time, response_time, context.get("late", 0.0), context["responses"]))
         if exception is not None:
             self._wrong += isinstance(exception, WrongAnswer)
             self._faults[f"{name}: {exception}"] += 1

@@ -22,9 +22,9 @@ from locust.contrib.fasthttp import FastResponse
 from locust.env import Environment
 
 from assay.loadtests.exchanges import (
-    Exchange,
-    Fault,
-    Record,
+    LoadExchange,
+    RecordedExchange,
+    ReplyFault,
     RequestFailed,
     WrongAnswer,
     authorization,
@@ -52,10 +52,10 @@ def begin(environment: Environment, **_: Any) -> None:
         if not options.exchanges:  # in a separate process, whose threads Locust has not patched
             command = [sys.executable, "-m", "assay.loadtests.payloads", environment.host.rstrip("/"), file]
             subprocess.run(command, check=True)
-        environment.exchanges = {name: cycle(given) for name, given in read_exchanges(Path(file)).items()}
+        environment.exchanges = {name: cycle(exchange) for name, exchange in read_exchanges(Path(file)).items()}
     gevent.get_hub().loop.update_now()  # else `--run-time` counts from before the imports
     if options.record:
-        record = Record(options.ramp, options.hold)
+        record = RecordedExchange(options.ramp, options.hold)
         environment.events.test_start.add_listener(lambda **_: record.start())
         environment.events.request.add_listener(record.add)
         environment.events.test_stop.add_listener(
@@ -100,7 +100,7 @@ class RolloutUser(FastHttpUser):
         self.sent += 1
         return self._under_way.spawn(self._exchange, next(self._exchanges), due)
 
-    def _exchange(self, exchange: Exchange, due: float | None) -> None:
+    def _exchange(self, exchange: LoadExchange, due: float | None) -> None:
         identity = f"load-{next(self.numbers)}"
         with self.client.request(
             exchange.method,
@@ -120,7 +120,7 @@ class RolloutUser(FastHttpUser):
                 reply.failure(fault)
 
 
-def fault_of(reply: FastResponse, exchange: Exchange, identity: str) -> Fault | None:
+def fault_of(reply: FastResponse, exchange: LoadExchange, identity: str) -> ReplyFault | None:
     if reply.status_code == 0:
         return RequestFailed(f"no reply: {type(reply.error).__name__}")
     if reply.headers.get("x-request-id") != identity:

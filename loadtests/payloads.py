@@ -20,7 +20,7 @@ import orjson
 from ..service.rewards.scorer import Scorer
 from ..service.settings import RULES_VERSION, ScoreSettings
 from ..service.version import VERSION
-from .exchanges import JSON, KEY, Exchange, write_exchanges
+from .exchanges import JSON, KEY, LoadExchange, write_exchanges
 from .servers import BenchmarkError, fetch
 
 PIECES, SINGLES, GROUPS, GROUP, ZIPPED = 20, 1_000, 60, 5, 64
@@ -76,25 +76,25 @@ class Payloads:
         self._rollouts = list(generate(prompts, samples, seed))
         self._request = as_request
 
-    def by_scenario(self) -> dict[str, list[Exchange]]:
+    def by_scenario(self) -> dict[str, list[LoadExchange]]:
         """Return the exchanges by the name of their scenarios in the Locust file."""
         return {name: list(getattr(self, name)()) for name in ("batches", "pieces", "singles", "mixed")}
 
-    def batches(self) -> Iterator[Exchange]:
+    def batches(self) -> Iterator[LoadExchange]:
         """Yield the whole step as one request, with advantages."""
         yield self._exchange("batch", self._request(self._rollouts) | {"include": ["advantages"]})
 
-    def pieces(self) -> Iterator[Exchange]:
+    def pieces(self) -> Iterator[LoadExchange]:
         """Yield the step as 20 requests of the same size; groups may be split, so without advantages."""
         for piece in chunks(self._rollouts, -(-len(self._rollouts) // PIECES)):
             yield self._exchange("piece", self._request(piece))
 
-    def singles(self) -> Iterator[Exchange]:
+    def singles(self) -> Iterator[LoadExchange]:
         """Yield one response and its reference per request, with non-ASCII characters escaped, as trainers do."""
         for rollout in self._rollouts[:SINGLES]:
             yield self._exchange("single", self._request([rollout]), escaped=True)
 
-    def mixed(self) -> Iterator[Exchange]:
+    def mixed(self) -> Iterator[LoadExchange]:
         """Yield in turn groups with every column (a third has a fault), unusual requests and refused requests."""
         unusual = self._unusual()
         refused = list(refusals(self._max_responses))
@@ -103,7 +103,7 @@ class Payloads:
             yield unusual[k % len(unusual)]
             yield refused[k % len(refused)]
 
-    def _unusual(self) -> list[Exchange]:
+    def _unusual(self) -> list[LoadExchange]:
         """Return valid but unusual requests."""
         some = self._rollouts[:ZIPPED]
         hostile = {"references": [some[0]["reference"]], "responses": hostile_responses(some[0]["response"])}
@@ -116,11 +116,13 @@ class Payloads:
             self._exchange("no responses", hostile | {"responses": []}),
         ]
 
-    def _exchange(self, name: str, request: dict[str, Any], escaped: bool = False, gzipped: bool = False) -> Exchange:
+    def _exchange(
+        self, name: str, request: dict[str, Any], escaped: bool = False, gzipped: bool = False
+    ) -> LoadExchange:
         body = json.dumps(request).encode() if escaped else orjson.dumps(request)
         sent = gzip.compress(body, 1) if gzipped else body
         headers = JSON | {"Content-Encoding": "gzip"} if gzipped else JSON
-        return Exchange(name, sent, self._answer(request), len(request["responses"]), headers=headers)
+        return LoadExchange(name, sent, self._answer(request), len(request["responses"]), headers=headers)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the expected reply to this request."""
@@ -158,12 +160,12 @@ def hostile_responses(response: str) -> list[str]:
     ]
 
 
-def refusals(max_responses: int) -> Iterator[Exchange]:
+def refusals(max_responses: int) -> Iterator[LoadExchange]:
     """Yield requests for each kind of refusal that a client can cause."""
 
-    def refused(name: str, status: int, kind: str, body: bytes, places: Any = None, **fields: Any) -> Exchange:
+    def refused(name: str, status: int, kind: str, body: bytes, places: Any = None, **fields: Any) -> LoadExchange:
         answer = {"type": f"/docs#problem-{kind}"} | ({} if places is None else {"places": places})
-        return Exchange(f"refused: {name}", body, answer, 0, status=status, **fields)
+        return LoadExchange(f"refused: {name}", body, answer, 0, status=status, **fields)
 
     for name, body in NOT_JSON.items():
         yield refused(name, 400, "not-json", body, [["body", "not_json"]])

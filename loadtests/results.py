@@ -75,7 +75,7 @@ RATIOS = (
 )
 
 
-class Finding(NamedTuple):
+class BenchFinding(NamedTuple):
     ratio: Ratio
     median: float  # over the repeats, whose two runs are close in time
     low: float
@@ -83,7 +83,7 @@ class Finding(NamedTuple):
     cpu: float | None  # ratio of CPU times over all repeats, which other processes do not affect
 
 
-def findings(timings: Sequence[Timing]) -> list[Finding]:
+def findings(timings: Sequence[Timing]) -> list[BenchFinding]:
     by_name = {timing.name: timing for timing in timings}
     measured = []
     for ratio in RATIOS:
@@ -91,7 +91,7 @@ def findings(timings: Sequence[Timing]) -> list[Finding]:
             of, over = by_name[ratio.of], by_name[ratio.over]
             each = [above / below for above, below in zip(of.seconds, over.seconds, strict=True)]
             cpu = of.cpu_seconds / over.cpu_seconds if ratio.cpu and of.cpu_seconds and over.cpu_seconds else None
-            measured.append(Finding(ratio, median(each), min(each), max(each), cpu))
+            measured.append(BenchFinding(ratio, median(each), min(each), max(each), cpu))
     return measured
 
 
@@ -161,7 +161,7 @@ def as_parts(results: Results) -> list[str | Table]:
     ]
 
 
-def ratio_table(measured: Sequence[Finding]) -> Table:
+def ratio_table(measured: Sequence[BenchFinding]) -> Table:
     rows = []
     for ratio, middle, low, high, cpu in measured:
         missed = "missed" if ratio.met(middle) is False else ""

@@ -37,7 +37,7 @@ class WrongAnswerError(BenchmarkError):
     """A benchmark returned a wrong result, which makes its time meaningless."""
 
 
-class Run(NamedTuple):
+class BenchRun(NamedTuple):
     """The time of one run over the responses of a benchmark, in seconds."""
 
     seconds: float
@@ -131,7 +131,7 @@ def fetch(url: str, key: str | None = None) -> bytes:
     return content
 
 
-class Connection:
+class BenchConnection:
     """A persistent connection with at most one request in flight."""
 
     def __init__(self, port: int) -> None:
@@ -168,13 +168,13 @@ def as_request(port: int, path: str, body: bytes | None = None, media_type: str 
     return head.encode("ascii") + content
 
 
-def exchange(connections: Sequence[Connection], requests: Sequence[bytes], count: int) -> list[bytearray]:
+def exchange(connections: Sequence[BenchConnection], requests: Sequence[bytes], count: int) -> list[bytearray]:
     """Send `count` requests in turn, each on the first connection that is free; return their replies in order."""
     replies = [bytearray()] * count
     numbers = iter(range(count))
     with selectors.DefaultSelector() as selector:
 
-        def send_next(connection: Connection) -> None:
+        def send_next(connection: BenchConnection) -> None:
             number = next(numbers, None)
             if number is not None:
                 connection.send(number, requests[number % len(requests)])
@@ -196,11 +196,11 @@ def exchange(connections: Sequence[Connection], requests: Sequence[bytes], count
 
 
 @contextmanager
-def connected(port: int, number: int) -> Iterator[list[Connection]]:
+def connected(port: int, number: int) -> Iterator[list[BenchConnection]]:
     """Yield connections that the server has accepted."""
-    connections: list[Connection] = []
+    connections: list[BenchConnection] = []
     try:
-        connections.extend(Connection(port) for _ in range(number))
+        connections.extend(BenchConnection(port) for _ in range(number))
         exchange(connections, [as_request(port, "/readyz")], number)
         yield connections
     finally:
@@ -210,7 +210,7 @@ def connected(port: int, number: int) -> Iterator[list[Connection]]:
 
 def timed_exchange(
     server: ServerProcess, requests: Sequence[bytes], count: int, connections: int
-) -> tuple[list[bytearray], Run]:
+) -> tuple[list[bytearray], BenchRun]:
     """Return the bodies of the replies and the time of all; raises BenchmarkError, also for a status other than 200.
 
     Requests are encoded before the clock starts and replies checked after it stops, so that this process does as little
@@ -231,7 +231,7 @@ def timed_exchange(
         gc.enable()
     bodies = [body_of(reply, f"request {number}") for number, reply in enumerate(replies)]
     # With one connection, client and server work in turns: the client's share of the time says nothing.
-    return bodies, Run(seconds, server_seconds, client_seconds if connections > 1 else None)
+    return bodies, BenchRun(seconds, server_seconds, client_seconds if connections > 1 else None)
 
 
 def body_of(reply: bytearray, name: str) -> bytearray:

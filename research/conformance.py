@@ -57,12 +57,12 @@ def read_kind(kind: str) -> list[Vector]:
         raise VectorsNotFound(f"{path} is incomplete, or not for version {RULES_VERSION} of the rules")
     vectors = []
     for row in rows:
-        fields = {name: joined(value) for name, value in row.items() if name not in EXPECTED}
+        fields = {name: text_of_parts(value) for name, value in row.items() if name not in EXPECTED}
         vectors.append(Vector(row["id"], {"id": row["id"], "kind": kind, **fields}, row["expected"]))
     return vectors
 
 
-def joined(value: Any) -> Any:
+def text_of_parts(value: Any) -> Any:
     """Return the text of parts, `[[text, times], …]`; any other value as it is."""
     is_parts = isinstance(value, list) and all(isinstance(part, list) for part in value) and value
     return "".join(text * times for text, times in value) if is_parts else value

@@ -17,10 +17,10 @@ except PackageNotFoundError:  # run from its source
 def signature_of(kind: str, values: Mapping[str, Any]) -> str:
     """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:3|…|v:0.3.0`."""
     named = {name: value for name, value in values.items() if value is not None} | {"v": VERSION}
-    return "|".join([kind, *(f"{name}:{text_of(value)}" for name, value in named.items())])
+    return "|".join([kind, *(f"{name}:{signature_text(value)}" for name, value in named.items())])
 
 
-def text_of(value: Any) -> str:
+def signature_text(value: Any) -> str:
     """Return a value as signatures write it: `true`, `none`, `0.95`, `30`; the last part of an absolute path."""
     if isinstance(value, bool | None):
         return str(value).lower()

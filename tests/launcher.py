@@ -36,19 +36,9 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """A process with threads must not be forked."""
 
 ACT_AT_START = (
-    "ASSAY_CACHE_DIR",
-    "HOME",
-    "LANG",
-    "LC_",
-    "LD_",
-    "MALLOC_",
-    "NUMBA_",
-    "OMP_",
-    "OPENBLAS_",
-    "PYTHON",
-    "TZ",
+    *("ASSAY_CACHE_DIR", "HOME", "LANG", "LC_", "LD_", "MALLOC_", "NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "TZ"),
+    "XDG_CACHE_HOME",
 )
-ACT_AT_START += ("XDG_CACHE_HOME",)
 """Beginnings of the names of variables that act while Python starts or modules are imported."""
 
 _address = ""
@@ -85,6 +75,7 @@ def start_template() -> str:
 
 
 def address_of_template() -> str:
+    """Return the address of the template, which this process starts if none is in use."""
     global _address
     with _starting:
         _address = _address or start_template()
@@ -258,7 +249,8 @@ def fork_on_demand(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 return json.loads(message), descriptors
             for descriptor in descriptors:
                 os.close(descriptor)
-            channel.send(str(pid).encode())
+            with suppress(OSError):
+                channel.send(str(pid).encode())
             child = os.pidfd_open(pid)
             children[child] = pid, channel
             poller.register(child, select.POLLIN)

@@ -54,8 +54,8 @@ class LiveServer:
         """Return the first result that is true."""
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
-            if found := result():
-                return found
+            if value := result():
+                return value
             time.sleep(0.05)
         raise AssertionError(f"{failure}:\n{self.log}")
 

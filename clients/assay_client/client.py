@@ -17,11 +17,10 @@ from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
-from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, Entry, SyncCoalescer, settle_entries
+from .coalescing import GRACE_SECONDS, AsyncCoalescer, BatchKey, PendingCall, SyncCoalescer, settle_entries
 from .errors import InvalidRequest, Unavailable, invalid_setting
-from .labels import named_task, named_tasks
 from .local import LocalService, shared_local_service
-from .requests import EncodedRequest, assemble_request, checked_reference, dumps, score_request
+from .requests import EncodedRequest, assemble_request, checked_reference, dumps, named_task, named_tasks, score_request
 from .results import HttpReply, Score, ScoreReplies, Scores, error_of, read_document
 from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
@@ -140,8 +139,8 @@ class BaseClient:
         settings = {task: config} if config and task != SCORE else config
         return self.settings.merged(settings, MIXED), timeout, True, steps
 
-    async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        async def score(batch: list[Entry]) -> Scores:
+    async def _settle_batch(self, entries: list[PendingCall], key: BatchKey) -> None:
+        async def score(batch: list[PendingCall]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
             config, _, is_mixed, has_steps = key
             task = tuple(entry.task for entry in batch) if is_mixed else SCORE
@@ -326,8 +325,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        given: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
-        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **given))
+        options: dict[str, Any] = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return completed(self._score(responses, references, reference_index, groups=groups, task=task, **options))
 
     def score_one(
         self,
@@ -350,7 +349,7 @@ class Client(BaseClient):
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
         key = self._batch_key(config, task, timeout, steps)
         future: Future[Score] = Future()
-        entry = Entry(response, content, completed(self._deadline(timeout)), record, future, task or SCORE)
+        entry = PendingCall(response, content, completed(self._deadline(timeout)), record, future, task or SCORE)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
@@ -426,7 +425,7 @@ class AsyncClient(BaseClient):
         content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
         key = self._batch_key(config, task, timeout, steps)
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._deadline(timeout), record, future, task or SCORE)
+        entry = PendingCall(response, content, await self._deadline(timeout), record, future, task or SCORE)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:

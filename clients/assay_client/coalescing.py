@@ -25,7 +25,7 @@ GRACE_SECONDS = 0.25
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class PendingCall:
     response: str
     reference: str | bytes
     """Text, or JSON of anything else."""
@@ -44,7 +44,9 @@ class Entry:
                 self.future.set_result(outcome)
 
 
-async def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Awaitable[Scores]]) -> None:
+async def settle_entries(
+    entries: Sequence[PendingCall], score: Callable[[list[PendingCall]], Awaitable[Scores]]
+) -> None:
     """Settle every entry; `score` scores some of them.
 
     An error that names some entries fails only these, and the others are sent again. A batch that is too large is
@@ -67,7 +69,7 @@ async def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]]
                 entry.settle(row)
 
 
-def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
+def fail_named(batch: list[PendingCall], error: AssayError) -> list[PendingCall]:
     """Fail the entries that the error names, or all if it names anything else; return the others."""
     named = issues_by_position(error, range(len(batch)))
     if not named:
@@ -86,9 +88,9 @@ class Coalescer:
 
     _window: float
     _max_batch: int
-    _send: Callable[[list[Entry], BatchKey], Awaitable[None]]
+    _send: Callable[[list[PendingCall], BatchKey], Awaitable[None]]
 
-    async def _settle(self, entries: list[Entry], key: BatchKey) -> None:
+    async def _settle(self, entries: list[PendingCall], key: BatchKey) -> None:
         try:
             await self._send(entries, key)
         except BaseException as error:  # for example Ctrl-C: do not leave the others waiting
@@ -101,10 +103,10 @@ class Coalescer:
 class SyncCoalescer(Coalescer):
     """Coalesces the calls of several threads. The first one sends the batch, in its own thread."""
 
-    _open: dict[BatchKey, tuple[list[Entry], threading.Event]] = field(default_factory=dict)
+    _open: dict[BatchKey, tuple[list[PendingCall], threading.Event]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, entry: Entry, key: BatchKey) -> None:
+    def add(self, entry: PendingCall, key: BatchKey) -> None:
         """Join the batch of these settings. Return at once, or, for its first entry, once the batch is settled."""
         with self._lock:
             batch = self._open.get(key)
@@ -129,12 +131,12 @@ class SyncCoalescer(Coalescer):
 
 @dataclass(eq=False)
 class AsyncCoalescer(Coalescer):
-    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]] = field(
+    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[PendingCall], asyncio.TimerHandle]] = field(
         default_factory=dict
     )
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def add(self, entry: Entry, key: BatchKey) -> None:
+    def add(self, entry: PendingCall, key: BatchKey) -> None:
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:

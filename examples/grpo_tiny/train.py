@@ -40,12 +40,12 @@ def supervise(
     model.train()
     for _ in range(steps):
         shown = [dice.pick(protocols) for _ in range(8)]
-        texts = [one.prompt + careless_answer(dice, one) + tokenizer.eos_token for one in shown]
+        texts = [protocol.prompt + careless_answer(dice, protocol) + tokenizer.eos_token for protocol in shown]
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
-        for row, one in zip(labels, shown, strict=True):  # the loss covers only the answer
+        for row, protocol in zip(labels, shown, strict=True):  # the loss covers only the answer
             start = int((row == -100).sum())
-            row[start : start + len(tokenizer(one.prompt).input_ids)] = -100
+            row[start : start + len(tokenizer(protocol.prompt).input_ids)] = -100
         loss = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -110,9 +110,9 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     rows = read_rows(chosen.rows)
     protocols = protocols_of(rows)
-    right, dice = [right_answer(one) for one in protocols], Dice("tokenizer")
-    seen = [one.prompt + careless_answer(dice, one) for one in protocols for _ in range(200)]
-    tokenizer = new_tokenizer([*right, *seen], [phrase for one in protocols for phrase in phrases_of(one)])
+    right, dice = [right_answer(protocol) for protocol in protocols], Dice("tokenizer")
+    seen = [protocol.prompt + careless_answer(dice, protocol) for protocol in protocols for _ in range(200)]
+    tokenizer = new_tokenizer([*right, *seen], [phrase for protocol in protocols for phrase in phrases_of(protocol)])
     model = new_model(tokenizer, chosen.seed)
     loss = supervise(model, tokenizer, protocols, chosen.supervised_steps, chosen.seed)
     print(f"supervised: loss {loss:.3f} after {chosen.supervised_steps} steps", flush=True)

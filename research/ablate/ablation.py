@@ -17,12 +17,12 @@ import orjson
 
 from ...service.errors import InvalidReference, Issue
 from ...service.explain.case import chosen_of
-from ...service.records.complete_output import json_output
-from ...service.records.files import is_columnar, source_title
-from ...service.records.forms import reference_text, unfolded
-from ...service.records.row_tasks import RowTasks, score_rollouts
-from ...service.records.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
-from ...service.records.summary import GATES, Values
+from ...service.records.files.opening import is_columnar, source_title
+from ...service.records.jobs.row_tasks import RowTasks, score_rollouts
+from ...service.records.jobs.summary import GATES, Values
+from ...service.records.output.complete_output import json_output
+from ...service.records.rows.forms import reference_text, unfolded
+from ...service.records.rows.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
@@ -51,7 +51,7 @@ WIDE = 2.0**63
 """Integers from here on are read as floats, which are equal for different integers."""
 
 
-class Piece(NamedTuple):
+class RolloutPiece(NamedTuple):
     """Consecutive rows and the results of the rows without a fault: a column for each configuration and metric."""
 
     rollouts: list[Rollout]
@@ -64,7 +64,7 @@ class Piece(NamedTuple):
     size: int
 
 
-class Rewards:
+class AblationRewards:
     """Columns of all rollouts without a fault, counts, and the faults by reason."""
 
     def __init__(self, grid: Grid) -> None:
@@ -97,7 +97,7 @@ class Rewards:
         """Return the number of a group; groups are numbered from 0 in the order of their first rollouts."""
         return self._numbers.setdefault(value_digest(group), len(self._numbers))
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: RolloutPiece) -> None:
         for k, scores in enumerate(piece.scores):
             if scores is None:
                 continue
@@ -112,8 +112,8 @@ class Rewards:
 
 
 def score_pieces(
-    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[Record], rewards: Rewards
-) -> Iterator[Piece]:
+    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[Record], rewards: AblationRewards
+) -> Iterator[RolloutPiece]:
     """Score records under every configuration and add them to `rewards`; yield them piece by piece.
 
     Each text is read once for all configurations, and once for the metrics.
@@ -159,7 +159,7 @@ def score_pieces(
         scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]
         metrics = {name: measured[name] for name in METRICS}
-        results = Piece(rollouts, scores, metrics, groups, len(piece), sum(record.size for record in piece))
+        results = RolloutPiece(rollouts, scores, metrics, groups, len(piece), sum(record.size for record in piece))
         rewards.add(results)
         yield results
 
@@ -195,7 +195,7 @@ def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields
 @contextmanager
 def reward_output(
     target: str, fmt: str, grid: Grid, kind: str, append: bool = False
-) -> Iterator[Callable[[Piece], None]]:
+) -> Iterator[Callable[[RolloutPiece], None]]:
     """Yield a function that writes the rows of a piece; raises OSError if the output cannot be written.
 
     kind: how the rows of the input are located: `line`, `record` or `row`.
@@ -203,7 +203,7 @@ def reward_output(
     if is_columnar(fmt):
         import pyarrow as pa  # needs the extra
 
-        from ...service.records.batch_columns import column_output, error_field
+        from ...service.records.output.batch_columns import column_output, error_field
 
         schema = schema_of(grid, kind, error_field(numbered=False))
         with column_output(target, fmt, schema) as write_table:
@@ -227,7 +227,7 @@ def schema_of(grid: Grid, kind: str, error: Any) -> Any:
     return pa.schema([*numbers, *structs, error])
 
 
-def rows_of(piece: Piece, grid: Grid) -> Iterator[dict[str, Any]]:
+def rows_of(piece: RolloutPiece, grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield a row for each rollout: its location, and its rewards and metrics or its error."""
     names = [configuration.name for configuration in grid.configurations]
     nothing = [None] * len(piece.groups)
@@ -273,14 +273,14 @@ class Correlation(NamedTuple):
     groups: int
 
 
-class Spread(NamedTuple):
+class RewardSpread(NamedTuple):
     """The mean standard deviation within groups of at least two rows, and the share of groups without spread."""
 
     deviation: float
     flat: float
 
 
-class Groups:
+class RankedGroups:
     """The groups of n rows, from the number of each row's group, int64 (n,)."""
 
     def __init__(self, numbers: np.ndarray) -> None:
@@ -292,13 +292,13 @@ class Groups:
     def multiple(self) -> int:
         return int(np.count_nonzero(self.sizes > 1))
 
-    def spread(self, values: np.ndarray, ddof: int) -> Spread | None:
+    def spread(self, values: np.ndarray, ddof: int) -> RewardSpread | None:
         """Return the spread of a column, float64 (n,); None if no group has two rows."""
         if not self.multiple:
             return None
         *_, deviations, flat = spread_of(values[self._order], np.append(self._first, len(values)), ddof)
         several = self.sizes > 1
-        return Spread(float(deviations[several].mean()), float(flat[several].mean()))
+        return RewardSpread(float(deviations[several].mean()), float(flat[several].mean()))
 
     def ranks(self, values: np.ndarray) -> Ranks:
         """Rank a column, float64 (n,), within each group; values that differ by at most 1e-9 share their mean rank."""
@@ -341,7 +341,7 @@ class Figures:
     reasons: Mapping[str, int]
     passed: int | None
     """The number of rollouts that pass; None for another task than SCORE, which has no gates."""
-    spread: Spread | None
+    spread: RewardSpread | None
     correlations: Mapping[str, Correlation]
 
 
@@ -351,12 +351,12 @@ class Ablation:
 
     source: str
     grid: Grid
-    rewards: Rewards
+    rewards: AblationRewards
     command: str = ""
 
     @cached_property
-    def groups(self) -> Groups:
-        return Groups(self.rewards.groups)
+    def groups(self) -> RankedGroups:
+        return RankedGroups(self.rewards.groups)
 
     @cached_property
     def figures(self) -> list[Figures]:

@@ -20,7 +20,7 @@ from ...service.scoring.column_scorer import ColumnScorer
 from ...service.settings import ScoreSettings, is_null
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.task import ignore_progress
-from ...service.version import text_of
+from ...service.version import signature_text
 from ...service.whole_files import read_whole
 
 SEPARATOR = " · "
@@ -252,4 +252,4 @@ def combined(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def labels(overrides: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
     """Return `name=value` for each of the settings `shown`."""
-    return [f"{name}={text_of(overrides[name])}" for name in shown]
+    return [f"{name}={signature_text(overrides[name])}" for name in shown]

@@ -12,9 +12,9 @@ import numpy as np
 
 from ...service.errors import NotInstalled
 from ...service.explain.quantities import quantity_limits
-from ...service.explain.reading import Step, canons, steps_in
-from ...service.records.row_tasks import score_rollouts
-from ...service.records.rows import Place
+from ...service.explain.reading import ReadStep, canons, steps_in
+from ...service.records.jobs.row_tasks import score_rollouts
+from ...service.records.rows.rows import RowPlace
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
@@ -24,16 +24,16 @@ from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
 from ...service.wording import fixed, format_number, in_this_shell, plural
-from .gold import BOTH, NO_ANSWER, RULES_2, GoldAnswers, Option, Prompts, options_of
-from .near_duplicates import NearDuplicates, Pair
+from .gold import BOTH, NO_ANSWER, RULES_2, GoldAnswers, GoldPrompts, Option, options_of
+from .near_duplicates import DuplicatePair, NearDuplicates
 from .policies import Earned, Earnings
 from .rows import CheckedRow, each_alternative
 
 
-class Finding(NamedTuple):
+class RowFinding(NamedTuple):
     """One finding on a row: an `error` (its reference is invalid) or a `warning`, its reason and a sentence."""
 
-    place: Place
+    place: RowPlace
     kind: str
     reason: str
     detail: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
         return {**self.place.document(), "kind": self.kind, "reason": self.reason, "detail": self.detail}
 
 
-class Rules(NamedTuple):
+class RecordRules(NamedTuple):
     scirecipe: bool | None
     reference_field: str | None
     response_field: str | None
@@ -71,20 +71,20 @@ class Rules(NamedTuple):
                 yield "distractors", f"the answer uses {distractors} actions of the library that the reference does not"
 
 
-def findings_of(rows: Iterable[CheckedRow], rules: Rules) -> Iterator[Finding]:
+def findings_of(rows: Iterable[CheckedRow], rules: RecordRules) -> Iterator[RowFinding]:
     """Yield the findings on rows, in their order; a reference with alternatives is a row for each."""
     for row in rows:
         if row.rollout.fault is not None:
             if not row.alternative:
-                yield Finding(row.place, "error", *row.rollout.fault)
+                yield RowFinding(row.place, "error", *row.rollout.fault)
             continue
         about = "" if row.alternative is None else f"any_of[{row.alternative}]: "
         broken = rules.broken_by(row, row.record) if row.record is not None else ()
         for reason, sentence in (*row.warnings, *broken):
-            yield Finding(row.place, "warning", reason, about + sentence)
+            yield RowFinding(row.place, "warning", reason, about + sentence)
 
 
-def add_quantity_limits(rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]]) -> None:
+def add_quantity_limits(rows: Sequence[CheckedRow], steps: Sequence[Sequence[ReadStep]]) -> None:
     """Warn of parameters that are not read as the quantity that their author means."""
     for row, row_steps in zip(rows, steps, strict=True):
         for number, step in enumerate(row_steps, 1):
@@ -170,7 +170,10 @@ def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earne
     """Say once, for all policies that beat the gold answers, why these earn less than they could."""
     suggested = gold.suggested()
     if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
-        leads = {one.policy.title: gold_mean + (one.gold_difference or 0.0) - suggested.mean_reward for one in beating}
+        leads = {
+            policy.policy.title: gold_mean + (policy.gold_difference or 0.0) - suggested.mean_reward
+            for policy in beating
+        }
         ahead = [f"{title} ({lead:.4f} more)" for title, lead in leads.items() if lead > NO_SPREAD]
         yield Advice(
             f"With min_coverage={format_number(suggested.min_coverage)}, the gold answers earn "
@@ -185,20 +188,20 @@ def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earne
 class DataSet:
     """Collects what `assay check` reports; `similarity` is None without several splits."""
 
-    def __init__(self, scorer: Scorer, rules: Rules, sources: Sequence[str], similarity: float | None) -> None:
+    def __init__(self, scorer: Scorer, rules: RecordRules, sources: Sequence[str], similarity: float | None) -> None:
         self.scorer, self.rules, self.sources = scorer, rules, sources
         self.counts = {"checked": 0, "error": 0, "warning": 0}
         self.reasons: Counter[tuple[str, str]] = Counter()
-        self.warned: set[Place] = set()
+        self.warned: set[RowPlace] = set()
         self.gold = GoldAnswers(scorer)
-        self.pairs: list[Pair] = []
-        self.contradictions: list[list[list[Place]]] = []
+        self.pairs: list[DuplicatePair] = []
+        self.contradictions: list[list[list[RowPlace]]] = []
         self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
         self.options = options_of(scorer.settings)
         scorers = {option.name: scorer.with_overrides(option.overrides).columns for option in self.options}
         self._empty = Batch(configurations={"config": scorer.columns} | scorers)
         self._earnings = Earnings(scorer, self.options)
-        self._prompts = Prompts()
+        self._prompts = GoldPrompts()
         self._duplicates: NearDuplicates | None = None
         if similarity is not None:
             try:
@@ -207,7 +210,7 @@ class DataSet:
             except NotInstalled as error:
                 self.no_duplicates = in_this_shell(error.advice[0].detail)
 
-    def add(self, rows: Sequence[CheckedRow]) -> Iterator[Finding]:
+    def add(self, rows: Sequence[CheckedRow]) -> Iterator[RowFinding]:
         self.counts["checked"] += len(rows)
         rows = list(each_alternative(rows))
         of_score = [row for row in rows if row.rollout.task == SCORE]
@@ -217,7 +220,7 @@ class DataSet:
         self.gold.add(valid, reasons)
         steps = [steps_in(row.reference) for row in valid]
         no_answer = np.isin(scores.reasons, NO_ANSWER)
-        gold, *others = [np.where(no_answer, np.nan, one.rewards) for one in (scores, *scores.configs)]
+        gold, *others = [np.where(no_answer, np.nan, scored.rewards) for scored in (scores, *scores.configs)]
         by_option = {option.name: rewards for option, rewards in zip(self.options, others, strict=True)}
         self._earnings.add(valid, steps, gold, by_option, scores.reasons == "ok")
         self._add_texts(valid, steps, ~no_answer)
@@ -244,7 +247,7 @@ class DataSet:
                     detail = f"with {option.changes}, the gold answer earns {less} instead of {more}"
                     rows[k].warnings.append((f"lower_with_{option.name}", detail))
 
-    def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[Step]], has_gold: np.ndarray) -> None:
+    def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[ReadStep]], has_gold: np.ndarray) -> None:
         alternatives = [list(numbers) for _, numbers in groupby(range(len(rows)), lambda k: rows[k].place)]
         prompted = [numbers for numbers in alternatives if rows[numbers[0]].prompt is not None]
         places = [rows[k].place for k, *_ in prompted]
@@ -261,25 +264,25 @@ class DataSet:
             firsts = [rows[k] for k, *_ in alternatives]
             self._duplicates.add("reference", whole_texts, [row.split for row in firsts], [row.place for row in firsts])
 
-    def finish(self) -> Iterator[Finding]:
+    def finish(self) -> Iterator[RowFinding]:
         self.contradictions = self._prompts.contradictions()
         for contradiction in self.contradictions:
             (first, *_), *differing = contradiction
             for places in differing:
                 detail = f"the prompt is that of {first}, whose reference has other steps"
                 for place in places:
-                    yield self._counted(Finding(place, "warning", "contradictory_reference", detail))
+                    yield self._counted(RowFinding(place, "warning", "contradictory_reference", detail))
         if self._duplicates is not None:
             self.pairs = sorted(self._duplicates.pairs(), key=lambda pair: -pair.similarity)
-        named: set[tuple[Place, str]] = set()
+        named: set[tuple[RowPlace, str]] = set()
         for pair in self.pairs:  # the most similar first: a row is named with that one only
             detail = f"the {pair.of} is {pair.similarity:.2f} similar to that of {pair.first[0]}, in another split"
             for place in pair.second:
                 if (place, pair.of) not in named:
                     named.add((place, pair.of))
-                    yield self._counted(Finding(place, "warning", "near_duplicate", detail))
+                    yield self._counted(RowFinding(place, "warning", "near_duplicate", detail))
 
-    def _counted(self, finding: Finding) -> Finding:
+    def _counted(self, finding: RowFinding) -> RowFinding:
         self.counts[finding.kind] += 1
         self.reasons[finding.kind, finding.reason] += 1
         if finding.kind == "warning":
@@ -297,7 +300,7 @@ class DataSet:
     def advice(self) -> list[Advice]:
         return advice_on(self.gold, self.policies(), self.scorer.settings)
 
-    def document(self, findings: Sequence[Finding]) -> dict[str, Any]:
+    def document(self, findings: Sequence[RowFinding]) -> dict[str, Any]:
         duplicates: dict[str, Any] = {"unavailable": self.no_duplicates}
         if self._duplicates is not None:
             duplicates = {

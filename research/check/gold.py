@@ -13,8 +13,8 @@ import numpy as np
 
 from ...service.explain.case import coverages
 from ...service.explain.explanation import smallest_and_largest
-from ...service.explain.reading import Step, Text, canons, read_response
-from ...service.records.rows import Place
+from ...service.explain.reading import ReadStep, Text, canons, read_response
+from ...service.records.rows.rows import RowPlace
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.texts import utf8
@@ -67,7 +67,7 @@ class GoldAnswers:
         self.number = 0
         self.reasons: Counter[str] = Counter()
         self.words: Counter[str] = Counter()  # answers by the word that their steps below min_coverage leave out
-        self.first: dict[str, Place] = {}  # the first answer that leaves a word out
+        self.first: dict[str, RowPlace] = {}  # the first answer that leaves a word out
         self.longest = 0.0  # the largest mean of words per prose step of answers that reach the coverage check
         self.too_wordy = 0  # answers with more than max_mean_words
         self.covered = 0  # answers that pass every check, except perhaps coverage
@@ -143,7 +143,7 @@ class GoldAnswers:
         levels = (level for level in self.levels() if level.min_coverage in COVERAGES)
         return next((level for level in levels if level.passed >= ENOUGH * self.covered > 0), None)
 
-    def failing_words(self) -> list[tuple[str, int, Place]]:
+    def failing_words(self) -> list[tuple[str, int, RowPlace]]:
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         return [(word, count, self.first[word]) for word, count in ordered]
 
@@ -165,14 +165,14 @@ class GoldAnswers:
         }
 
 
-class Prompts:
+class GoldPrompts:
     """Collects prompts and references by digests of their canonical words: less than 1 KB a row."""
 
     def __init__(self) -> None:
-        self._seen: dict[bytes, dict[bytes, list[Place]]] = {}
+        self._seen: dict[bytes, dict[bytes, list[RowPlace]]] = {}
 
     def add(
-        self, prompts: Sequence[str], references: Sequence[Sequence[Sequence[Step]]], places: Sequence[Place]
+        self, prompts: Sequence[str], references: Sequence[Sequence[Sequence[ReadStep]]], places: Sequence[RowPlace]
     ) -> None:
         """Add rows: canonical prompts (`canon` of docs/rules.md, Words), and the steps of each alternative.
 
@@ -184,12 +184,12 @@ class Prompts:
             steps = b"".join(sorted(set(islice(digests, len(alternatives)))))
             by_steps.setdefault(steps, []).append(place)
 
-    def contradictions(self) -> list[list[list[Place]]]:
+    def contradictions(self) -> list[list[list[RowPlace]]]:
         """Return the prompts with several references: for each distinct reference, the rows that have it."""
         return [list(by_steps.values()) for by_steps in self._seen.values() if len(by_steps) > 1]
 
 
-def step_digests(references: Sequence[Sequence[Step]]) -> list[bytes]:
+def step_digests(references: Sequence[Sequence[ReadStep]]) -> list[bytes]:
     """Return a digest of each reference: of its canonical actions and, in any order, objects and parameters."""
     steps = [step for reference in references for step in reference]
     words = iter(canons([text for step in steps for text in (step.action, *step.objects, *step.parameters)]))

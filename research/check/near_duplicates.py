@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.records.rows import Place
+from ...service.records.rows.rows import RowPlace
 from ...service.tasks.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, template_shingles, without
 
 FEWEST_PROMPTS, FEW_PROMPTS = 3, 20
@@ -20,30 +20,30 @@ does not know yet."""
 MAX_COMPARED = 8  # texts of other splits with which each text is at least compared, the most similar by estimate
 
 
-class Pair(NamedTuple):
+class DuplicatePair(NamedTuple):
     """Two texts of different splits: the rows that have either, of the split that comes first in the data first."""
 
     of: str  # `prompt` or `reference`
     similarity: float
-    first: list[Place]
-    second: list[Place]
+    first: list[RowPlace]
+    second: list[RowPlace]
 
     def document(self) -> dict[str, Any]:
         rows = [[place.document() for place in places] for places in (self.first, self.second)]
         return {"of": self.of, "similarity": self.similarity, "rows": rows}
 
 
-class Texts(NamedTuple):
+class DistinctTexts(NamedTuple):
     """Distinct texts of one split: their shingles, uint64, sorted, the rows that have them, and numbers by digest."""
 
     shingles: list[np.ndarray]
-    rows: list[list[Place]]
+    rows: list[list[RowPlace]]
     numbers: dict[bytes, int]
 
 
 class SplitText(NamedTuple):
     split: str
-    rows: list[Place]
+    rows: list[RowPlace]
     shingles: np.ndarray
 
 
@@ -54,13 +54,13 @@ class NearDuplicates:
         self.similarity = similarity
         self._minhash = MinHash(similarity)
         self._shingles = Shingler()
-        self._texts: dict[str, dict[str, Texts]] = {}
+        self._texts: dict[str, dict[str, DistinctTexts]] = {}
 
-    def add(self, of: str, texts: Sequence[str], splits: Sequence[str], places: Sequence[Place]) -> None:
+    def add(self, of: str, texts: Sequence[str], splits: Sequence[str], places: Sequence[RowPlace]) -> None:
         """Add canonical texts (`canon` of docs/rules.md, Words); those without a word are left out."""
         kind = self._texts.setdefault(of, {})
         for text, split, place in zip(texts, splits, places, strict=True):
-            of_split = kind.setdefault(split, Texts([], [], {}))
+            of_split = kind.setdefault(split, DistinctTexts([], [], {}))
             if not text:
                 continue
             shingles = self._shingles(text)
@@ -71,7 +71,7 @@ class NearDuplicates:
                 of_split.rows.append([])
             of_split.rows[number].append(place)
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[DuplicatePair]:
         """Yield pairs of similar texts in different splits; of large clusters, every text but not every pair."""
         for of, splits in self._texts.items():
             yield from self._pairs(of, splits)
@@ -85,7 +85,7 @@ class NearDuplicates:
         """The share of the pairs at the threshold that MinHash finds; of more similar pairs it finds more."""
         return self._minhash.recall
 
-    def _pairs(self, of: str, splits: dict[str, Texts]) -> Iterator[Pair]:
+    def _pairs(self, of: str, splits: dict[str, DistinctTexts]) -> Iterator[DuplicatePair]:
         template = template_of(of, [shingles for texts in splits.values() for shingles in texts.shingles])
         order = {split: k for k, split in enumerate(splits)}
         smallest_first = sorted(splits, key=lambda split: len(splits[split].shingles))
@@ -100,7 +100,7 @@ class NearDuplicates:
                     similarity = jaccard(shingles, text.shingles)
                     if similarity >= self.similarity:
                         sides = sorted([(order[text.split], text.rows), (order[split], rows)], key=lambda side: side[0])
-                        yield Pair(of, similarity, *(side for _, side in sides))
+                        yield DuplicatePair(of, similarity, *(side for _, side in sides))
                 if not is_largest:
                     added.append((SplitText(split, rows, shingles), sketch))
             candidates.add(added)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...service.records.files import source_title
-from ...service.records.rows import Place
+from ...service.records.files.opening import source_title
+from ...service.records.rows.rows import RowPlace
 from ...service.tables.page import render
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import first_n, fixed, format_number, plural, share
@@ -130,5 +130,5 @@ def verdict(data: DataSet) -> Iterator[tuple[str, bool]]:
         yield f"{plural(len(data.pairs), 'pair')} of near-duplicates across splits.", not data.pairs
 
 
-def listed(places: Sequence[Place]) -> str:
+def listed(places: Sequence[RowPlace]) -> str:
     return first_n(places, MAX_ROWS)

@@ -1,34 +1,39 @@
-"""Trivial policies and their rewards."""
+"""Trivial policies and their rewards, with doses in other amounts and other units."""
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from decimal import Decimal
+from fractions import Fraction
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.explain.reading import Step
+from ...kernels.text.quantities import MAX_DIGITS
+from ...kernels.text.words import UNITS
+from ...service.explain.quantities import KINDS
+from ...service.explain.reading import ReadStep, canons
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tasks.scirecipe_records import library_of
 from ..reports.inference import standard_error
-from .doses import converted, multiplied, with_doses
 from .gold import Option
 from .rows import CheckedRow
 
 SEED = 0  # seed of the shuffles: one generator for all references, in their order
 
 
-class Written(NamedTuple):
+class WrittenStep(NamedTuple):
     key: str
     prose: str
 
 
-class Source(NamedTuple):
-    steps: Sequence[Step]
+class PolicySource(NamedTuple):
+    steps: Sequence[ReadStep]
     library: Sequence[str] | None
     generator: random.Random
 
@@ -43,33 +48,33 @@ class Policy(NamedTuple):
     title: str
     construction: str
     remedy: str
-    answer: Callable[[Source], Iterable[Written] | None]
+    answer: Callable[[PolicySource], Iterable[WrittenStep] | None]
     right: bool = False
 
 
-def listed(steps: Iterable[Step]) -> list[Written]:
-    return [Written(step.text, step.listed) for step in steps]
+def listed(steps: Iterable[ReadStep]) -> list[WrittenStep]:
+    return [WrittenStep(step.text, step.listed) for step in steps]
 
 
-def shuffled(source: Source) -> list[Written]:
+def shuffled(source: PolicySource) -> list[WrittenStep]:
     steps = list(source.steps)
     source.generator.shuffle(steps)
     return listed(steps)
 
 
-def all_objects(source: Source) -> list[Written]:
+def all_objects(source: PolicySource) -> list[WrittenStep]:
     objects = tuple(dict.fromkeys(text for step in source.steps for text in step.objects))
     return listed(step._replace(objects=objects) for step in source.steps)
 
 
-def library_order(source: Source) -> list[Written] | None:
-    return None if source.library is None else listed(map(Step, source.library))
+def library_order(source: PolicySource) -> list[WrittenStep] | None:
+    return None if source.library is None else listed(map(ReadStep, source.library))
 
 
-def with_numbers(step: Step) -> Written:
+def with_numbers(step: ReadStep) -> WrittenStep:
     """Add to the prose of a step two numbers that the step does not have."""
     degrees, hours = (next(n for n in count(first) if str(n) not in step.listed) for first in (95, 3))
-    return Written(step.text, f"{step.listed}, then {degrees} °C for {hours} h")
+    return WrittenStep(step.text, f"{step.listed}, then {degrees} °C for {hours} h")
 
 
 UNSEEN = "reward the prose as well (task lexical with section=orc), or judge it"
@@ -81,7 +86,7 @@ POLICIES = (
         "The reference's steps; the prose of each is its JSON.",
         "No setting tells pasted JSON from prose. assay score --html counts such rollouts (sign key_as_prose): "
         f"leave them out of training, or {UNSEEN}.",
-        lambda source: [Written(step.text, step.text) for step in source.steps],
+        lambda source: [WrittenStep(step.text, step.text) for step in source.steps],
     ),
     Policy(
         "words_as_prose",
@@ -95,7 +100,7 @@ POLICIES = (
         "actions without objects",
         "The reference's actions without objects and parameters.",
         "semantics=product pays nothing for the order of actions without their objects.",
-        lambda source: listed(Step(step.action) for step in source.steps),
+        lambda source: listed(ReadStep(step.action) for step in source.steps),
     ),
     Policy(
         "shuffled",
@@ -145,7 +150,7 @@ POLICIES = (
         "prose negated",
         "The reference's steps; the prose of each says not to do it.",
         f"No setting and no sign of the report tells what prose denies: {UNSEEN}.",
-        lambda source: [Written(step.text, f"Do not {step.listed}") for step in source.steps],
+        lambda source: [WrittenStep(step.text, f"Do not {step.listed}") for step in source.steps],
     ),
     Policy(
         "numbers_added",
@@ -158,13 +163,13 @@ POLICIES = (
 """Every policy. Unless a policy says otherwise, the prose of a step lists its words, so that it covers them."""
 
 
-def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
-    source = Source(steps, library, generator)
+def answers_of(steps: Sequence[ReadStep], library: Sequence[str] | None, generator: random.Random) -> list[str]:
+    source = PolicySource(steps, library, generator)
     answers = (policy.answer(source) for policy in POLICIES)  # None without the library that a policy needs
     return ["" if steps is None else answer_with(steps) for steps in answers]
 
 
-def answer_with(steps: Iterable[Written]) -> str:
+def answer_with(steps: Iterable[WrittenStep]) -> str:
     steps = list(steps)
     key = "\n".join(f"Step {number}: {step.key}" for number, step in enumerate(steps, 1))
     prose = "\n".join(f"Step {number}: {step.prose}" for number, step in enumerate(steps, 1))
@@ -250,7 +255,7 @@ class Earnings:
     def add(
         self,
         rows: Sequence[CheckedRow],
-        steps: Sequence[Sequence[Step]],
+        steps: Sequence[Sequence[ReadStep]],
         gold: np.ndarray,
         gold_by_option: Mapping[str, np.ndarray],
         passed: np.ndarray,
@@ -295,3 +300,72 @@ class Earnings:
             yield Earned(
                 policy, self._rewards[k], self._passed[k], answered.number, answered.mean, difference, by_option
             )
+
+
+VALUE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+RANGE = re.compile(rf"{VALUE.pattern}(?:-[0-9]+(?:\.[0-9]+)?)?")
+Dose = tuple[str, str]
+"""A value or a range, and its unit, as canonical words."""
+
+
+def with_doses(steps: Sequence[ReadStep], change: Callable[[str, str], Dose]) -> list[ReadStep]:
+    """Return steps whose parameters have other doses; a parameter without a dose that changes stays as it is."""
+    texts = iter(canons([text for step in steps for text in step.parameters]))
+    changed = []
+    for step in steps:
+        canonical = islice(texts, len(step.parameters))
+        parameters = (changed_text(*pair, change) for pair in zip(step.parameters, canonical, strict=True))
+        changed.append(step._replace(parameters=tuple(parameters)))
+    return changed
+
+
+def changed_text(text: str, canon: str, change: Callable[[str, str], Dose]) -> str:
+    words, same = canon.split(" "), True
+    for k in range(len(words) - 1):
+        if words[k + 1] in UNITS and RANGE.fullmatch(words[k]):
+            dose = change(words[k], words[k + 1])
+            same = same and dose == (words[k], words[k + 1])
+            words[k], words[k + 1] = dose
+    return text if same else " ".join(words)
+
+
+def multiplied(value: str, unit: str) -> Dose:
+    """Multiply a value, or both ends of a range, by 100."""
+    return re.sub(r"[0-9]+(?:\.[0-9]+)?", lambda number: plain(100 * Decimal(number[0])), value), unit
+
+
+def converted(value: str, unit: str) -> Dose:
+    """Write a value in the next smaller unit, or else in a larger one; ranges and other doses stay as they are."""
+    if VALUE.fullmatch(value) and unit in KINDS and digits(value) <= MAX_DIGITS:
+        kind, factor = KINDS[unit]
+        for other in by_closeness(kind, factor):
+            number = exact(Fraction(value) * factor / KINDS[other][1])
+            if digits(number) in range(1, MAX_DIGITS + 1):
+                return number, other
+    return value, unit
+
+
+def by_closeness(kind: int | str, factor: int) -> Iterable[str]:
+    """Return the other units of a kind: smaller ones first, the closest of them first, then larger ones."""
+    others = [(other_factor, name) for name, (other, other_factor) in KINDS.items() if other == kind]
+    smaller = sorted(((size, name) for size, name in others if size < factor), reverse=True)
+    return [name for _, name in (*smaller, *sorted((size, name) for size, name in others if size > factor))]
+
+
+def exact(number: Fraction) -> str:
+    """Return a number as a decimal, or an empty text if it has no finite one."""
+    rest = number.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return plain(Decimal(number.numerator) / Decimal(number.denominator)) if rest == 1 else ""
+
+
+def plain(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def digits(value: str) -> int:
+    """Return the number of significant digits of a value; 1 of zero, and 0 of an empty text."""
+    return len(value.lstrip("-").replace(".", "").strip("0")) or bool(value)

@@ -8,7 +8,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from ...service.explain.case import chosen_of
-from ...service.records.fields import (
+from ...service.records.files.opening import Records, SourceFile, open_records
+from ...service.records.jobs.row_tasks import RowTasks
+from ...service.records.rows.fields import (
     CONVERSATION_NAMES,
     PROMPT_NAMES,
     REFERENCE_NAMES,
@@ -21,14 +23,12 @@ from ...service.records.fields import (
     objects_among,
     prompt_of,
 )
-from ...service.records.files import Records, Source, open_records
-from ...service.records.forms import TRAINER_FIELDS, published_answer, unfolded
-from ...service.records.row_tasks import RowTasks
-from ...service.records.rows import (
+from ...service.records.rows.forms import TRAINER_FIELDS, published_answer, unfolded
+from ...service.records.rows.rows import (
     Location,
-    Place,
     Record,
     Rollout,
+    RowPlace,
     missing_fields,
     peek,
     pieces,
@@ -38,7 +38,7 @@ from ...service.records.rows import (
 from ...service.rewards.registry import SCORE
 from ...service.scoring.references import alternatives_of
 from ...service.tasks.evaluation import task_named
-from ...service.tasks.scirecipe_records import RECORD_FIELDS, answer_of, text_of, without_instructions
+from ...service.tasks.scirecipe_records import RECORD_FIELDS, answer_of, prompt_text, without_instructions
 from ...service.tasks.thoth import sections_in
 
 SCIRECIPE_REFERENCE = "key"
@@ -52,7 +52,7 @@ class CheckedRow:
     size: its share of the size of the file.
     """
 
-    place: Place
+    place: RowPlace
     rollout: Rollout
     record: dict[str, Any] | None
     split: str
@@ -91,7 +91,7 @@ def each_alternative(rows: Iterable[CheckedRow]) -> Iterator[CheckedRow]:
 
 @contextmanager
 def open_checked_rows(
-    source: Source, tasks: RowTasks, fields: FieldNames
+    source: SourceFile, tasks: RowTasks, fields: FieldNames
 ) -> Iterator[tuple[Iterator[list[CheckedRow]], int | None]]:
     """Open a file; yield its rows, in pieces that fit into memory, and its size, if known.
 
@@ -107,7 +107,7 @@ def open_checked_rows(
 
 
 def fields_of_rows(
-    source: Source, records: Records, tasks: RowTasks, fields: FieldNames
+    source: SourceFile, records: Records, tasks: RowTasks, fields: FieldNames
 ) -> tuple[FieldNames, Iterator[Record]]:
     """Return the names of the fields that the first rows have, and all records; raises FieldError if they lack one."""
     first, rows = peek(records.rows)
@@ -142,9 +142,9 @@ def has_reference(record: dict[str, Any]) -> bool:
     return published_answer(record) is not None or ("reference" not in record and "reference" in unfolded(record))
 
 
-def checked_row(source: Source, raw: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
+def checked_row(source: SourceFile, raw: Record, tasks: RowTasks, fields: FieldNames) -> CheckedRow:
     """Return a row with its gold answer, prompt and split: an object, or the reference itself."""
-    place, field = Place(source.name, raw.location), fields.reference or ""
+    place, field = RowPlace(source.name, raw.location), fields.reference or ""
     record = raw.value
     if raw.location.kind == "row":
         record = without_nulls({name: without_nulls(value) for name, value in record.items()})
@@ -200,7 +200,7 @@ def prompt_in(record: Mapping[str, Any], field: str | None) -> tuple[str | None,
         asking, text = asking_of(record), prompt_of(record)
     else:
         value = field_at(record, field)
-        asking, text = asking_of({"prompt": value}), text_of(value)
+        asking, text = asking_of({"prompt": value}), prompt_text(value)
     if asking is None:
         return (text if text.strip() else None), without_instructions(text)
     return "\n".join(message["content"] for message in asking.messages), without_instructions(asking.turns)

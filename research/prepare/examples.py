@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from ...kernels.warmup import warmup
 from ...service.errors import InvalidReference
-from ...service.explain.reading import Step, Text, canons, sections_of, steps_in
-from ...service.records.fields import REFERENCE_NAMES, Message, asking_of, has_text
-from ...service.records.files import Source, open_records, split_named
-from ...service.records.forms import unfolded
-from ...service.records.row_tasks import RowTasks
-from ...service.records.rows import Fault, Place, reference_faults, value_digest
-from ...service.records.shapes import PROTOCOL, PROTOCOL_QA, QUESTION_NAMES, QUESTION_ONLY, form_of
+from ...service.explain.reading import ReadStep, Text, canons, sections_of, steps_in
+from ...service.records.files.opening import SourceFile, open_records, split_named
+from ...service.records.jobs.row_tasks import RowTasks
+from ...service.records.rows.fields import REFERENCE_NAMES, Message, asking_of, has_text
+from ...service.records.rows.forms import unfolded
+from ...service.records.rows.rows import Fault, RowPlace, reference_faults, value_digest
+from ...service.records.rows.shapes import PROTOCOL, PROTOCOL_QA, QUESTION_NAMES, QUESTION_ONLY, form_of
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import OPTION_TASKS, SCORE, reward_of
 from ...service.scoring.reference_reader import parse_valid_references, references_as_column
@@ -42,7 +42,7 @@ Levels = Literal["steps", "actions"]
 
 
 @dataclass(frozen=True)
-class Options:
+class PrepareOptions:
     """Options for prompts and splits of records; the same options and records give the same bytes."""
 
     trainer: str = "trl"  # whose rows to write: one of `records.trainer_rows.TRAINERS`
@@ -72,7 +72,7 @@ ALL_SECTIONS, KEY = 4, 1
 class Example:
     """One record: what is asked, and what answers are compared with."""
 
-    place: Place
+    place: RowPlace
     id: str
     """The record's own `id`, else a digest of its content (`groups.with_ids`)."""
     dataset: str
@@ -90,7 +90,7 @@ class Example:
     """The type in SciRecipe (`planning`) or in a benchmark; in lower case."""
     level: str | None = None
     """Difficulty: "1" or "2" for SCORE, by the number of steps or actions; a benchmark's own, if it has one."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReadStep, ...] = ()
     """The steps of the reference, for the task `score`."""
     library: tuple[str, ...] | None = None
     """Actions that an answer may use; None if the record names none."""
@@ -114,24 +114,26 @@ class Example:
 
 
 @contextmanager
-def open_examples(source: Source, options: Options) -> Iterator[Iterator[Example | tuple[Place, Fault]]]:
+def open_examples(source: SourceFile, options: PrepareOptions) -> Iterator[Iterator[Example | tuple[RowPlace, Fault]]]:
     """Open a file; yield an example of each record, or its place and the fault that prevents it.
 
     Raises DocumentError, here or while the records are read, if the file is malformed as a whole, and OSError.
     """
     with open_records(source, as_json=True) as records:
         yield (
-            example_of(Place(source.name, record.location), record.value, record.fault, options)
+            example_of(RowPlace(source.name, record.location), record.value, record.fault, options)
             for record in records.rows
         )
 
 
-def example_of(place: Place, value: Any, fault: Fault | None, options: Options) -> Example | tuple[Place, Fault]:
+def example_of(
+    place: RowPlace, value: Any, fault: Fault | None, options: PrepareOptions
+) -> Example | tuple[RowPlace, Fault]:
     example = fault or read_example(value, place, options)
     return (place, example) if isinstance(example, Fault) else example
 
 
-def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
+def read_example(value: Any, place: RowPlace, options: PrepareOptions) -> Example | Fault:
     """Return one record as an example, or the fault that prevents it; `value` may be anything that JSON can hold."""
     if not isinstance(value, dict):
         return Fault("not_an_object", "the row is not a JSON object")
@@ -153,7 +155,7 @@ def read_example(value: Any, place: Place, options: Options) -> Example | Fault:
     return (READERS.get(name) or ROW_READERS[task])(blank, record, options)
 
 
-def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
+def read_text(blank: Example, record: Mapping[str, Any], options: PrepareOptions) -> Example | Fault:
     """Read the text of a protocol, which only the stage `knowledge` uses."""
     if fault := missing_text(record, "text"):
         return fault
@@ -162,7 +164,7 @@ def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Ex
     return blank.replaced(text=record["text"].strip())
 
 
-def read_structured(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
+def read_structured(blank: Example, record: Mapping[str, Any], options: PrepareOptions) -> Example | Fault:
     """Read a structured protocol as a text, which only the stage `knowledge` uses."""
     if options.stage != "knowledge":
         return Fault("no_question", "a protocol without a question and a reference is used only with --stage knowledge")
@@ -170,7 +172,7 @@ def read_structured(blank: Example, record: Mapping[str, Any], options: Options)
     return text if isinstance(text, Fault) else blank.replaced(text=text)
 
 
-def read_protocol(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
+def read_protocol(blank: Example, record: Mapping[str, Any], options: PrepareOptions) -> Example | Fault:
     """Read a record of SciRecipe in any of its shapes, or a question with steps or with a reference of SCORE."""
     record = without_tags(record)
     asking = asking_of(record, QUESTION_NAMES)
@@ -200,7 +202,7 @@ def read_protocol(blank: Example, record: Mapping[str, Any], options: Options) -
     )
 
 
-def number_of_actions(steps: Sequence[Step]) -> int:
+def number_of_actions(steps: Sequence[ReadStep]) -> int:
     """Return the size of the action space: the number of distinct actions, compared by words."""
     return len(set(canons([step.action for step in steps])))
 
@@ -220,7 +222,7 @@ def reference_in(record: Mapping[str, Any], answer: str | None) -> Any:
     )
 
 
-def key_lines_of(reference: Any) -> tuple[str, tuple[Step, ...]] | Fault:
+def key_lines_of(reference: Any) -> tuple[str, tuple[ReadStep, ...]] | Fault:
     """Return the key lines of a reference of SCORE, and their steps: of an answer, key lines, or an object with steps.
 
     What is wrong with an invalid one is said in the words of `assay check` and `assay score`.
@@ -239,7 +241,7 @@ def key_lines_of(reference: Any) -> tuple[str, tuple[Step, ...]] | Fault:
     return text, tuple(steps_in(text))
 
 
-def read_row(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_row(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read a prompt with a reference of another task: its `reference`, or the fields that the task's records have."""
     asking = asking_of(record, QUESTION_NAMES)
     if asking is None or not asking.question.strip():
@@ -285,7 +287,7 @@ def missing_text(record: Mapping[str, Any], *names: str) -> Fault | None:
     return Fault("wrong_type", f"the field {wrong!r} is not a text, or is blank") if wrong else None
 
 
-def read_pqa(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_pqa(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read a question with choices: the reference is the right choice."""
     if fault := missing_text(record, "question"):
         return fault
@@ -297,7 +299,7 @@ def read_pqa(blank: Example, record: Mapping[str, Any], _options: Options) -> Ex
     return asked(blank, record, "question", {"answer": answer})
 
 
-def read_protocol_qa(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_protocol_qa(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read a question of LAB-Bench about a protocol as one of PQA: the right choice is `ideal`.
 
     The order of the choices is given by their digests with the id, or without one the question, as the key. The canary
@@ -327,7 +329,7 @@ def read_protocol_qa(blank: Example, record: Mapping[str, Any], _options: Option
     )
 
 
-def read_ord(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_ord(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read shuffled steps: the reference is the steps as shown and in the right order."""
     if fault := missing_text(record, "question"):
         return fault
@@ -335,7 +337,7 @@ def read_ord(blank: Example, record: Mapping[str, Any], _options: Options) -> Ex
     return asked(blank, record, "question", {name: record[name] for name in shown if name in record})
 
 
-def read_err(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_err(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read a step that is right or erroneous: the reference is which of the two, and the question the step shown."""
     name = step_shown(record)
     example = asked(blank, record, name, {"is_correct": record["is_correct"]})
@@ -356,7 +358,7 @@ def step_shown(record: Mapping[str, Any]) -> str:
     return "corrected_text" if record["is_correct"] is True else "corrupted_text"
 
 
-def read_gen(blank: Example, record: Mapping[str, Any], _options: Options) -> Example | Fault:
+def read_gen(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
     """Read a protocol to be generated: the reference is its steps, one per line; the level is the record's `type`."""
     errors = task_named("bioprobench.gen").validation_errors({"output": record["output"], "generated_response": ""})
     if fault := missing_text(record, "input"):
@@ -385,7 +387,7 @@ def gen_prompt(record: Mapping[str, Any]) -> tuple[Message, ...]:
     return (*first, {"role": "user", "content": asked})
 
 
-def read_bioprot(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
+def read_bioprot(blank: Example, record: Mapping[str, Any], options: PrepareOptions) -> Example | Fault:
     """Read a protocol with its pseudocode, the edited one if there is one: the reference is the program."""
     if fault := missing_text(record, "title", "steps"):
         return fault
@@ -411,7 +413,7 @@ def id_of(record: Mapping[str, Any]) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip() else ""
 
 
-Reader = Callable[[Example, Mapping[str, Any], Options], Example | Fault]
+Reader = Callable[[Example, Mapping[str, Any], PrepareOptions], Example | Fault]
 
 READERS: Mapping[str, Reader] = {
     "bioprobench.err": read_err,

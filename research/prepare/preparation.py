@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 
 from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
-from ...service.explain.reading import Step
-from ...service.records.complete_output import complete_output, output_pieces
-from ...service.records.fields import Message
-from ...service.records.files import MANIFEST, expand, sha256_of
-from ...service.records.forms import (
+from ...service.explain.reading import ReadStep
+from ...service.records.files.opening import MANIFEST, expand, sha256_of
+from ...service.records.files.wrong_files import DocumentError
+from ...service.records.jobs.manifest import ManifestEntry, manifest_bytes
+from ...service.records.output.complete_output import complete_output, output_pieces
+from ...service.records.output.output_file import is_special, replaced, write_document
+from ...service.records.rows.fields import Message, has_text
+from ...service.records.rows.forms import (
     PROMPTS,
     SUPERVISED,
     TEXT_TRAINERS,
@@ -29,23 +32,22 @@ from ...service.records.forms import (
     reference_text,
     reference_texts,
 )
-from ...service.records.manifest import manifest_bytes
-from ...service.records.output_file import is_special, replaced, write_document
-from ...service.records.rows import Fault, value_digest
-from ...service.records.wrong_files import DocumentError
+from ...service.records.rows.rows import Fault, value_digest
+from ...service.records.rows.shapes import SHAPES
 from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
-from ...service.scoring.references import ANY_OF
+from ...service.scoring.references import ANY_OF, alternatives_of
+from ...service.tasks.evaluation import TASKS, task_named
+from ...service.tasks.scirecipe_records import orc_of, without_tags
 from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
-from .entries import entry_of
-from .examples import Example, Options, Stage, id_of, open_examples
+from .examples import Example, PrepareOptions, Stage, id_of, open_examples
 from .prompt_files import read_prompts
-from .prompt_sets import OwnPrompts, Prompts, RecordPrompts
+from .prompt_sets import OwnPrompts, PromptSets, RecordPrompts
 from .prompts import FULL, ROUNDING, PromptCheck, ideal_answer
 from .split import TEST, TRAIN, Libraries, groups_of, held_out_splits, seeded_splits, split_digest, with_ids
-from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Statistics, Summary, Written
+from .summary import IN_HELD_OUT_GROUP, LeftOut, PreparedSource, PrepareSummary, RowStatistics, WrittenFile
 
 STAGE_TRAINERS: dict[Stage, Collection[str]] = {
     "knowledge": TEXT_TRAINERS,
@@ -61,7 +63,7 @@ class RowMaker:
     Raises UsageError if that trainer lacks the stage, and for alternatives in a stage without references.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: PrepareOptions) -> None:
         if options.alternatives and options.stage != "grpo":
             raise UsageError(f"--alternatives: rows of the stage {options.stage} have no references")
         if options.trainer not in STAGE_TRAINERS[options.stage]:
@@ -147,7 +149,7 @@ class Member(NamedTuple):
     split: str
 
 
-def prepare(job: PrepareJob, options: Options, quiet: bool = True) -> Summary:
+def prepare(job: PrepareJob, options: PrepareOptions, quiet: bool = True) -> PrepareSummary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
     The files appear together, when all are complete; the same records and options give the same bytes. Raises
@@ -177,7 +179,7 @@ def staged(job: PrepareJob) -> Iterator[Mapping[str, str]]:
                 os.rmdir(job.folder)
 
 
-def _prepare(job: PrepareJob, options: Options, stage: Mapping[str, str], quiet: bool) -> Summary:
+def _prepare(job: PrepareJob, options: PrepareOptions, stage: Mapping[str, str], quiet: bool) -> PrepareSummary:
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     prompts = prompts_for(job, options)
     with Progress(None, quiet) as progress:
@@ -216,14 +218,14 @@ def _prepare(job: PrepareJob, options: Options, stage: Mapping[str, str], quiet:
     if not chosen:
         number = sum(source.records for source in sources)
         raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
-    summary = Summary(
+    summary = PrepareSummary(
         options=options,
         sources=sources,
         files=write(job, chosen, rows, stage),
         left_out=left_out,
         groups=groups,
         digest=split_digest((member.group, member.example.id, member.split) for member in chosen),
-        statistics=Statistics((member.example, member.split) for member in chosen),
+        statistics=RowStatistics((member.example, member.split) for member in chosen),
         completed=libraries.completed,
         answers=answers,
         prompts=None if prompts is None else prompts.document(),
@@ -235,8 +237,8 @@ def _prepare(job: PrepareJob, options: Options, stage: Mapping[str, str], quiet:
 
 
 def read(
-    job: PrepareJob, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
-) -> tuple[list[Source], list[Example]]:
+    job: PrepareJob, options: PrepareOptions, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[PreparedSource], list[Example]]:
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
@@ -268,7 +270,7 @@ def read(
             held = f"{plural(out, 'record')} held out by the field 'split'; --test SHARE would split them"
             progress.message(f"note: {file.name}: {held}")
         sources.append(
-            Source(
+            PreparedSource(
                 file.name,
                 relative_name(file.path, (*job.sources, *job.held_out)),
                 sha256_of(file.path),
@@ -286,7 +288,7 @@ def relative_name(path: str, sources: Iterable[str]) -> str:
     return full.relative_to(os.path.dirname(source)).as_posix()
 
 
-def prompts_for(job: PrepareJob, options: Options) -> Prompts | None:
+def prompts_for(job: PrepareJob, options: PrepareOptions) -> PromptSets | None:
     """Return the prompts of a job, None in the stage `knowledge`; raises UsageError and OSError."""
     if job.prompts and options.stage == "knowledge":
         raise UsageError("--prompts: the stage knowledge writes no prompts")
@@ -298,7 +300,11 @@ def prompts_for(job: PrepareJob, options: Options) -> Prompts | None:
 
 
 def rows_of(
-    members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker, prompts: Prompts | None
+    members: Sequence[Member],
+    options: PrepareOptions,
+    libraries: Libraries,
+    maker: RowMaker,
+    prompts: PromptSets | None,
 ) -> Iterator[tuple[Member, Row | Fault]]:
     """Yield each record with its row, or why it has none: an ideal answer to a prompt must get the full reward."""
     for member in members:
@@ -317,7 +323,7 @@ def rows_of(
 
 
 def asked_of(
-    members: Sequence[Member], options: Options, libraries: Libraries, prompts: Prompts
+    members: Sequence[Member], options: PrepareOptions, libraries: Libraries, prompts: PromptSets
 ) -> Iterator[tuple[Member, list[Message] | Fault]]:
     """Yield each record with its prompt, or why it has none."""
     check = PromptCheck(Scorer())
@@ -349,7 +355,7 @@ def with_alternatives(
             by_prompt.setdefault((member.split, value_digest(messages)), (messages, []))[1].append(member)
     for messages, members in by_prompt.values():
         first, *others = (member.example for member in members)
-        by_steps: dict[tuple[Step, ...], Any] = {}
+        by_steps: dict[tuple[ReadStep, ...], Any] = {}
         for example in (first, *others):
             by_steps.setdefault(example.steps, example.reference)
         references = list(by_steps.values())
@@ -363,7 +369,9 @@ def with_alternatives(
         yield members[0]._replace(example=merged), messages
 
 
-def write(job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], stage: Mapping[str, str]) -> list[Written]:
+def write(
+    job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], stage: Mapping[str, str]
+) -> list[WrittenFile]:
     """Write the rows of each split that has any."""
     written = []
     for split, path in job.outputs.items():
@@ -374,5 +382,48 @@ def write(job: PrepareJob, members: Sequence[Member], rows: Sequence[bytes], sta
             for piece in output_pieces(row for _, row in split_rows):
                 write_rows(piece)
         digest = sha256_of(stage[path])
-        written.append(Written(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
+        written.append(WrittenFile(split, path, len(split_rows), len({group for group, _ in split_rows}), digest))
     return written
+
+
+EVALUATIONS = {"bioprot": "bioplanner"} | {form: form for form in SHAPES if form in TASKS and form != "scirecipe"}
+"""The task that evaluates answers to records of a form; other records are evaluated by the task that rewards them."""
+
+GROUPED = ("domain",)
+"""Further fields by which papers group records."""
+
+
+def entry_of(example: Example, group: str, split: str) -> ManifestEntry:
+    """Return the row of the manifest for a record."""
+    evaluation, fields = evaluation_of(example)
+    return ManifestEntry(
+        id=example.id,
+        split=split,
+        form=example.dataset,
+        task=example.task,
+        evaluation=evaluation,
+        group=group,
+        type=example.type,
+        level=example.level,
+        reference=example.reference,
+        answer=example.answer,
+        record=fields | {name: example.record[name] for name in GROUPED if has_text(example.record.get(name))},
+    )
+
+
+def evaluation_of(example: Example) -> tuple[str, dict[str, Any]]:
+    """Return the task that evaluates answers, and the fields of the record that it reads besides the reference."""
+    record = example.record
+    if alternatives_of(example.reference) is not None:
+        return SCORE, {}
+    if example.task == SCORE:
+        prose = orc_of(without_tags(record)) if example.answer is None else None
+        fields = {"orc": prose, "action_new": None if example.library is None else list(example.library)}
+        evaluation = SCORE if prose is None and example.answer is None else "scirecipe"
+        return evaluation, {name: value for name, value in fields.items() if value is not None}
+    evaluation = EVALUATIONS.get(example.dataset, example.task)
+    task = task_named(evaluation)
+    left_out = {task.response, "type", "level", "reference", "conversations", *(example.reference or ())}
+    return evaluation, {
+        name: record[name] for name in task.record.model_fields if name not in left_out and record.get(name) is not None
+    }

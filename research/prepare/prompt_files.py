@@ -15,13 +15,13 @@ from hashlib import sha256
 from typing import Any
 
 from ...service.errors import UsageError, one_of
-from ...service.records.fields import has_text
+from ...service.records.rows.fields import has_text
 from ...service.whole_files import read_whole
 from ...service.wording import first_n
 from .prompt_sets import Prompt, PromptFile, PromptSet, has_surrogate
 from .prompts import PROMPTS, REASONED
 from .python_prompts import PythonTexts
-from .templates import PLACES, BadTemplate, Place, Template, parse
+from .templates import PLACES, BadTemplate, Template, TemplatePlace, parse
 
 BENCHMARK_TASKS = {
     "PQA": "bioprobench.pqa",
@@ -162,7 +162,7 @@ def prompt_of(task: str, about: Mapping[str, Any], texts: PythonTexts | None) ->
     try:
         prompt = Prompt(system, user).replaced({name: parse(text) for name, text in about.get("places", {}).items()})
         if texts is not None:
-            names = {place.name for place in prompt.places if isinstance(place, Place)} - PLACES[task].keys()
+            names = {place.name for place in prompt.places if isinstance(place, TemplatePlace)} - PLACES[task].keys()
             prompt = prompt.in_places({name: texts.read(name) for name in names if texts.is_constant(name)})
     except BadTemplate as error:
         raise BadTemplate(f"places: {error}") from None

@@ -9,14 +9,13 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from ...service.errors import UsageError
-from ...service.records.fields import Message
-from ...service.records.rows import Fault
+from ...service.records.rows.fields import Message
+from ...service.records.rows.rows import Fault, Location, RowPlace
 from ...service.rewards.registry import SCORE
 from ...service.tasks.bioprobench.answers import END, START
 from ...service.wording import plural
 from .examples import Example
-from .prompts import PROMPTS, REASONED, ROWS, chat, messages_of, prompt_name
-from .samples import SAMPLES
+from .prompts import GUIDANCE, PROMPTS, REASONED, ROWS, chat, messages_of, prompt_name
 from .templates import (
     MAX_FILLED,
     NEEDED,
@@ -24,9 +23,9 @@ from .templates import (
     BadTemplate,
     Field,
     Lacking,
-    Place,
     PromptTooLong,
     Template,
+    TemplatePlace,
     as_json,
     fill,
     in_places,
@@ -49,12 +48,12 @@ class Prompt(NamedTuple):
     user: Template
 
     @property
-    def places(self) -> list[Place | Field]:
+    def places(self) -> list[TemplatePlace | Field]:
         return [*places_in(self.system), *places_in(self.user)]
 
     def replaced(self, others: Mapping[str, Template]) -> Prompt:
         """Return the prompt with other templates in its places, or for literal texts; raises BadTemplate."""
-        names = {place.name for place in self.places if isinstance(place, Place)}
+        names = {place.name for place in self.places if isinstance(place, TemplatePlace)}
         places = {name: other for name, other in others.items() if name in names}
         system, user = (in_places(template, places) for template in self)
         absent = []
@@ -73,7 +72,7 @@ class Prompt(NamedTuple):
 
     def problems(self, task: str) -> Iterator[str]:
         """Yield why the prompt cannot be filled for records of a task."""
-        names = dict.fromkeys(place.name for place in self.places if isinstance(place, Place))
+        names = dict.fromkeys(place.name for place in self.places if isinstance(place, TemplatePlace))
         unknown = [f"{{{name}}}" for name in names if name not in PLACES[task]]
         if unknown:
             known = ", ".join(f"{{{name}}}" for name in PLACES[task])
@@ -92,7 +91,7 @@ class PromptFile(NamedTuple):
     prompts: Sequence[str]
 
 
-class Prompts:
+class PromptSets:
     """Where the prompts of rows come from; digests: of the prompt of each task."""
 
     library_is_checked = False
@@ -128,7 +127,7 @@ class Prompts:
         }
 
 
-class PromptSet(Prompts):
+class PromptSet(PromptSets):
     """Prompts of files by the names in `prompts.PROMPTS`; equal texts have equal digests in any form of file."""
 
     def __init__(self, name: str, prompts: Mapping[str, Prompt], files: Sequence[PromptFile] = ()) -> None:
@@ -181,7 +180,7 @@ class PromptSet(Prompts):
         return notes
 
 
-class OwnPrompts(Prompts):
+class OwnPrompts(PromptSets):
     """Assay's own prompts; a digest is computed from the prompts of sample records, and changes with the texts."""
 
     library_is_checked = True
@@ -194,7 +193,7 @@ class OwnPrompts(Prompts):
         return messages_of(example, actions)
 
 
-class RecordPrompts(Prompts):
+class RecordPrompts(PromptSets):
     """The prompts that records have; their digest does not depend on the order of the records."""
 
     def __init__(self) -> None:
@@ -219,3 +218,37 @@ def digest_of(value: Any) -> str:
     """Return the SHA-256 of a value as JSON with sorted names and without spaces."""
     content = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Sample = tuple[Example, Sequence[str] | None]
+ACTIONS = ("add", "mix")
+
+
+def sample(task: str, reference: Any, record: Mapping[str, Any], kind: str | None = None, form: str = "") -> Example:
+    place = RowPlace("samples", Location("record", 1))
+    return Example(
+        place=place,
+        id="sample",
+        dataset=form,
+        task=task,
+        question="question",
+        reference=reference,
+        record=record,
+        type=kind,
+    )
+
+
+STEP = {"context": {"purpose": "purpose", "prior_step": "prior", "next_step": "next"}}
+
+SAMPLES: dict[str, list[Sample]] = {
+    SCORE: [(sample(SCORE, "", {}, kind), ACTIONS) for kind in GUIDANCE],
+    "bioprobench.pqa": [(sample("bioprobench.pqa", {"answer": "a"}, {"choices": ["a", "b"]}), None)],
+    "bioprobench.ord": [
+        (sample("bioprobench.ord", {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, {}), None)
+    ],
+    "bioprobench.err": [(sample("bioprobench.err", {"is_correct": True}, STEP), None)],
+    REASONED: [(sample("bioprobench.err", {"is_correct": True}, STEP, form=REASONED), None)],
+    "lexical": [(sample("lexical", {"reference": "a"}, {"instruction": "instruction"}), None)],
+    "bioplanner": [(sample("bioplanner", {"ground_truth": "def a(b):\n    pass\na(1)\nc()"}, {}), None)],
+}
+"""Records and actions for each prompt of PROMPTS."""

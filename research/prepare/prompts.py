@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from ...service.explain.explanation import smallest_and_largest
-from ...service.explain.reading import Step, canons
-from ...service.records.fields import Message
-from ...service.records.forms import reference_text
-from ...service.records.rows import Fault
+from ...service.explain.reading import ReadStep, canons
+from ...service.records.rows.fields import Message
+from ...service.records.rows.forms import reference_text
+from ...service.records.rows.rows import Fault
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, SCORE_REASONS, reward_of
 from ...service.rewards.scorer import Scorer
@@ -254,7 +254,7 @@ def ideal_answer(example: Example) -> str:
     return ANSWERS[example.task](example)
 
 
-def key_lines(steps: Iterable[Step]) -> str:
+def key_lines(steps: Iterable[ReadStep]) -> str:
     return "\n".join(f"Step {number}: {step.text}" for number, step in enumerate(steps, 1))
 
 
@@ -268,20 +268,20 @@ def ideal_protocol(example: Example) -> str:
     )
 
 
-def prose_of(steps: Sequence[Step]) -> list[str]:
+def prose_of(steps: Sequence[ReadStep]) -> list[str]:
     """Return a sentence for each step that has all of its words: `Centrifuge culture, cells (5 min; 300 xg).`
 
     Where two phrases have other words together than alone, as `5` before `minutes` has, words separate all phrases.
     """
     words = words_of(phrase for step in steps for phrase in phrases_in(step))
-    said = [Step(step.action, *(tuple(filter(words.get, texts)) for texts in step[1:])) for step in steps]
+    said = [ReadStep(step.action, *(tuple(filter(words.get, texts)) for texts in step[1:])) for step in steps]
     briefs = list(map(brief, said))
     needed = ({word for phrase in phrases_in(step) for word in words[phrase]} for step in said)
     drafts = zip(briefs, canons(briefs), needed, said, strict=True)
     return [text if all(word in canon for word in of_step) else wordy(step) for text, canon, of_step, step in drafts]
 
 
-def phrases_in(step: Step) -> tuple[str, ...]:
+def phrases_in(step: ReadStep) -> tuple[str, ...]:
     return step.action, *step.objects, *step.parameters
 
 
@@ -290,13 +290,13 @@ def words_of(phrases: Iterable[str]) -> dict[str, list[str]]:
     return {text: canon.split(" ") if canon else [] for text, canon in zip(distinct, canons(distinct), strict=True)}
 
 
-def brief(step: Step) -> str:
+def brief(step: ReadStep) -> str:
     """Return a sentence with no more words than the phrases have: longer ones than `max_mean_words` cost reward."""
     conditions = f" ({'; '.join(step.parameters)})" if step.parameters else ""
     return sentence(f"{step.action} {', '.join(step.objects)}{conditions}")
 
 
-def wordy(step: Step) -> str:
+def wordy(step: ReadStep) -> str:
     objects = f" the {' and the '.join(step.objects)}" if step.objects else ""
     conditions = f" with {' and '.join(step.parameters)}" if step.parameters else ""
     return sentence(f"{step.action}{objects}{conditions}")

@@ -10,7 +10,7 @@ import ast
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 
-from .templates import BadTemplate, Choice, Field, Place, Template, TooLong, joined, size_of
+from .templates import BadTemplate, Field, Template, TemplateChoice, TemplatePlace, TooLong, join_templates, size_of
 
 MAX_CHARACTERS = 1 << 22  # of all texts that are read of a file, with those that they are made of
 
@@ -19,7 +19,7 @@ TO_EXECUTE = "the text cannot be read without executing it"
 Names = dict[str, Template]
 
 
-class Unreadable(BadTemplate):
+class UnreadablePrompt(BadTemplate):
     """An expression or a statement whose text depends on more than the record."""
 
 
@@ -63,10 +63,10 @@ class PythonTexts:
             if name not in self._functions:
                 return self._constant(name)
             function, task = self._functions[name]
-            names: Names = {parameter: (Place(parameter),) for parameter in parameters_of(function)}
+            names: Names = {parameter: (TemplatePlace(parameter),) for parameter in parameters_of(function)}
             returned = self._run(function.body, names, list(names), task)
         except RecursionError:
-            raise Unreadable("it is nested too deeply") from None
+            raise UnreadablePrompt("it is nested too deeply") from None
         if returned is None:
             raise unreadable(function, "the function returns no text")
         return returned
@@ -75,7 +75,7 @@ class PythonTexts:
         if name not in self._constants:
             value, *others = self._values[name]
             if value is None or others:
-                raise Unreadable(f"{name} is assigned more than once, or by another statement than NAME = TEXT")
+                raise UnreadablePrompt(f"{name} is assigned more than once, or by another statement than NAME = TEXT")
             self._constants[name] = self._read(value, {}, ())
         return self._constants[name]
 
@@ -103,14 +103,14 @@ class PythonTexts:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     try:
                         names[name] = self._read(value, names, parameters)
-                    except Unreadable:
+                    except UnreadablePrompt:
                         if any(field_in(inner, parameters) is not None for inner in ast.walk(value)):
                             raise
-                        names[name] = (Place(name),)
+                        names[name] = (TemplatePlace(name),)
                 case _:
                     if any(isinstance(inner, ast.Return | ast.Raise) for inner in ast.walk(node)):
                         raise unreadable(node, "what the function returns depends on a statement that is not followed")
-                    names.update({name: (Place(name),) for name in assigned_names(node)})
+                    names.update({name: (TemplatePlace(name),) for name in assigned_names(node)})
         return None
 
     def _read(self, node: ast.expr, names: Mapping[str, Template], parameters: Collection[str]) -> Template:
@@ -130,11 +130,11 @@ class PythonTexts:
                 return self._joined(node, [self._read(part, names, parameters) for part in (left, right)])
             case ast.Call(func=ast.Attribute(value=value, attr="strip"), args=[], keywords=[]):
                 match self._read(value, names, parameters):
-                    case (Place(),) as template:  # its text has no white space at its ends
+                    case (TemplatePlace(),) as template:  # its text has no white space at its ends
                         return template
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as separator), attr="join"), args=[value]):
                 match self._read(value, names, parameters):
-                    case (Place() as place,):
+                    case (TemplatePlace() as place,):
                         return (place._replace(separator=separator),)
         if (field := field_in(node, parameters)) is not None:
             return (Field(field),)
@@ -145,13 +145,13 @@ class PythonTexts:
         if self._characters > MAX_CHARACTERS:
             raise BadTemplate(f"line {node.lineno}: the texts have more than {MAX_CHARACTERS:,} characters")
         try:
-            return joined(*templates)
+            return join_templates(*templates)
         except TooLong as error:
             raise BadTemplate(f"line {node.lineno}: {error}") from None
 
 
-def unreadable(node: ast.expr | ast.stmt, what: str) -> Unreadable:
-    return Unreadable(f"line {node.lineno}: {what}")
+def unreadable(node: ast.expr | ast.stmt, what: str) -> UnreadablePrompt:
+    return UnreadablePrompt(f"line {node.lineno}: {what}")
 
 
 def assigned_names(statement: ast.stmt) -> Iterator[str]:
@@ -201,5 +201,5 @@ def choices_in(node: ast.If, field: str, parameters: Collection[str]) -> Names:
         ] if name == other:
             fields = field_in(first, parameters), field_in(second, parameters)
             if fields[0] is not None and fields[1] is not None:
-                return {name: (Choice(field, fields[0], fields[1]),)}
+                return {name: (TemplateChoice(field, fields[0], fields[1]),)}
     raise unreadable(node, "a condition on a field is read only if it chooses between two fields")

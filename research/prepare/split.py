@@ -12,11 +12,11 @@ from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
 from ...service.explain.reading import canons
-from ...service.records.fields import absent_field, has_field, value_at
-from ...service.records.forms import json_text
-from ...service.records.rows import value_digest, without_nulls
+from ...service.records.rows.fields import absent_field, has_field, value_at
+from ...service.records.rows.forms import json_text
+from ...service.records.rows.rows import value_digest, without_nulls
 from ...service.tasks.text.minhash import MinHash, Shingler, template_shingles, without
-from .examples import Example, Options
+from .examples import Example, PrepareOptions
 
 TRAIN, TEST = "train", "test"
 
@@ -69,7 +69,7 @@ QUOTED = (
 """Texts in double, curly or single quotes; in the last also up to the last one, because of the 3' ends of DNA."""
 
 
-class Groups(NamedTuple):
+class SplitGroups(NamedTuple):
     names: list[str]
     """A digest of the contents of the group's records: 16 hexadecimal digits, whatever the order of the records."""
     near_duplicates: list[int]
@@ -79,7 +79,7 @@ class Groups(NamedTuple):
         return sorted(Counter(self.names).values(), reverse=True)
 
 
-def groups_of(examples: Sequence[Example], options: Options) -> Groups:
+def groups_of(examples: Sequence[Example], options: PrepareOptions) -> SplitGroups:
     """Return the groups of records that are connected by any of these.
 
     Equal or similar questions, references or texts of protocols (words as in docs/rules.md; Jaccard similarity of their
@@ -105,7 +105,7 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     if field is not None:
         values = (value_at(example.record, field) if has_field(example.record, field) else None for example in examples)
         connect_keys(connected, ([] if value is None else [value_digest(value)] for value in values))
-    return Groups(names_of(connected.roots(), contents), near_duplicates)
+    return SplitGroups(names_of(connected.roots(), contents), near_duplicates)
 
 
 class Connected:
@@ -217,13 +217,13 @@ def with_ids(examples: Sequence[Example]) -> list[Example]:
     Of several records with one id, each gets a digest of its content after it, and of equal ones `-2` and so on from
     the second.
     """
-    given = Counter(example.id for example in examples)
+    counts = Counter(example.id for example in examples)
     identified = list(examples)
     times: Counter[str] = Counter()
     for row in sorted(range(len(examples)), key=lambda row: order_of(examples[row])):
         example = examples[row]
         identifier = example.id
-        if not identifier or given[identifier] > 1:
+        if not identifier or counts[identifier] > 1:
             parts = [example.type, example.answer, example.prompt]
             digest = value_digest([content_digest(example).hex(), *parts]).hex()[:16]
             identifier = f"{identifier}-{digest}" if identifier else digest

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from ...service.records.fields import has_text
-from ...service.records.rows import Fault
-from ...service.records.shapes import STEPS_NAMES
+from ...service.records.rows.fields import has_text
+from ...service.records.rows.rows import Fault
+from ...service.records.rows.shapes import STEPS_NAMES
 
 TITLES = ("title", "exp_name", "protocol_title", "protocol_name", "name")
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.records.files import MANIFEST
-from ...service.records.rows import Fault, Place
-from ...service.records.shapes import UNKNOWN, forms_with_examples
+from ...service.records.files.opening import MANIFEST
+from ...service.records.rows.rows import Fault, RowPlace
+from ...service.records.rows.shapes import UNKNOWN, forms_with_examples
 from ...service.tables.table import Table
 from ...service.terminal import Listing
 from ...service.version import VERSION
 from ...service.wording import plural
-from .examples import Example, Options
-from .split import TEST, TRAIN, Groups, reference_words
+from .examples import Example, PrepareOptions
+from .split import TEST, TRAIN, SplitGroups, reference_words
 
 MOST_FREQUENT = 50  # actions in the manifest
 SHOWN_ACTIONS = 10
@@ -27,7 +27,7 @@ TEXTS = ("question", "reference", "answer", "text")  # texts whose words, separa
 Kind = tuple[str, str | None, str | None]  # task, type, level
 
 
-class Statistics:
+class RowStatistics:
     def __init__(self, rows: Iterable[tuple[Example, str]]) -> None:
         self.rows: Counter[tuple[str, Kind]] = Counter()
         self.actions: Counter[str] = Counter()  # steps by action, in lower case
@@ -116,7 +116,7 @@ By default, rewards of the task lexical need a model, for BERTScore. Choose anot
 ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}', or in an address lexical.reward=rouge_l."""
 
 
-class Source(NamedTuple):
+class PreparedSource(NamedTuple):
     path: str
     name: str  # relative to the folder of the source that was named
     sha256: str
@@ -124,7 +124,7 @@ class Source(NamedTuple):
     held_out: bool
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     split: str
     path: str
     rows: int
@@ -137,9 +137,9 @@ class LeftOut(Listing):
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(report, MANIFEST)
-        self.faults: list[tuple[Place, Fault]] = []
+        self.faults: list[tuple[RowPlace, Fault]] = []
 
-    def leave_out(self, place: Place, fault: Fault) -> None:
+    def leave_out(self, place: RowPlace, fault: Fault) -> None:
         self.faults.append((place, fault))
         self.add(f"{place}: {fault.detail} ({fault.reason})", fault.reason, place.location.kind)
 
@@ -162,14 +162,14 @@ class LeftOut(Listing):
 
 
 @dataclass(kw_only=True)
-class Summary:
-    options: Options
-    sources: Sequence[Source]
-    files: Sequence[Written]
+class PrepareSummary:
+    options: PrepareOptions
+    sources: Sequence[PreparedSource]
+    files: Sequence[WrittenFile]
     left_out: LeftOut
-    groups: Groups
+    groups: SplitGroups
     digest: str
-    statistics: Statistics
+    statistics: RowStatistics
     completed: int  # actions of references that were missing in the libraries of their records, and were added
     answers: Mapping[str, int]  # rows of the stage `supervised` by what their answer is from
     prompts: Mapping[str, Any] | None  # name, SHA-256, files and tasks of the prompts; None in the stage `knowledge`

@@ -28,7 +28,7 @@ MAX_FILLED = 1 << 24  # characters of a prompt, whose record may be long
 FIELD = re.compile(r"record\[([^\[\]{}]+)\]")
 
 
-class Place(NamedTuple):
+class TemplatePlace(NamedTuple):
     """A place that is filled with a part of the record; a list is written as the place writes it, or joined."""
 
     name: str
@@ -47,7 +47,7 @@ class Field(NamedTuple):
         return f"{{record[{self.name}]}}"
 
 
-class Choice(NamedTuple):
+class TemplateChoice(NamedTuple):
     """One of two fields of the record, by the truth of a field."""
 
     field: str
@@ -55,7 +55,7 @@ class Choice(NamedTuple):
     otherwise: str
 
 
-Template = tuple["str | Place | Field | Choice", ...]
+Template = tuple["str | TemplatePlace | Field | TemplateChoice", ...]
 
 
 class Lacking(Exception):
@@ -84,7 +84,7 @@ def size_of(template: Template) -> int:
 
 def parse(text: str) -> Template:
     """Return the template of a text; raises BadTemplate."""
-    parts: list[str | Place | Field | Choice] = []
+    parts: list[str | TemplatePlace | Field | TemplateChoice] = []
     try:
         for literal, name, form, conversion in Formatter().parse(text):
             parts.append(literal)
@@ -93,20 +93,20 @@ def parse(text: str) -> Template:
             if form or conversion or not name.strip():
                 raise BadTemplate(f"{{{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}}}")
             field = FIELD.fullmatch(name)
-            parts.append(Field(field[1]) if field else Place(name))
+            parts.append(Field(field[1]) if field else TemplatePlace(name))
     except ValueError as error:
         raise BadTemplate(str(error)) from None
-    return joined(tuple(parts))
+    return join_templates(tuple(parts))
 
 
-def joined(*templates: Template) -> Template:
+def join_templates(*templates: Template) -> Template:
     """Return templates one after the other, as one without empty texts and without two texts side by side.
 
     Raises TooLong, before it adds them up.
     """
     if sum(map(size_of, templates)) > MAX_SIZE:
         raise TooLong
-    parts: list[str | Place | Field | Choice] = []
+    parts: list[str | TemplatePlace | Field | TemplateChoice] = []
     for part in (part for template in templates for part in template if part != ""):
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
             parts[-1] += part
@@ -119,14 +119,14 @@ def in_places(template: Template, others: Mapping[str, Template]) -> Template:
     """Return a template with others in places of their names."""
     parts: list[Template] = []
     for part in template:
-        inner = others.get(part.name) if isinstance(part, Place) else None
+        inner = others.get(part.name) if isinstance(part, TemplatePlace) else None
         if inner is None:
             parts.append((part,))
-        elif isinstance(part, Place) and part.separator is not None and isinstance(inner[0], Place):
+        elif isinstance(part, TemplatePlace) and part.separator is not None and isinstance(inner[0], TemplatePlace):
             parts.append((inner[0]._replace(separator=part.separator), *inner[1:]))
         else:
             parts.append(inner)
-    return joined(*parts)
+    return join_templates(*parts)
 
 
 def in_texts(template: Template, text: str, other: Template) -> Template:
@@ -137,16 +137,16 @@ def in_texts(template: Template, text: str, other: Template) -> Template:
             if part.count(text) * size_of(other) > MAX_SIZE:
                 raise TooLong
             first, *following = part.split(text)
-            parts += [(first,), *(joined(other, (piece,)) for piece in following)]
+            parts += [(first,), *(join_templates(other, (piece,)) for piece in following)]
         else:
             parts.append((part,))
-    return joined(*parts)
+    return join_templates(*parts)
 
 
-def places_in(template: Template) -> Iterator[Place | Field]:
+def places_in(template: Template) -> Iterator[TemplatePlace | Field]:
     """Yield the places of a template, also every field of a choice."""
     for part in template:
-        if isinstance(part, Choice):
+        if isinstance(part, TemplateChoice):
             yield from map(Field, part)
         elif not isinstance(part, str):
             yield part
@@ -158,7 +158,7 @@ def as_json(template: Template) -> list[Any]:
         part
         if isinstance(part, str)
         else {"if": part.field, "then": [{"field": part.if_true}], "else": [{"field": part.otherwise}]}
-        if isinstance(part, Choice)
+        if isinstance(part, TemplateChoice)
         else {"field": part.name}
         if isinstance(part, Field)
         else {"place": part.name, "separator": part.separator}
@@ -174,7 +174,7 @@ def fill(template: Template, prompt: str, example: Example, actions: Sequence[st
     texts: list[str] = []
     length = 0
     for part in template:
-        if isinstance(part, Place):
+        if isinstance(part, TemplatePlace):
             value = PLACES[prompt][part.name](example, actions)
             if value is None:
                 raise Lacking(str(part))
@@ -184,7 +184,7 @@ def fill(template: Template, prompt: str, example: Example, actions: Sequence[st
         elif isinstance(part, str):
             texts.append(part)
         else:
-            if isinstance(part, Choice):
+            if isinstance(part, TemplateChoice):
                 if part.field not in example.record:
                     raise Lacking(str(Field(part.field)))
                 part = Field(part.if_true if example.record[part.field] else part.otherwise)

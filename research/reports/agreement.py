@@ -98,9 +98,9 @@ def agreement_of(
     subsets = list(subsets_of(models))
     n = sum(len(model.records) for model in models)
     in_records = {name: labels_in(models, name) for name in fields}
-    raise_for_absent(models, [name for name, (found, bad) in in_records.items() if not found.values and not bad])
+    raise_for_absent(models, [name for name, (rater, bad) in in_records.items() if not rater.values and not bad])
     numbers = numbers_by_id(models)
-    raters = [*(found for found, _ in in_records.values()), *labels]
+    raters = [*(rater for rater, _ in in_records.values()), *labels]
     if not raters:
         return None
     if repeated := [name for name, count in Counter(rater.name for rater in raters).items() if count > 1]:
@@ -156,8 +156,10 @@ def correlations(
     for names in by_rows.values():
         inside = rows[names[0]]
         if inside.sum() >= MIN_CORRELATED and are_different(numbers[inside]):
-            found = permutation_p(np.array([columns[name][inside] for name in names]), values[inside], resamples, seed)
-            p |= zip(names, found.tolist(), strict=True)
+            p_of_models = permutation_p(
+                np.array([columns[name][inside] for name in names]), values[inside], resamples, seed
+            )
+            p |= zip(names, p_of_models.tolist(), strict=True)
     for name, column in columns.items():
         x, y = column[rows[name]], values[rows[name]]
         coefficients = {title.lower(): function(x, y) for title, function in COEFFICIENTS.items()}

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.files import source_name
-from ...service.tables.page import Chart, Estimate, intervals, render
+from ...service.records.files.opening import source_name
+from ...service.tables.page import Chart, IntervalText, intervals, render
 from ...service.tables.table import Cell, Legend, Row, Table, as_json, csv_text
 from ...service.tasks.evaluation import in_order
 from ...service.tasks.task import Metric, Task
 from ...service.wording import first_n, plural
 from .agreement import Agreement
 from .coefficients import average_ranks, shown_p
-from .differences import Difference, Draws, Pairing, Sample, differences, pair_records
-from .evaluated_file import FIRST_GROUPS, MAX_LISTED, EvaluatedFile, Part, formatted, glossary
+from .differences import Difference, Draws, PairedSide, Pairing, differences, pair_records
+from .evaluated_file import FIRST_GROUPS, MAX_LISTED, EvaluatedFile, ReportPart, formatted, glossary
 from .inference import CONFIDENCE, MAX_EXACT, notes_on_intervals
 from .samples import samples_table
 
@@ -34,7 +34,7 @@ class Block(NamedTuple):
 
     field: str | None
     value: str | None
-    parts: list[Part]
+    parts: list[ReportPart]
     best: dict[str, list[int]]
     ranks: list[float | None]
 
@@ -92,7 +92,7 @@ class ComparedFiles:
                 blocks += [self._block(field, value, groups[value]) for value in in_order(self.task, field, values)]
         return blocks
 
-    def _block(self, field: str | None, value: str | None, parts: list[Part]) -> Block:
+    def _block(self, field: str | None, value: str | None, parts: list[ReportPart]) -> Block:
         """Return the block with the parts of all models. Values are compared as the table shows them."""
         best: dict[str, list[int]] = {}
         ranks = []
@@ -116,9 +116,9 @@ class ComparedFiles:
             if len(pairs):
                 samples = [[rows[pair] for pair in pairs.tolist()] for rows in pairing.samples or ()]
                 model_samples, baseline_samples = samples or (None, None)
-                model = Sample(self.files[k].evaluation, pairing.rows[pairs], model_samples)
+                model = PairedSide(self.files[k].evaluation, pairing.rows[pairs], model_samples)
                 rows = pairing.baseline_rows[pairs]
-                baseline = Sample(self.files[self.baseline].evaluation, rows, baseline_samples)
+                baseline = PairedSide(self.files[self.baseline].evaluation, rows, baseline_samples)
                 questions = pairing.questions[pairs] if self.drawn == "question" else pairs
                 for difference in differences(
                     self.titles, model, baseline, Draws(questions, self.resamples, self.seed)
@@ -342,7 +342,7 @@ class ComparedFiles:
         """Yield each model but the baseline, with plots of its differences: one for each unit and range of metrics."""
         baseline = self.names[self.baseline]
         for k in self.pairings:
-            plots: dict[object, list[Estimate]] = {}
+            plots: dict[object, list[IntervalText]] = {}
             for number, difference in self.overall:
                 metric = self.metrics[difference.metric][1]
                 if number == k and metric is not None:
@@ -353,14 +353,14 @@ class ComparedFiles:
             yield self.names[k], [intervals(estimates, label, x_title) for estimates in plots.values()]
 
 
-def estimate_of(metric: Metric, difference: Difference) -> Estimate:
+def estimate_of(metric: Metric, difference: Difference) -> IntervalText:
     unit = 100.0 if metric.percent else 1.0
     text = f"{metric.title}: {formatted(metric, difference.difference)}"
     ends = [] if difference.interval is None else [unit * end for end in difference.interval]
     if difference.interval is not None:
         text += f", {formatted(metric, difference.interval.low)} to {formatted(metric, difference.interval.high)}"
     head = short(f"{metric.title}{' ↓' if metric.less_is_better else ''}")
-    return Estimate(head, text, f", pairs: {difference.n:,}", unit * difference.difference, ends)
+    return IntervalText(head, text, f", pairs: {difference.n:,}", unit * difference.difference, ends)
 
 
 def short(text: str) -> str:

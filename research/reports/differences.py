@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.answers import record_id
+from ...service.records.rows.answers import record_id
 from ...service.tasks.scirecipe_records import PROMPT_FIELDS
 from ...service.tasks.task import Evaluation, Task, mean_of
 from .inference import Interval, bootstrap_p, exchange_p, exchange_p_of_means, interval_of
@@ -110,7 +110,7 @@ def rows_by_key(keys: Sequence[str]) -> dict[str, list[int]]:
 
 
 def pairs_of_ids(
-    questions: Sequence[Sequence[Question]], rows: Mapping[str, list[int]], baseline_rows: Mapping[str, list[int]]
+    questions: Sequence[Sequence[QuestionKey]], rows: Mapping[str, list[int]], baseline_rows: Mapping[str, list[int]]
 ) -> Pairing | None:
     """Return a pair for each id that both files have, with all records of this id; None without such an id."""
     shared = [key for key in baseline_rows if key in rows]
@@ -133,22 +133,22 @@ def pairs_of_ids(
     )
 
 
-class Question(NamedTuple):
+class QuestionKey(NamedTuple):
     """A value that records of different models share, and whether it tells questions apart."""
 
     digest: bytes  # digest of its fields, whose texts are long
     tells_apart: bool
 
 
-def question_of(task: Task, record: Mapping[str, Any]) -> Question:
+def question_of(task: Task, record: Mapping[str, Any]) -> QuestionKey:
     names = sorted({*task.record.model_fields, *PROMPT_FIELDS} - {task.response, *NOT_OF_THE_QUESTION})
     fields = {name: value for name in names if (value := record.get(name)) is not None}
     option = orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY
     text = orjson.dumps(fields, default=repr, option=option)
-    return Question(blake2b(text, digest_size=16).digest(), not fields.keys() <= SHARED_BY_MANY)
+    return QuestionKey(blake2b(text, digest_size=16).digest(), not fields.keys() <= SHARED_BY_MANY)
 
 
-def numbers_of_questions(questions: Sequence[Question], rows: Sequence[int]) -> np.ndarray:
+def numbers_of_questions(questions: Sequence[QuestionKey], rows: Sequence[int]) -> np.ndarray:
     """Return the number of the question of each row, in the order of their first rows; unknown ones all differ."""
     numbers: dict[Any, int] = {}
     keys = [questions[row] if questions[row].tells_apart else row for row in rows]
@@ -213,7 +213,7 @@ def statistics(
 Column = tuple[np.ndarray, np.ndarray]  # the values of the model and of the baseline for each pair
 
 
-class Sample(NamedTuple):
+class PairedSide(NamedTuple):
     """One model's side of the pairs: its evaluation, and the int64 rows of its records.
 
     samples: all rows of each pair, int64, if a pair has several; then its value is the mean over them.
@@ -306,7 +306,7 @@ class Difference(NamedTuple):
         }
 
 
-def differences(names: Iterable[str], model: Sample, baseline: Sample, draws: Draws) -> Iterator[Difference]:
+def differences(names: Iterable[str], model: PairedSide, baseline: PairedSide, draws: Draws) -> Iterator[Difference]:
     """Yield the difference of each metric that both have over the pairs, in the order of the names.
 
     A mean over records is compared over the pairs where both records have a value. Any other value is computed for
@@ -348,7 +348,7 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
             yield Difference(name, n, float(column.mean()), units, interval, None if p is None else float(p[k]))
 
 
-def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -> Difference:
+def of_mean_of_means(name: str, model: PairedSide, baseline: PairedSide, draws: Draws) -> Difference:
     n, units = min(model.count(name), baseline.count(name)), number_of(draws.questions)
     columns = [[sample.values(column) for column in sample.evaluation.over[name]] for sample in (model, baseline)]
     interval = p = None
@@ -360,7 +360,7 @@ def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -
     return Difference(name, n, difference_of(model.value(name), baseline.value(name)), units, interval, p)
 
 
-def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> Iterator[Difference]:
+def of_any(names: list[str], model: PairedSide, baseline: PairedSide, draws: Draws) -> Iterator[Difference]:
 
     def statistic(rows: np.ndarray) -> list[float]:
         values, baseline_values = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.answers import Answers, record_id
-from ...service.records.files import source_name, source_title
-from ...service.records.rows import Location
+from ...service.records.files.opening import source_name, source_title
+from ...service.records.rows.answers import Answers, record_id
+from ...service.records.rows.rows import Location
 from ...service.tables.page import Chart, histogram, render
 from ...service.tables.table import Cell, Legend, Table, as_json, csv_text
 from ...service.tasks.evaluation import UNKNOWN, Aggregate, Result, metric_of
@@ -32,7 +32,7 @@ MAX_TEXT = 4_000  # characters that are shown of a text of a record
 MAX_ID = 60
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     name: str
     rows: np.ndarray
     aggregate: Aggregate
@@ -107,24 +107,24 @@ class EvaluatedFile:
         """Return a value of the metric or aggregate of this name as the tables show it."""
         return formatted({key: metric for key, metric, _ in self.metrics}.get(name), value)
 
-    def divisions(self) -> Iterator[Part]:
+    def divisions(self) -> Iterator[ReportPart]:
         yield self.everything()
         for field in self.fields():
             yield from (self.group(field, value) for value in self.result.by[field])
 
-    def everything(self) -> Part:
-        return Part("all", np.arange(len(self.answers.records)), self.result.aggregate, self.result.counts)
+    def everything(self) -> ReportPart:
+        return ReportPart("all", np.arange(len(self.answers.records)), self.result.aggregate, self.result.counts)
 
-    def group(self, field: str, value: str) -> Part:
+    def group(self, field: str, value: str) -> ReportPart:
         rows = np.flatnonzero(np.array(self.result.groups[field], dtype=object) == value)
         aggregate, counts = self.result.by[field].get(value, {}), self.result.counts_by[field].get(value, {})
-        return Part(f"{field} {one_line(value)}", rows, aggregate, counts)
+        return ReportPart(f"{field} {one_line(value)}", rows, aggregate, counts)
 
     def fields(self) -> list[str]:
         ordered = dict.fromkeys([*FIRST_GROUPS, *self.result.by])
         return [field for field in ordered if len(self.result.by.get(field, ())) > 1]
 
-    def cells(self, part: Part, metrics: Sequence[tuple[str, Metric | None, str]]) -> Iterator[Cell | None]:
+    def cells(self, part: ReportPart, metrics: Sequence[tuple[str, Metric | None, str]]) -> Iterator[Cell | None]:
         for key, metric, _ in metrics:
             value, count = part.aggregate.get(key), part.counts.get(key)
             if value is None:
@@ -134,7 +134,7 @@ class EvaluatedFile:
             shown = "" if error is None else formatted(metric, error)
             yield Cell(formatted(metric, value), shown, "" if count is None else f"{count:,}")
 
-    def standard_error(self, part: Part, key: str, value: float) -> float | None:
+    def standard_error(self, part: ReportPart, key: str, value: float) -> float | None:
         column = self.result.per_record.get(key)
         if column is None:
             return None
@@ -164,7 +164,7 @@ class EvaluatedFile:
                 "(n) after a value: based on only n records; a mean of columns has the smallest n of its columns."
             )
 
-    def lacks_error(self, part: Part) -> bool:
+    def lacks_error(self, part: ReportPart) -> bool:
         """Return whether a mean over several records of a part has no standard error."""
         columns = self.result.per_record
         return any(
@@ -301,7 +301,7 @@ def verdict(evaluated: EvaluatedFile, ranks: np.ndarray) -> Iterator[tuple[str, 
         )
 
 
-def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
+def drawn(evaluated: EvaluatedFile) -> tuple[list[ReportPart], list[str]]:
     """Return all records and the groups to draw, and remarks on others: more of a field, or the same records."""
     everything, *groups = evaluated.divisions()
     parts, remarks = [everything], []
@@ -320,7 +320,7 @@ def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
 
 
 def distributions(
-    evaluated: EvaluatedFile, parts: list[Part]
+    evaluated: EvaluatedFile, parts: list[ReportPart]
 ) -> Iterator[tuple[str, str, list[tuple[str, str, Chart]], str]]:
     """Yield each metric's heading, name and histograms, or the heading that was drawn for equal values."""
     metrics = {name: (metric, heading) for name, metric, heading in evaluated.metrics}

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...service.errors import InvalidRequest, Issue, one_of
-from ...service.records.answers import Answers, read_answers
-from ...service.records.files import Source
-from ...service.records.manifest import Manifest
-from ...service.records.wrong_files import DocumentError
+from ...service.records.files.opening import SourceFile
+from ...service.records.files.wrong_files import DocumentError
+from ...service.records.jobs.manifest import Manifest
+from ...service.records.rows.answers import Answers, read_answers
 from ...service.rewards.registry import SCORE
 from ...service.tasks.evaluation import TASKS, result_of, task_named
 from ...service.tasks.task import USUAL, Advance, Records, Task
@@ -25,19 +25,19 @@ class Work(NamedTuple):
     """Files to be evaluated by one task, with its options as they are given."""
 
     task: Task
-    sources: Sequence[Source]
+    sources: Sequence[SourceFile]
     options: Mapping[str, Any]
 
 
 class UnreadableFiles(Exception):
     """Files that are malformed as a whole, or have no answers of a task: each with what is wrong."""
 
-    def __init__(self, failures: Sequence[tuple[Source, DocumentError]]) -> None:
+    def __init__(self, failures: Sequence[tuple[SourceFile, DocumentError]]) -> None:
         super().__init__(f"{len(failures)} files cannot be read")
         self.failures = failures
 
 
-def parts_of(manifest: Manifest | None, files: Sequence[Source], name: str | None) -> dict[str, list[Source]]:
+def parts_of(manifest: Manifest | None, files: Sequence[SourceFile], name: str | None) -> dict[str, list[SourceFile]]:
     """Return the files of each task: of the named one, else with a manifest of the task of each row, or of SCORE.
 
     Raises UnreadableFiles, and InvalidRequest for an unknown task.
@@ -62,7 +62,7 @@ def parts_of(manifest: Manifest | None, files: Sequence[Source], name: str | Non
     }
 
 
-def works_of(parts: Mapping[str, list[Source]], options: Mapping[str, Any], metrics: Sequence[str]) -> list[Work]:
+def works_of(parts: Mapping[str, list[SourceFile]], options: Mapping[str, Any], metrics: Sequence[str]) -> list[Work]:
     """Return what to evaluate; raises InvalidRequest for invalid options, before long files are read."""
     tasks = [task_named(name) for name in parts]
     works = []

@@ -96,8 +96,10 @@ def exchange_p_of_means(values: np.ndarray, baseline: np.ndarray, resamples: int
         return np.asarray(model - other)
 
     between = (baseline - values).reshape(len(values), -1)
-    found = (difference(exchanged) for exchanged in exchanged_sums(between, resamples, seed))
-    return float(share_as_far(found, difference(np.zeros(between.shape[1:]))[0], len(values), resamples)[0])
+    exchanged_differences = (difference(exchanged) for exchanged in exchanged_sums(between, resamples, seed))
+    return float(
+        share_as_far(exchanged_differences, difference(np.zeros(between.shape[1:]))[0], len(values), resamples)[0]
+    )
 
 
 def exchanged_sums(differences: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:

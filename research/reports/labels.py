@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import InvalidRequest, Issue, did_you_mean, one_of
-from ...service.records.answers import record_id
-from ...service.records.fields import value_at
-from ...service.records.files import Source, open_records
+from ...service.records.files.opening import SourceFile, open_records
+from ...service.records.rows.answers import record_id
+from ...service.records.rows.fields import value_at
 from ...service.tasks.evaluation import Result, by_number, task_named
 from ...service.tasks.llam_eval import slug
 from ...service.wording import plural
@@ -140,7 +140,7 @@ class LabelFile(NamedTuple):
     fields: list[str]  # of the labels that were asked for, those that the file has
 
 
-def read_labels(source: Source, fields: Sequence[str]) -> LabelFile:
+def read_labels(source: SourceFile, fields: Sequence[str]) -> LabelFile:
     """Read rows with an `id`, labels in some of the fields, and perhaps a `criterion`, a `rater` and a `model`.
 
     Raises InvalidRequest, which names every invalid row, and DocumentError.
@@ -206,7 +206,7 @@ class Target(NamedTuple):
     has_value: bool
 
 
-def joined(file: LabelFile | None, parts: Sequence[Sequence[Labelled]]) -> list[list[Labels]]:
+def join_labels(file: LabelFile | None, parts: Sequence[Sequence[Labelled]]) -> list[list[Labels]]:
     """Return the labels for the records of each part, which is a task's models.
 
     A label is about the record with its id; with its `model`, if several models have answered; and, if it names a

@@ -20,7 +20,7 @@ from ...service.tasks.evaluation import in_order, metric_of, summary_of, task_na
 from ...service.tasks.scirecipe_records import type_named
 from ...service.tasks.task import USUAL, Metric
 from ...service.wording import NOTHING, in_this_shell
-from .evaluated_file import EvaluatedFile, Part
+from .evaluated_file import EvaluatedFile, ReportPart
 
 FOLDER = Path(__file__).resolve().parents[1] / "published"
 PAPERS = {"paper": "thoth", "bioprobench": "bioprobench", "protomed": "protomed"}
@@ -61,7 +61,7 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class PublishedColumn:
     """A printed column, and the metric that is comparable with it; `task` and `metric` are None if there is none.
 
     unit, digits: how values are printed; see `SCALES`.
@@ -96,7 +96,7 @@ class Column:
     def shown(self, value: float, spread: float | None = None, n: str = "") -> Cell:
         return Cell(f"{value:z.{self.digits}f}", "" if spread is None else f"{spread:z.{self.digits}f}", n)
 
-    def of_task(self, tasks: Collection[str]) -> Column | None:
+    def of_task(self, tasks: Collection[str]) -> PublishedColumn | None:
         """Return the column, computed by one of these tasks: `score` has the metrics of plans that `scirecipe` has."""
         if self.task in tasks:
             return self
@@ -125,7 +125,7 @@ class PrintedTable:
     source: str
     number: str
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[PublishedColumn]
     rows: Sequence[PrintedRow]
     part: str = ""
     note: str = ""
@@ -137,7 +137,7 @@ class PrintedTable:
     def name(self) -> str:
         return f"{self.paper}, Table {self.number}{f' ({self.part})' if self.part else ''}"
 
-    def variants(self) -> list[tuple[str, list[Column]]]:
+    def variants(self) -> list[tuple[str, list[PublishedColumn]]]:
         """Return the columns for each profile, with it among their options; without a name if there are none."""
         return [
             (name, [replace(column, options={**column.options, "profile": name}) for column in self.columns])
@@ -149,12 +149,12 @@ class PrintedTable:
 def printed(paper: str) -> tuple[PrintedTable, ...]:
     """Return the tables of a paper by the name of its file."""
     document = json.loads((FOLDER / f"{paper}.json").read_text(encoding="utf-8"))
-    columns = {name: Column(**column) for name, column in document["columns"].items()}
+    columns = {name: PublishedColumn(**column) for name, column in document["columns"].items()}
     source = {"paper": document["paper"], "source": document["source"]}
     return tuple(table_of(columns, {**source, **table}) for table in document["tables"])
 
 
-def table_of(columns: Mapping[str, Column], entry: dict[str, Any]) -> PrintedTable:
+def table_of(columns: Mapping[str, PublishedColumn], entry: dict[str, Any]) -> PrintedTable:
     """Return a table of a file; its `remarks`, `headings`, `digits` (by unit) and `options` are for its columns."""
     remarks, headings, digits = (entry.pop(name, {}) for name in ("remarks", "headings", "digits"))
     options, names, rows = entry.pop("options", {}), entry.pop("columns"), entry.pop("rows")
@@ -200,24 +200,24 @@ def needs(tables: Iterable[PrintedTable], tasks: Collection[str]) -> list[Need]:
 
     Metrics that need a model which only the user can name are left to the usual ones.
     """
-    found: dict[Key, Need] = {}
+    needed: dict[Key, Need] = {}
     metrics: dict[Key, dict[str, None]] = {}
     for table in tables:
         for _, columns in table.variants():
             for column in filter(None, (column.of_task(tasks) for column in columns)):
                 assert column.task is not None
                 need = Need(column.task, dict(column.options), ())
-                _, options, by = found.setdefault(need.key, need)
+                _, options, by = needed.setdefault(need.key, need)
                 fields = dict.fromkeys([*by, *filter(None, [table.by]), *table.filter, *column.filter])
-                found[need.key] = Need(column.task, options, tuple(fields))
+                needed[need.key] = Need(column.task, options, tuple(fields))
                 if delta := (column.metric or "").partition("@")[2]:
                     options["delta_sweep"] = sorted({*options.get("delta_sweep", ()), float(delta)})
                 named = [metric.name for metric in column.metrics if not (metric.default or column.models)]
                 metrics.setdefault(need.key, {}).update(dict.fromkeys(named))
     for key, names in metrics.items():
         if names:
-            found[key].options["metrics"] = [USUAL, *names]
-    return list(found.values())
+            needed[key].options["metrics"] = [USUAL, *names]
+    return list(needed.values())
 
 
 class OwnRow(NamedTuple):
@@ -279,23 +279,23 @@ def own_rows(table: PrintedTable, model: Model) -> Iterator[OwnRow]:
             yield OwnRow(model.name, profile, group, "/".join(f"{n:,}" for n in counts), cells)
 
 
-def result_for(column: Column, model: Model) -> EvaluatedFile | None:
+def result_for(column: PublishedColumn, model: Model) -> EvaluatedFile | None:
     own = column.of_task({task for task, options in model.results if (task, options) == key_of(task, column.options)})
     return None if own is None or own.task is None else model.results[key_of(own.task, own.options)]
 
 
-def part_of(file: EvaluatedFile, kept: Mapping[str, str]) -> Part | None:
+def part_of(file: EvaluatedFile, kept: Mapping[str, str]) -> ReportPart | None:
     """Return the records with these values of fields and their aggregates; None if there are none."""
     rows = np.arange(len(file.answers.records))
     for name, value in kept.items():
         values = values_of(file.evaluation, file.answers.records, name)
         same = type_named if name == "type" else str
         rows = rows[[same(values[row]) == value for row in rows]]
-    return Part(ALL, rows, *summary_of(file.evaluation, rows)) if len(rows) else None
+    return ReportPart(ALL, rows, *summary_of(file.evaluation, rows)) if len(rows) else None
 
 
 def cell_of(
-    column: Column, file: EvaluatedFile | None, kept: Mapping[str, str], parts: Mapping[int, Part | None]
+    column: PublishedColumn, file: EvaluatedFile | None, kept: Mapping[str, str], parts: Mapping[int, ReportPart | None]
 ) -> Cell | None:
     if file is None or column.metric is None:
         return None
@@ -315,7 +315,7 @@ def cell_of(
     return column.shown(scale * value, None if spread is None else scale * spread, shown)
 
 
-def spread_of(column: Column, file: EvaluatedFile, part: Part, value: float) -> float | None:
+def spread_of(column: PublishedColumn, file: EvaluatedFile, part: ReportPart, value: float) -> float | None:
     assert column.metric is not None
     if not column.spread:
         return file.standard_error(part, column.metric, value)
@@ -413,8 +413,8 @@ def weights(table: PrintedTable, models: Sequence[Model]) -> Iterator[str]:
     for model in models:
         for column in (column for _, columns in table.variants() for column in columns if column.models):
             file = result_for(column, model)
-            given = {} if file is None else file.options
-            used = {name: given.get(name) or given.get("embedder") for name in column.models}
+            options = {} if file is None else file.options
+            used = {name: options.get(name) or options.get("embedder") for name in column.models}
             for name, value in used.items():
                 if value is not None and value != column.models[name]:
                     why = f"printed with {name}={column.models[name]}, but {model.name} has {value}: not comparable."

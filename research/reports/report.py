@@ -13,8 +13,8 @@ from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
 from ...service.explain.quantities import terms_in, texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
-from ...service.records.output_file import write_document
-from ...service.records.summary import QUANTILES, quantiles
+from ...service.records.jobs.summary import QUANTILES, quantiles
+from ...service.records.output.output_file import write_document
 from ...service.rewards.scorer import Scorer
 from ...service.scoring.references import alternatives_of
 from ...service.settings import MAX_CONTENT, ScoreSettings
@@ -22,7 +22,7 @@ from ...service.tables.page import Chart, histogram, render, scatter, ticks
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import NOTHING, clipped, fixed, plural, share
 from .inference import FEW
-from .statistics import COMPONENTS, SIGNS, Example, Groups, Statistics, correlation
+from .statistics import COMPONENTS, SIGNS, RewardGroups, RewardStatistics, RolloutExample, correlation
 
 REMEDIES = {
     "too_long": "Limit the length of responses, or raise max_response_bytes and max_steps.",
@@ -45,7 +45,7 @@ MIN_CORRELATED = 30
 STRONG = 0.5  # responses and correlation from which on the verdict mentions that longer responses earn more
 
 
-class Finding(NamedTuple):
+class ReportFinding(NamedTuple):
     """One sentence on the run, the section of the report with the details, and what to do."""
 
     text: str
@@ -54,15 +54,15 @@ class Finding(NamedTuple):
     good: bool = False
 
 
-def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
+def verdict(stats: RewardStatistics, faults: Mapping[str, int]) -> list[ReportFinding]:
     number = stats.reasons.total()
     not_scored = [_faults(faults)] if faults else []
     if not number:
-        return [*not_scored, Finding("No response was scored.", "reasons")]
+        return [*not_scored, ReportFinding("No response was scored.", "reasons")]
     return [_gates(stats, number), *not_scored, _groups(stats), _rewards(stats), *_hacking(stats), *_length(stats)]
 
 
-def remedies(stats: Statistics) -> dict[str, str]:
+def remedies(stats: RewardStatistics) -> dict[str, str]:
     by_reason = {reason: REMEDIES.get(reason, "") for reason in stats.reasons}
     if cut := stats.truncated:
         which = "All of them" if cut == stats.reasons["missing_sections"] else f"{cut:,} of them"
@@ -70,11 +70,11 @@ def remedies(stats: Statistics) -> dict[str, str]:
     return by_reason
 
 
-def _gates(stats: Statistics, number: int) -> Finding:
+def _gates(stats: RewardStatistics, number: int) -> ReportFinding:
     failed = number - stats.reasons["ok"]
     if not failed:
         text = f"All {number:,} responses pass both gates." if number > 1 else "The response passes both gates."
-        return Finding(text, "reasons", good=True)
+        return ReportFinding(text, "reasons", good=True)
     reasons = [(reason, count) for reason, count in stats.reasons.most_common() if reason != "ok"]
     third = max((count for _, count in reasons[2:]), default=0)
     main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > third and pair[1] >= MAIN_SHARE * failed)]
@@ -83,25 +83,25 @@ def _gates(stats: Statistics, number: int) -> Finding:
     text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."
     by_reason = remedies(stats)
     advice = [f"{reason}: {by_reason[reason]}" if len(main) > 1 else by_reason[reason] for reason, _ in main]
-    return Finding(text, "reasons", advice)
+    return ReportFinding(text, "reasons", advice)
 
 
-def _faults(faults: Mapping[str, int]) -> Finding:
+def _faults(faults: Mapping[str, int]) -> ReportFinding:
     total, main = sum(faults.values()), max(faults, key=lambda reason: faults[reason])
     text = f"{plural(total, 'row')} could not be scored: most often {main} ({faults[main]:,})."
     advice = "They have no reward and are not counted here; the output has the error of each."
-    return Finding(text, "faults", [advice])
+    return ReportFinding(text, "faults", [advice])
 
 
-def _groups(stats: Statistics) -> Finding:
+def _groups(stats: RewardStatistics) -> ReportFinding:
     multiple = [group for group in stats.groups if group.size > 1]
     if not multiple:
         advice = ["If several rows share a prompt, name its field with --group-field."]
-        return Finding("Every group has one response, so there are no advantages.", "groups", advice)
+        return ReportFinding("Every group has one response, so there are no advantages.", "groups", advice)
     flat = [group for group in multiple if group.flat]
     text = f"{len(flat):,} of {plural(len(multiple), 'group')} {'has' if len(flat) == 1 else 'have'} no spread"
     if not flat:
-        return Finding(f"{text}: every prompt gives a gradient.", "groups", good=True)
+        return ReportFinding(f"{text}: every prompt gives a gradient.", "groups", good=True)
     lowest, highest = stats.bounds
     low, high = sum(group.range[0] <= lowest for group in flat), sum(group.range[1] >= highest for group in flat)
     text += f" ({share(len(flat) / len(multiple))}): {low:,} at the lowest reward, {high:,} at the highest."
@@ -110,14 +110,14 @@ def _groups(stats: Statistics) -> Finding:
         advice.append("At the lowest reward: the prompts are too hard, or the format is not learned yet.")
     if high:
         advice.append("At the highest reward: the prompts are too easy; filter them out.")
-    return Finding(text, "groups", advice, len(flat) <= len(multiple) // 10)
+    return ReportFinding(text, "groups", advice, len(flat) <= len(multiple) // 10)
 
 
-def _rewards(stats: Statistics) -> Finding:
+def _rewards(stats: RewardStatistics) -> ReportFinding:
     rewards, passed = stats.rewards.all(), stats.passed.all() > 0
     text = f"The mean reward is {fixed(rewards.mean())}"
     if not passed.any():
-        return Finding(f"{text}.", "rewards")
+        return ReportFinding(f"{text}.", "rewards")
     if not passed.all():
         text += f"; among the responses that pass both gates it is {fixed(rewards[passed].mean())}"
     order = {"order": 1.0} if stats.scorer.settings.use_order else {}
@@ -125,29 +125,29 @@ def _rewards(stats: Statistics) -> Finding:
     means = {name: float(np.mean(stats.components[name].all())) / largest for name, largest in maxima.items()}
     name = min(means, key=lambda name: means[name])
     if means[name] >= 1.0:
-        return Finding(f"{text}.", "rewards", good=True)
+        return ReportFinding(f"{text}.", "rewards", good=True)
     weakest = f"Their weakest component is {name}, on average at {share(means[name])} of its maximum."
-    return Finding(f"{text}.", "components", [weakest], True)
+    return ReportFinding(f"{text}.", "components", [weakest], True)
 
 
-def _hacking(stats: Statistics) -> list[Finding]:
+def _hacking(stats: RewardStatistics) -> list[ReportFinding]:
     passed = "of the responses that pass both gates, whose rewards are no lower than the others'."
     advice = ["Possible reward hacking – inspect these rows."]
     return [
-        Finding(f"{sign.title} in {share(stats.signs.share(sign.name))} {passed}", "hacking", advice)
+        ReportFinding(f"{sign.title} in {share(stats.signs.share(sign.name))} {passed}", "hacking", advice)
         for sign in SIGNS
         if stats.signs.is_suspicious(sign.name)
     ]
 
 
-def _length(stats: Statistics) -> list[Finding]:
+def _length(stats: RewardStatistics) -> list[ReportFinding]:
     passed = stats.passed.all() > 0
     lengths, rewards = stats.lengths.all()[passed], stats.rewards.all()[passed]
     r = correlation(lengths, rewards)
     if len(rewards) < MIN_CORRELATED or r is None or r < STRONG:
         return []
     text = f"Longer responses earn more (correlation {r:+.2f} among responses that pass both gates)."
-    return [Finding(text, "sizes", ["Check for padding."])]
+    return [ReportFinding(text, "sizes", ["Check for padding."])]
 
 
 DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
@@ -160,7 +160,7 @@ StepRow = tuple[KeyStep | None, KeyStep | None, Pair | None, str]
 
 @dataclass(frozen=True, kw_only=True)
 class ShownExample:
-    example: Example
+    example: RolloutExample
     response: str
     reference: str
     explanation: Explanation | None = None
@@ -175,7 +175,7 @@ class ShownExample:
         return [*chips, (f"and {more:,} more", "")] if more > 0 else chips
 
 
-class Report(Statistics):
+class Report(RewardStatistics):
     """Collects statistics while a file is scored; `write` creates the page."""
 
     def __init__(self, scorer: Scorer, name: str, command: str = "") -> None:
@@ -294,7 +294,7 @@ def _spreads(columns: Sequence[tuple[str, np.ndarray]], code: bool = False) -> T
     return Table(["", "n", "mean", "std", *QUANTILES], rows, code=code)
 
 
-def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str, Any] | None:
+def _grouped(groups: RewardGroups, bounds: tuple[float, float], name: str) -> dict[str, Any] | None:
     multiple = [group for group in groups if group.size > 1]
     if not multiple:
         return None
@@ -345,7 +345,7 @@ MAX_TEXT = 6_000  # characters that are shown of a response, and of a reference
 SUGGESTIONS = 3
 
 
-def shown(example: Example, scorer: Scorer) -> ShownExample:
+def shown(example: RolloutExample, scorer: Scorer) -> ShownExample:
     reference = clipped(shown_reference(example.reference), MAX_TEXT)
     unexplained = ShownExample(example=example, response=clipped(example.response, MAX_TEXT), reference=reference)
     if not example.whole:

@@ -90,7 +90,7 @@ def best_of(
         return sums / shares
 
 
-class Estimate(NamedTuple):
+class SampleEstimate(NamedTuple):
     """What several samples of a prompt reach in one metric."""
 
     metric: str
@@ -118,7 +118,7 @@ class Samples:
     prompts: int
     smallest: int
     largest: int
-    estimates: list[Estimate]
+    estimates: list[SampleEstimate]
 
     def document(self) -> dict[str, Any]:
         return {
@@ -177,7 +177,7 @@ def samples_of(
         best = {k: mean_over(sign * best_of(prompts, sign * values, failed, k, passes) + 0.0) for k in draws(smallest)}
         label = "pass@k" if passes else "best of k"
         has_failed = bool((failed & np.isnan(values)).any())
-        estimates.append(Estimate(name, label, mean_over(means_by(prompts, values)), best, has_failed))
+        estimates.append(SampleEstimate(name, label, mean_over(means_by(prompts, values)), best, has_failed))
     return Samples(len(sizes), smallest, largest, estimates)
 
 
@@ -211,5 +211,6 @@ def notes_on(models: Sequence[tuple[str, Samples]]) -> Iterator[str]:
         yield NO_ERROR
     if any(estimate.has_failed for estimate in estimates):
         yield "A failed answer without a value does not pass, and every other is better; the mean leaves it out."
-    if any(mean.n < samples.prompts for _, samples in models for one in samples.estimates for mean in one.means):
+    counted = ((mean.n, samples.prompts) for _, samples in models for each in samples.estimates for mean in each.means)
+    if any(n < prompts for n, prompts in counted):
         yield "(n) after a value: based on only n prompts."

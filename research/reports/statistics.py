@@ -23,9 +23,9 @@ from ...kernels.rules import OK, REASONS
 from ...service.explain.case import MAX_BYTES
 from ...service.explain.explanation import smallest_and_largest
 from ...service.explain.reading import Text, sections_of
-from ...service.records.fields import prompt_of
-from ...service.records.rows import Location, Rollout, value_digest, value_key
-from ...service.records.summary import Values
+from ...service.records.jobs.summary import Values
+from ...service.records.rows.fields import prompt_of
+from ...service.records.rows.rows import Location, Rollout, value_digest, value_key
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import Scores, spread_of, sums_of
 from ...service.scoring.references import alternatives_of
@@ -151,7 +151,7 @@ SIGNS = (
 
 
 @dataclass
-class Tally:
+class ReasonTally:
     number: int = 0
     rewards: float = 0.0
     locations: list[Location] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Tallies:
     def __init__(self) -> None:
         self.responses = 0
         self.rewards = 0.0
-        self.by_sign = {sign.name: Tally() for sign in SIGNS}
+        self.by_sign = {sign.name: ReasonTally() for sign in SIGNS}
         self._split = lru_cache(MAX_REFERENCES)(split_parts)
 
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
@@ -215,7 +215,7 @@ COMPONENTS = {
 LAST_TAG = "</note>"  # what a response that was cut off lacks
 
 
-class Statistics:
+class RewardStatistics:
     """Rewards, components and sizes of all responses (about 100 bytes each), counts, groups, examples and signs."""
 
     def __init__(self, scorer: Scorer) -> None:
@@ -226,7 +226,7 @@ class Statistics:
         self.components = {name: Values() for name in COMPONENTS}
         self.reasons: Counter[str] = Counter()
         self.truncated = 0  # responses without all sections that begin with one and lack the last end tag
-        self.groups = Groups()
+        self.groups = RewardGroups()
         self.examples = Examples()
         self.signs = Tallies()
 
@@ -282,7 +282,7 @@ MAX_GROUPS = 100_000  # groups; rollouts of further groups are only counted, to 
 MAX_LABEL = 160  # characters of the prompt of a group that are shown
 
 
-class Groups:
+class RewardGroups:
     """The rewards of every group, in the order of their first rollouts, 16 bytes each."""
 
     def __init__(self, max_groups: int = MAX_GROUPS) -> None:
@@ -325,7 +325,7 @@ def prompt_label(group: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class RolloutExample:
     """One rollout; `whole` is False if its response is truncated. The prompt is shortened, or empty if unknown."""
 
     location: Location
@@ -347,9 +347,9 @@ class Examples:
     """Keeps a bounded number of examples. The choice by reason is random but reproducible."""
 
     def __init__(self) -> None:
-        self._best: list[tuple[float, Example]] = []
-        self._worst: list[tuple[float, Example]] = []
-        self._by_reason: dict[str, Example] = {}
+        self._best: list[tuple[float, RolloutExample]] = []
+        self._worst: list[tuple[float, RolloutExample]] = []
+        self._by_reason: dict[str, RolloutExample] = {}
         self._seen: Counter[str] = Counter()
         self._random = random.Random(0)
 
@@ -363,28 +363,28 @@ class Examples:
         if self._random.random() < 1 / self._seen[reason]:
             self._by_reason[reason] = _example(rollout, reward, reason)
 
-    def best(self) -> list[Example]:
+    def best(self) -> list[RolloutExample]:
         return [example for _, example in self._best]
 
-    def worst(self) -> list[Example]:
+    def worst(self) -> list[RolloutExample]:
         """Return the lowest rewards that passed both gates and are not among the best, lowest first."""
         best = {example.location for example in self.best()}
         return [example for _, example in self._worst if example.location not in best]
 
-    def by_reason(self) -> list[Example]:
+    def by_reason(self) -> list[RolloutExample]:
         return [self._by_reason[reason] for reason, _ in self._seen.most_common()]
 
 
-def _keep(ranked: list[tuple[float, Example]], rank: float, rollout: Rollout, reward: float) -> None:
+def _keep(ranked: list[tuple[float, RolloutExample]], rank: float, rollout: Rollout, reward: float) -> None:
     """Insert a rollout that passed both gates if its rank is among the smallest; the first of equal ones stay."""
     if len(ranked) < EXAMPLES or rank < ranked[-1][0]:
         insort(ranked, (rank, _example(rollout, reward, REASONS[OK])), key=lambda entry: entry[0])
         del ranked[EXAMPLES:]
 
 
-def _example(rollout: Rollout, reward: float, reason: str) -> Example:
+def _example(rollout: Rollout, reward: float, reason: str) -> RolloutExample:
     whole = len(rollout.response) <= MAX_LENGTH
-    return Example(
+    return RolloutExample(
         location=rollout.location,
         reward=reward,
         reason=reason,

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 import orjson
 
-from ...service.records.fields import (
+from ...service.records.rows.fields import (
     PROMPT_NAMES,
     REFERENCE_NAMES,
     RESPONSE_NAMES,
@@ -31,8 +31,8 @@ from ...service.records.fields import (
     has_field,
     value_at,
 )
-from ...service.records.forms import unfolded
-from ...service.records.rows import NO_GROUP, Fault, Record, reference_of, value_digest
+from ...service.records.rows.forms import unfolded
+from ...service.records.rows.rows import NO_GROUP, Fault, Record, reference_of, value_digest
 from ...service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.references import alternatives_of
@@ -44,7 +44,7 @@ ALL = sys.maxsize  # a number of responses or pairs that no group has
 
 
 @dataclass(frozen=True)
-class Options:
+class SelectOptions:
     mode: Mode
     per_group: int = 1  # responses (best) or pairs to select from a group
     _: KW_ONLY
@@ -150,7 +150,7 @@ class RowReader:
 
     def __init__(
         self,
-        options: Options,
+        options: SelectOptions,
         fields: FieldNames,
         by_components: bool,
         spool: IO[bytes],
@@ -286,7 +286,7 @@ def as_json(record: Record) -> bytes:
     """Encode a record that no text was read of."""
     if record.location.kind != "row":
         return orjson.dumps(record.value)
-    from ...service.records.columns import json_text_of  # needs the extra
+    from ...service.records.files.columns import json_text_of  # needs the extra
 
     return json_text_of({name: value for name, value in record.value.items() if name != "error"})  # it is null
 
@@ -340,7 +340,7 @@ class GroupFigures(NamedTuple):
 
 
 @dataclass
-class Choice:
+class RowChoice:
     picked: array[int] = field(default_factory=lambda: array("q"))  # kept, chosen, or the first of a group
     rejected: array[int] = field(default_factory=lambda: array("q"))  # the other row of each pair
     kept_groups: int = 0
@@ -348,8 +348,8 @@ class Choice:
     dropped_rows: Counter[str] = field(default_factory=Counter)  # rows that are not among the best, by reason
 
 
-def choose(rows: ScoredRows, members: Sequence[np.ndarray], options: Options) -> Choice:
-    choice = Choice()
+def choose(rows: ScoredRows, members: Sequence[np.ndarray], options: SelectOptions) -> RowChoice:
+    choice = RowChoice()
     rule = {"best": _choose_best, "pairs": _choose_pairs, "curriculum": _choose_prompt}[options.mode]
     for number, group in enumerate(members):
         reason = rule(rows, group.tolist(), options, choice)
@@ -369,7 +369,7 @@ def figures_of(rows: ScoredRows, group: Sequence[int]) -> GroupFigures:
     return GroupFigures(size, passes / size, math.fsum(rewards) / size, max(rewards) - min(rewards))
 
 
-def _choose_best(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:
+def _choose_best(rows: ScoredRows, group: list[int], options: SelectOptions, choice: RowChoice) -> str | None:
     """Keep the eligible responses with the highest rewards, each text once; the earlier of equal ones."""
     eligible = [row for row in group if rows.eligibility[row] == Eligibility.ELIGIBLE]
     choice.dropped_rows.update(Eligibility(code).name.lower() for row in group if (code := rows.eligibility[row]))
@@ -380,7 +380,7 @@ def _choose_best(rows: ScoredRows, group: list[int], options: Options, choice: C
     return None if best else _no_candidate(rows, group)
 
 
-def _choose_pairs(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:
+def _choose_pairs(rows: ScoredRows, group: list[int], options: SelectOptions, choice: RowChoice) -> str | None:
     """Pair eligible responses with others of lower rewards, the largest differences first."""
     if reason := figures_of(rows, group).without_spread:
         return reason
@@ -413,7 +413,7 @@ def _by_difference(rows: ScoredRows, chosen: list[int], rejected: list[int]) -> 
             heapq.heapreplace(heap, (rows.rewards[worse] - rows.rewards[better], better, worse, k + 1))
 
 
-def _choose_prompt(rows: ScoredRows, group: list[int], options: Options, choice: Choice) -> str | None:
+def _choose_prompt(rows: ScoredRows, group: list[int], options: SelectOptions, choice: RowChoice) -> str | None:
     figures = figures_of(rows, group)
     if reason := figures.without_spread:
         return reason
@@ -425,7 +425,7 @@ def _choose_prompt(rows: ScoredRows, group: list[int], options: Options, choice:
     return None
 
 
-def _sort_by_difficulty(rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice) -> None:
+def _sort_by_difficulty(rows: ScoredRows, members: Sequence[np.ndarray], choice: RowChoice) -> None:
 
     def difficulty(row: int) -> tuple[float, float, int]:
         figures = figures_of(rows, members[rows.groups[row]].tolist())

@@ -20,10 +20,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ...kernels.score import COMPONENTS
-from ...service.records.complete_output import complete_output, output_pieces
-from ...service.records.fields import FieldError, FieldNames, asking_of, has_field, objects_among, value_at
-from ...service.records.files import Source, open_records
-from ...service.records.forms import (
+from ...service.records.files.opening import SourceFile, open_records
+from ...service.records.output.complete_output import complete_output, output_pieces
+from ...service.records.output.output_file import output_file, temp_dir_for
+from ...service.records.rows.fields import FieldError, FieldNames, asking_of, has_field, objects_among, value_at
+from ...service.records.rows.forms import (
     PROMPTS,
     SUPERVISED,
     Prompt,
@@ -37,8 +38,7 @@ from ...service.records.forms import (
     reference_texts,
     unfolded,
 )
-from ...service.records.output_file import output_file, temp_dir_for
-from ...service.records.rows import SAMPLE_ROWS, Fault, Record, earlier_results, peek, pieces
+from ...service.records.rows.rows import SAMPLE_ROWS, Fault, Record, earlier_results, peek, pieces
 from ...service.rewards.registry import TASK_COMPONENTS
 from ...service.tables.table import Table
 from ...service.tasks.task import OK
@@ -46,11 +46,11 @@ from ...service.terminal import Listing, Progress
 from ...service.wording import plural, share
 from .scored_rows import (
     ALL,
-    Choice,
     GroupFigures,
-    Options,
+    RowChoice,
     RowReader,
     ScoredRows,
+    SelectOptions,
     choose,
     figures_of,
     grouped_by,
@@ -61,7 +61,7 @@ from .scored_rows import (
 NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
 
 
-class Rollout(NamedTuple):
+class ScoredRollout(NamedTuple):
     """The fields of a selected row that trainers read."""
 
     prompt: Prompt
@@ -69,14 +69,14 @@ class Rollout(NamedTuple):
     reward: float
 
 
-def preference(chosen: Rollout, rejected: Rollout) -> Row:
+def preference(chosen: ScoredRollout, rejected: ScoredRollout) -> Row:
     """Return the row of a pair as TRL, verl and OpenRLHF read it."""
     prompt = chosen.prompt
     both = {"chosen": answer(prompt, chosen.response), "rejected": answer(prompt, rejected.response)}
     return {"prompt": prompt, **both}
 
 
-def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
+def swift_preference(chosen: ScoredRollout, rejected: ScoredRollout) -> Row:
     """Return the row of a pair as ms-swift reads it."""
     return {"messages": conversation(chosen.prompt, chosen.response), "rejected_response": rejected.response}
 
@@ -132,9 +132,9 @@ class RowWriter:
         """Return the fields of a row that its group has in common."""
         return self._shared(unfolded(json.loads(text)))
 
-    def _rollout(self, row: Mapping[str, Any], reward: float) -> Rollout:
+    def _rollout(self, row: Mapping[str, Any], reward: float) -> ScoredRollout:
         response: str = row[self._fields.response or ""]
-        return Rollout(self._prompt(row) if self._trainer else "", response, reward)
+        return ScoredRollout(self._prompt(row) if self._trainer else "", response, reward)
 
     def _prompt(self, row: Mapping[str, Any]) -> Prompt:
         prompt: Prompt = row[self._fields.prompt or ""]
@@ -142,7 +142,7 @@ class RowWriter:
             prompt = list(asking.messages)
         return chat(prompt) if self._as_chats else prompt
 
-    def _plain_pair(self, row: Mapping[str, Any], chosen: Rollout, rejected: Rollout) -> Row:
+    def _plain_pair(self, row: Mapping[str, Any], chosen: ScoredRollout, rejected: ScoredRollout) -> Row:
         """Return a pair with what its rows have in common."""
         return {**self._shared(row), "chosen": chosen.response, "rejected": rejected.response}
 
@@ -183,12 +183,12 @@ REASONS = {
 
 
 @dataclass
-class Summary:
-    options: Options
+class SelectSummary:
+    options: SelectOptions
     grouped_by: str
     pass_rule: str | None
     reader: RowReader
-    choice: Choice
+    choice: RowChoice
 
     @property
     def written(self) -> int:
@@ -270,17 +270,17 @@ def in_parentheses(part: int, whole: int) -> str:
     return f" ({share(part, whole)})" if whole else ""
 
 
-class Job(NamedTuple):
+class SelectJob(NamedTuple):
     """A selection: the source, the targets and their formats; "-" is a standard stream."""
 
-    source: Source
+    source: SourceFile
     target: str = "-"
     target_format: str = "jsonl"
     dropped: str | None = None
     append: bool = False
 
 
-def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -> Summary:
+def select(job: SelectJob, options: SelectOptions, fields: FieldNames, quiet: bool = True) -> SelectSummary:
     """Read, select and write, completely or not at all; list rows with a fault on standard error.
 
     Raises DocumentError for a malformed file, FieldError for a missing field, and OSError.
@@ -302,11 +302,11 @@ def select(job: Job, options: Options, fields: FieldNames, quiet: bool = True) -
             for piece in output_pieces(lines):
                 write(piece)
                 progress.advance(len(piece), len(piece))
-    return Summary(options, grouped_by(fields), pass_rule, reader, choice)
+    return SelectSummary(options, grouped_by(fields), pass_rule, reader, choice)
 
 
 def _read(
-    job: Job, options: Options, fields: FieldNames, spool: IO[bytes], quiet: bool
+    job: SelectJob, options: SelectOptions, fields: FieldNames, spool: IO[bytes], quiet: bool
 ) -> tuple[RowReader, FieldNames, str | None]:
     """Return the rows, the names of their fields, and when a response passes, if that matters."""
     with (
@@ -338,7 +338,7 @@ def _read(
     return reader, fields, pass_rule
 
 
-def _needed(options: Options) -> dict[str, str]:
+def _needed(options: SelectOptions) -> dict[str, str]:
     needed = {} if options.mode == "curriculum" else {"response": f"--{options.mode} selects responses"}
     if options.trainer is not None:
         needed["prompt"] = f"rows of {options.trainer} have a prompt"
@@ -347,14 +347,14 @@ def _needed(options: Options) -> dict[str, str]:
     return needed
 
 
-def _check_chats(options: Options, fields: FieldNames, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check_chats(options: SelectOptions, fields: FieldNames, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise FieldError for prompts that are chats if verl is to read pairs: its data set tokenizes texts."""
     prompt = fields.prompt or ""
     if options.trainer == "verl" and options.mode == "pairs" and any(isinstance(row.get(prompt), list) for row in rows):
         raise FieldError(f"the field {prompt!r} is a chat; the data set that verl reads pairs from has prompts of text")
 
 
-def _pass_rule(options: Options, rows: Sequence[Mapping[str, Any]]) -> tuple[bool, str | None]:
+def _pass_rule(options: SelectOptions, rows: Sequence[Mapping[str, Any]]) -> tuple[bool, str | None]:
     """Return whether components say if a response passes, and the rule in words; raises FieldError without a rule."""
     if options.mode == "curriculum" and options.min_reward is not None:
         return False, f"a reward of at least {options.min_reward:g}"
@@ -372,7 +372,7 @@ def _pass_rule(options: Options, rows: Sequence[Mapping[str, Any]]) -> tuple[boo
 
 
 def _lines(
-    rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
+    rows: ScoredRows, members: Sequence[np.ndarray], choice: RowChoice, options: SelectOptions, writer: RowWriter
 ) -> Iterator[bytes]:
     if options.mode == "pairs":
         for chosen, rejected in zip(choice.picked, choice.rejected, strict=True):
@@ -388,7 +388,7 @@ def _lines(
 
 
 def _dropped_lines(
-    rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
+    rows: ScoredRows, members: Sequence[np.ndarray], choice: RowChoice, options: SelectOptions, writer: RowWriter
 ) -> Iterator[bytes]:
     for number, reason in choice.dropped_groups.items():
         group = members[number].tolist()

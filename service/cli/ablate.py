@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..records.fields import objects_among
-from ..records.files import Source, open_records
-from ..records.forms import unfolded
-from ..records.rows import Fields, peek
+from ..records.files.opening import SourceFile, open_records
+from ..records.rows.fields import objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import Fields, peek
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
@@ -23,9 +23,9 @@ from .options import document_options, json_or_text, pair_option
 from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, output_option, rows_command
 
 if TYPE_CHECKING:
-    from ...research.ablate.ablation import Ablation, Rewards
+    from ...research.ablate.ablation import Ablation, AblationRewards
     from ...research.ablate.grids import Grid
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
 
 @rows_command(
@@ -68,7 +68,7 @@ def command(
     groups: with the base configuration, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
     settings, source = rows.settings, rows.source
     grid = load_grid(grid_name, settings, {name: json_or_text(text) for name, text in task_options})
@@ -95,15 +95,15 @@ def load_grid(name: str, settings: ScoreSettings, options: dict[str, Any]) -> Gr
         raise click.UsageError(f"{name}: {error.strerror}; {expected}") from None
 
 
-def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: RowOutput, quiet: bool) -> Ablation:
+def ablate(source: SourceFile, fields: Fields, grid: Grid, tasks: RowTasks, output: RowOutput, quiet: bool) -> Ablation:
     """Read the file, and write the rewards of its rows to the output, if it has a path.
 
     Raises DocumentError and OSError.
     """
-    from ...research.ablate.ablation import Ablation, Rewards, reward_output, score_pieces
-    from ..records.score_rows import report_faults
+    from ...research.ablate.ablation import Ablation, AblationRewards, reward_output, score_pieces
+    from ..records.jobs.score_rows import report_faults
 
-    rewards = Rewards(grid)
+    rewards = AblationRewards(grid)
     tasks.prepare()
     started = time.perf_counter()
     with open_records(source) as records:
@@ -129,7 +129,7 @@ def ablate(source: Source, fields: Fields, grid: Grid, tasks: RowTasks, output: 
     return Ablation(source.name, grid, rewards, command_line())
 
 
-def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
+def report(rewards: AblationRewards, grid: Grid, seconds: float) -> None:
     count = plural(len(grid.configurations), "configuration")
     say(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
     if rewards.faults:

@@ -9,7 +9,7 @@ import click
 import orjson
 
 from ..errors import ScoringError
-from ..records.fields import FieldNames
+from ..records.rows.fields import FieldNames
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
@@ -18,7 +18,7 @@ from .options import document_options, similarity_option, task_option
 from .rows_command import RowInput, check_task_flags, field_options, rows_command
 
 if TYPE_CHECKING:
-    from ...research.check.data_set import Finding
+    from ...research.check.data_set import RowFinding
 
 
 @rows_command(
@@ -57,10 +57,10 @@ def command(
     SciRecipe; a prompt with references of different steps; and near-duplicates across splits. Then it shows how many
     gold answers pass at which min_coverage, and what trivial policies earn beside them under the configuration at hand.
     """
-    from ...research.check.data_set import DataSet, Rules
+    from ...research.check.data_set import DataSet, RecordRules
     from ...research.check.page import page, terminal_parts
     from ...research.check.rows import open_checked_rows
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
 
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):
@@ -73,7 +73,7 @@ def command(
         tasks = RowTasks(rows.settings, task_name, task_field)
     except ScoringError as error:
         raise CommandError.of(error.advice) from None
-    rules = Rules(scirecipe, fields.reference, fields.response)
+    rules = RecordRules(scirecipe, fields.reference, fields.response)
     across = similarity if fields.split is not None or len(paths) > 1 else None
     data = DataSet(tasks.scorer, rules, paths, across)
     listing = FindingListing(silent="-" in documents.values(), keep=documents["json"] is not None)
@@ -113,11 +113,11 @@ def command(
 class FindingListing(Listing):
     def __init__(self, silent: bool, keep: bool) -> None:
         super().__init__(self._print, "--json")
-        self.findings: list[Finding] = []
+        self.findings: list[RowFinding] = []
         self.bar: Progress | None = None
         self._silent, self._keep = silent, keep
 
-    def add_finding(self, finding: Finding) -> None:
+    def add_finding(self, finding: RowFinding) -> None:
         if self._keep:
             self.findings.append(finding)
         self.add(str(finding), finding.reason, finding.place.location.kind)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..records.files import Source, format_of, source_name
-from ..records.manifest import ALSO_BY, Manifest
+from ..records.files.opening import SourceFile, format_of, source_name
+from ..records.jobs.manifest import ALSO_BY, Manifest
 from ..rewards.registry import SCORE
 from ..tables.table import with_notes
 from ..terminal import Listing, Progress, say, show
@@ -153,10 +153,9 @@ def command(
     """
     from ...research.reports.agreement import agreement_of
     from ...research.reports.comparison import ComparedFiles
-    from ...research.reports.evaluated_tasks import EvaluatedTasks
+    from ...research.reports.evaluated_tasks import EvaluatedTasks, with_prompt_warnings
     from ...research.reports.evaluations import Evaluations, UnreadableFiles, parts_of, work_for, works_of
-    from ...research.reports.labels import Labelled, Labels, joined
-    from ...research.reports.prompts import with_prompt_warnings
+    from ...research.reports.labels import Labelled, Labels, join_labels
     from ...research.reports.published import Model, layouts, needs, tables_of
 
     manifest, files, quiet = rows.manifest, rows.sources, rows.quiet
@@ -215,7 +214,7 @@ def command(
             for some in evaluated
         ]
         output = EvaluatedTasks(
-            list(map(output_of, evaluated, labelled, joined(label_file, labelled))),
+            list(map(output_of, evaluated, labelled, join_labels(label_file, labelled))),
             manifest=manifest,
             printed=printed,
             remarks=remarks,
@@ -293,7 +292,7 @@ def read_label_file(path: str | None, fields: Sequence[str]) -> LabelFile | None
 
     if path is None:
         return None
-    source = Source(path, format_of(path, None, ""))
+    source = SourceFile(path, format_of(path, None, ""))
     with file_errors("", source.name, source.format):
         return read_labels(source, fields)
 

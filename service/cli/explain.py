@@ -11,9 +11,9 @@ import click
 
 from ..errors import ScoringError
 from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
-from ..records.row_tasks import RowTasks
-from ..records.rows import Fault, Place, Rollout
-from ..records.wrong_files import DocumentError
+from ..records.files.wrong_files import DocumentError
+from ..records.jobs.row_tasks import RowTasks
+from ..records.rows.rows import Fault, Rollout, RowPlace
 from ..settings import ScoreSettings
 from ..tables.table import as_json
 from ..terminal import Listing, say
@@ -24,7 +24,7 @@ from .rows_command import RowInput, field_options, rows_command
 
 if TYPE_CHECKING:
     from ..explain.schema import Explanation
-    from ..records.answers import ChosenRow
+    from ..records.rows.answers import ChosenRow
 
 
 MAX_WORST = 1_000  # rows that are explained one after the other
@@ -78,13 +78,13 @@ def command(
 
     JSON is the reply of POST /v1/explain; with --worst an array of them, each with the place and the id of its row.
     """
-    from ..records.answers import Choice, chosen_rows
+    from ..records.rows.answers import AnswerChoice, chosen_rows
 
     if sum(value is not None for value in (number, identifier, worst)) > 1:
         raise click.UsageError("--number, --id and --worst exclude each other")
     file, settings = rows.source, rows.settings
     try:
-        choice = Choice(number, identifier, worst)
+        choice = AnswerChoice(number, identifier, worst)
         chosen = chosen_rows(
             file, rows.rollout_fields, choice, rows.fields.get("task"), partial(rewards_under, settings)
         )
@@ -137,7 +137,7 @@ def explain_all(
 def document_of(explained: Explained, name: str, several: bool) -> bytes:
     if not several:
         return explained[0][1].model_dump_json(indent=2).encode()
-    places = [Place(name, row.rollout.location).document() | {"id": row.id} for row, _ in explained]
+    places = [RowPlace(name, row.rollout.location).document() | {"id": row.id} for row, _ in explained]
     replies = [explanation.model_dump(mode="json") for _, explanation in explained]
     return as_json([{**place, **reply} for place, reply in zip(places, replies, strict=True)])
 

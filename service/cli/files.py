@@ -13,11 +13,11 @@ import click
 import orjson
 
 from ..errors import ScoringError
-from ..records.fields import FieldError
-from ..records.files import is_columnar
-from ..records.manifest import WrongAnswers
-from ..records.output_file import require_writable, write_document
-from ..records.wrong_files import DocumentError, WrongFile
+from ..records.files.opening import is_columnar
+from ..records.files.wrong_files import DocumentError, WrongFile
+from ..records.jobs.manifest import WrongAnswers
+from ..records.output.output_file import require_writable, write_document
+from ..records.rows.fields import FieldError
 from ..wording import one_line
 from .command import CommandError
 from .options import document_targets

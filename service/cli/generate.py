@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from ..records.manifest import is_prepared, read_manifest
-from ..records.output_file import is_replaced
+from ..records.jobs.manifest import is_prepared, read_manifest
+from ..records.output.output_file import is_replaced
 from ..tasks.endpoint import ADDRESS, ChatEndpoint
 from ..terminal import say
 from .command import SOME_FAILED, Command, CommandError
@@ -130,7 +130,7 @@ def command(
     A prompt that gets no answer after all retries is listed on standard error; the exit code is then 1. If the server
     does not answer at all, the exit code is 2.
     """
-    from ...research.generate.generation import GenerateJob, NoAnswer, Sampling, generate
+    from ...research.generation import GenerateJob, NoAnswer, Sampling, generate
 
     if not is_prepared(folder):
         raise CommandError(f"{folder}: it has no manifest; write it with assay prepare")

@@ -18,7 +18,7 @@ import click
 from ..interruption import INTERRUPTED, Ended, end_by_signal
 from ..terminal import MAX_MESSAGE, say, visible, watched_start
 from ..wording import clipped
-from .vocabulary import command_meant, option_meant
+from .command import command_meant, option_meant
 
 COMMANDS = {
     "ablate": "Compare rewards under many configurations.",

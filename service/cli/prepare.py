@@ -8,16 +8,16 @@ from typing import Any, get_args
 
 import click
 
-from ...research.prepare.examples import Levels, Options, Stage
+from ...research.prepare.examples import Levels, PrepareOptions, Stage
 from ..errors import one_of
-from ..records.files import FORMATS, format_of
-from ..records.forms import COLUMNAR_TRAINERS, TRAINERS
+from ..records.files.opening import FORMATS, format_of
+from ..records.rows.forms import COLUMNAR_TRAINERS, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command, CommandError
 from .files import document_failure, file_errors
 from .options import quiet_option, seed_option, similarity_option, task_option
 
-DEFAULTS = Options()
+DEFAULTS = PrepareOptions()
 RECORDS = click.Path(exists=True)
 
 
@@ -142,7 +142,7 @@ def command(
     It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
     from ...research.prepare.preparation import MalformedSource, NothingLeft, PrepareJob, prepare
-    from ..records.shapes import TASKS
+    from ..records.rows.shapes import TASKS
 
     if not sources and not held_out:
         raise click.UsageError("name the records: SOURCE, or --hold-out SOURCE if all are of the split test")
@@ -152,7 +152,7 @@ def command(
         raise click.UsageError("--prompts and --own-prompts exclude each other")
     if flags["task"] not in (None, *TASKS):
         raise click.UsageError(f"--task: {one_of(flags['task'], TASKS)}")
-    options = Options(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
+    options = PrepareOptions(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
     fmt = output_format or ("parquet" if options.trainer in COLUMNAR_TRAINERS else "jsonl")
     format_of(folder, fmt, "--output-format", "prepare")  # raises UsageError without the package that writes it
     try:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..records.fields import find_fields
-from ..records.files import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Source, format_of
-from ..records.manifest import Manifest, is_prepared, read_manifest
-from ..records.output_file import is_special
-from ..records.rows import Fields
+from ..records.files.opening import EXTENSIONS, FORMATS, MAX_LINE_BYTES, SourceFile, format_of
+from ..records.jobs.manifest import Manifest, is_prepared, read_manifest
+from ..records.output.output_file import is_special
+from ..records.rows.fields import find_fields
+from ..records.rows.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
@@ -31,7 +31,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..records.row_tasks import RowTasks
+    from ..records.jobs.row_tasks import RowTasks
     from ..tasks.task import Task
 
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class RowInput:
     """The rows that a command reads, and how."""
 
-    sources: Sequence[Source]
+    sources: Sequence[SourceFile]
     manifest: Manifest | None
     """The manifest of the folder whose rows the sources answer, if one was named."""
     fields: dict[str, str]
@@ -50,7 +50,7 @@ class RowInput:
     config_file: Path | None
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SourceFile:
         """The source of a command that reads one."""
         (source,) = self.sources
         return source
@@ -205,10 +205,10 @@ def rows_command(
             config_file: Path | None = None,
             **flags: Any,
         ) -> None:
-            def file(path: str, guessed: bool = False) -> Source:
+            def file(path: str, guessed: bool = False) -> SourceFile:
                 guessed = guessed and path == "-" and input_format is None
                 fmt = "" if guessed else format_of(path, input_format, "--input-format")
-                return Source(path, fmt, max_line_bytes)
+                return SourceFile(path, fmt, max_line_bytes)
 
             manifest: Manifest | None = None
             if references:
@@ -244,7 +244,7 @@ def rows_command(
     return decorate
 
 
-def gold_answers(folder: str) -> Source:
+def gold_answers(folder: str) -> SourceFile:
     """Return the gold answers of the rows of a prepared folder; raises CommandError."""
     with file_errors(folder):
         return read_manifest(folder).gold()
@@ -265,7 +265,7 @@ def folder_and_files(sources: Sequence[str], several: bool, is_partial: bool) ->
     return folder, paths
 
 
-def format_of_output(target: str | None, explicit: str | None, source: Source) -> str:
+def format_of_output(target: str | None, explicit: str | None, source: SourceFile) -> str:
     """Return the format of `-o`: of a device or a pipe without an extension, such as /dev/null, the source's."""
     if target is None:
         return "jsonl"

@@ -10,10 +10,10 @@ import click
 import orjson
 
 from ..errors import one_of
-from ..records.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
-from ..records.files import Records, open_records, source_title
-from ..records.forms import unfolded
-from ..records.rows import SAMPLE_ROWS, Fields, peek
+from ..records.files.opening import Records, open_records, source_title
+from ..records.rows.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import SAMPLE_ROWS, Fields, peek
 from ..terminal import Progress, say, show
 from .command import SOME_FAILED, command_line
 from .files import file_errors
@@ -31,9 +31,9 @@ from .rows_command import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..records.row_tasks import RowTasks
-    from ..records.score_rows import Job
-    from ..records.summary import Summary
+    from ..records.jobs.row_tasks import RowTasks
+    from ..records.jobs.score_rows import ScoreJob
+    from ..records.jobs.summary import ScoreSummary
 
 INCLUDABLE = ("components", "advantages", "steps")
 
@@ -83,8 +83,8 @@ def command(
     is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
-    from ..records.row_tasks import RowTasks
-    from ..records.score_rows import Job
+    from ..records.jobs.row_tasks import RowTasks
+    from ..records.jobs.score_rows import ScoreJob
     from ..rewards.registry import SCORE, TASK_COMPONENTS
 
     file, manifest, report = rows.source, rows.manifest, documents["html"]
@@ -94,7 +94,7 @@ def command(
             raise click.UsageError("the manifest names the tasks of its rows: leave out --task and --task-field")
         task_name, task_field = (manifest.tasks[0], None) if len(manifest.tasks) == 1 else (task_name, "task")
     check_task_flags(task_name, task_field, task_options, report, rows.setting_flags)
-    job = Job(
+    job = ScoreJob(
         source=file,
         target=output.target or "-",
         target_format=output.format,
@@ -113,10 +113,10 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
+def _run(job: ScoreJob, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
-    from ..records.score_rows import require_request, score_request, score_rows
-    from ..records.summary import Summary
+    from ..records.jobs.score_rows import require_request, score_request, score_rows
+    from ..records.jobs.summary import ScoreSummary
     from ..rewards.registry import OPTION_TASKS
 
     report = observe = None
@@ -134,7 +134,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
             request = score_request(job, tasks, records.document, observe)
         elif (fields := _column_fields(job.fields, tasks, records, quiet)) is not None:
-            from ..records.score_columns import score_columns  # needs the extra
+            from ..records.jobs.score_columns import score_columns  # needs the extra
 
             with Progress(records.size, quiet) as progress:
                 summary = score_columns(job._replace(fields=fields), tasks, records.file, progress, observe)
@@ -145,7 +145,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
             with Progress(records.size, quiet) as progress:
                 summary = score_rows(job._replace(fields=fields), tasks, rows, progress, observe)
     if report is not None and target is not None:
-        counts = summary or request or Summary()
+        counts = summary or request or ScoreSummary()
         other_tasks = {name: count for name, count in counts.scored.items() if name in OPTION_TASKS}
         report.write(target, counts.faults, other_tasks)
     if summary is None:
@@ -203,7 +203,9 @@ def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[s
     return options
 
 
-def _show(job: Job, summary: Summary, signature: str, started: float, quiet: bool, report: str | None = None) -> bool:
+def _show(
+    job: ScoreJob, summary: ScoreSummary, signature: str, started: float, quiet: bool, report: str | None = None
+) -> bool:
     """Print the summary, the files written and the signature; return whether some rows could not be scored."""
     if not quiet:
         scored, *details = summary.parts(time.perf_counter() - started)

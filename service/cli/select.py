@@ -10,9 +10,9 @@ from typing import Any
 import click
 import orjson
 
-from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, Options
-from ..records.fields import FieldNames
-from ..records.forms import SUPERVISED, TRAINERS
+from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, SelectOptions
+from ..records.rows.fields import FieldNames
+from ..records.rows.forms import SUPERVISED, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command
 from .files import file_errors, write_documents
@@ -115,12 +115,12 @@ def command(
     Rows with the `error` of `assay score` are counted and left out. A row that has no valid reward is listed on
     standard error; the exit code is then 1. The same input gives the same bytes.
     """
-    from ...research.select.selection import Job, select
+    from ...research.select.selection import SelectJob, select
 
     modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
     fields = FieldNames(**{"response": "response", "prompt": "prompt"} | rows.fields)
     options = _options(modes, flags)
-    job = Job(
+    job = SelectJob(
         source=rows.source,
         target=output.target or "-",
         target_format=output.format,
@@ -160,7 +160,7 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
+def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> SelectOptions:
     named = [mode for mode, count in modes.items() if count is not None]
     if len(named) != 1:
         raise click.UsageError("exactly one of --best, --pairs and --curriculum is needed")
@@ -174,7 +174,7 @@ def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
         raise click.UsageError(f"{', '.join(map(flag_of, infinite))}: not a finite number")
     if flags["trainer"] not in (None, *FOR_TRAINERS[mode]):
         raise click.UsageError(f"--{mode} has rows for {', '.join(FOR_TRAINERS[mode])}, not for {flags['trainer']}")
-    options = Options(mode, modes[mode] or 1, **chosen)
+    options = SelectOptions(mode, modes[mode] or 1, **chosen)
     if options.min_pass_rate > options.max_pass_rate:
         raise click.UsageError("--min-pass-rate is above --max-pass-rate")
     return options

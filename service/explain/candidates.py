@@ -99,7 +99,7 @@ class EditCandidates:
         return self._owned(chain.from_iterable(zip_longest(*every)))
 
     def _owned(self, candidates: Iterator[Candidate | None]) -> Iterator[Candidate]:
-        return (one._replace(alternative=self._alternative) for one in candidates if one is not None)
+        return (candidate._replace(alternative=self._alternative) for candidate in candidates if candidate is not None)
 
     def _taken(self, j: int) -> int:
         if j not in self._numbers_taken:

@@ -245,9 +245,9 @@ def marks_in(line: KeyLine, canon: str, text: str, added: Sequence[str]) -> Mark
         previous = added_words[-1] if added_words else previous
         whole = piece.group()
         start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
-        for kind, found in ((marks.covered, covered), (marks.added, numbers)):
-            if found and start < stop:
-                kind.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=found))
+        for kind, numbers_of_kind in ((marks.covered, covered), (marks.added, numbers)):
+            if numbers_of_kind and start < stop:
+                kind.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=numbers_of_kind))
     return marks
 
 

@@ -202,10 +202,10 @@ def _steps_of(case: Case, counted: Alignment | None, step_coverages: list[Covera
     assert reading is not None
     pairs = {pair.predicted: pair for pair in counted.pairs} if counted is not None else {}
     steps = []
-    for k, (line, coverage, given) in enumerate(zip(reading.lines, step_coverages, case.steps, strict=True), 1):
+    for k, (line, coverage, step) in enumerate(zip(reading.lines, step_coverages, case.steps, strict=True), 1):
         start, end = reading.text.place(line.start, line.stop).characters
         steps.append(
-            given
+            step
             | {"start": start, "end": end, "coverage": coverage.value if coverage is not None else 0.0}
             | {
                 "reference": pairs[k].reference - 1 if k in pairs else -1,

@@ -82,7 +82,7 @@ ALL_SECTIONS = 4
 MAX_STEPS = 4096  # key lines, or prose steps, that are read; more are only counted
 
 
-class Step(NamedTuple):
+class ReadStep(NamedTuple):
     action: str
     objects: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ def read_reference(text: Text) -> Reading:
     return Reading(text, whole, sections, _key_lines(text, key), [], key_lines=len(key), prose_steps=0)
 
 
-def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
+def steps_in(reference: str | Mapping[str, Any]) -> list[ReadStep]:
     if isinstance(reference, str):
         content = utf8(reference)
         _, _, key, _ = sections_of(Text(content), False)
@@ -182,7 +182,7 @@ def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
         steps = [json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key]
     else:
         steps = reference["steps"]
-    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in steps]
+    return [ReadStep(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in steps]
 
 
 def parsed_lines(text: Text) -> list[KeyLine]:

@@ -18,13 +18,13 @@ from ...kernels.warmup import warmup as compile_kernels
 from ..config import Config
 from ..errors import forget_frames, format_traceback
 from ..version import VERSION
+from ..wire.problems import Problem
 from .endpoints.about import About
 from .endpoints.docs import complete
 from .request.exchange import CONNECTION, EXCHANGE, ClientGone, Exchange
 from .request.refusal_log import log_ids
 from .routes import DirectRoute, add_routes, is_guarded
 from .state import ServiceState
-from .wire.problems import Problem
 
 log = logging.getLogger("assay")
 

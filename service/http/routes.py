@@ -14,29 +14,7 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from ..explain.schema import EXAMPLE_EXPLAIN_REQUEST, ExplainRequest, Explanation
-from .endpoints import docs
-from .endpoints.about import About, Probes
-from .endpoints.docs import (
-    EXAMPLE_REPLY,
-    RUN_PARAMETERS,
-    SCORE_PARAMETERS,
-    STREAMS,
-    Playground,
-    body_of,
-    problems_of,
-    text_of,
-)
-from .endpoints.evaluate import MAX_BODY_BYTES, evaluate_endpoint, explain_endpoint
-from .endpoints.score import ScoreEndpoint
-from .endpoints.trainers import contract as trainers
-from .endpoints.trainers.dialects import Dialect, OpenRlhf, Slime
-from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
-from .endpoints.trainers.nemo_gym import NemoGym, Sessions, aggregate_endpoint
-from .request.access import Keys
-from .request.exchange import EXCHANGE
-from .request.intake import Intake
-from .state import ServiceState
-from .wire.contract import (
+from ..wire.contract import (
     EXAMPLE_EVALUATION,
     EXAMPLE_REQUEST,
     ConfigReply,
@@ -50,7 +28,29 @@ from .wire.contract import (
     TasksReply,
     VersionReply,
 )
-from .wire.media_types import ARROW, JSON
+from ..wire.media_types import ARROW, JSON
+from .endpoints import docs
+from .endpoints.about import About, Probes
+from .endpoints.docs import (
+    EXAMPLE_REPLY,
+    RUN_PARAMETERS,
+    SCORE_PARAMETERS,
+    STREAMS,
+    Playground,
+    body_of,
+    problems_of,
+    text_reply,
+)
+from .endpoints.evaluate import MAX_BODY_BYTES, evaluate_endpoint, explain_endpoint
+from .endpoints.score import ScoreEndpoint
+from .endpoints.trainers import contract as trainers
+from .endpoints.trainers.dialects import Dialect, OpenRlhf, Slime
+from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
+from .endpoints.trainers.nemo_gym import NemoGym, Sessions, aggregate_endpoint
+from .request.access import Keys
+from .request.exchange import EXCHANGE
+from .request.intake import Intake
+from .state import ServiceState
 
 SCORING_KINDS = (
     "not-json",
@@ -280,7 +280,7 @@ def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None
         table.add("GET", "/", about.index, **description)
         return
     playground = Playground(about.index_reply)
-    table.add("GET", "/", playground.index, reply=text_of("text/html"), **description)
+    table.add("GET", "/", playground.index, reply=text_reply("text/html"), **description)
     for address, file in playground.files.items():
         table.add("GET", address, file.reply, include_in_schema=False)
 
@@ -294,7 +294,7 @@ def add_probes(table: RouteTable, state: ServiceState, about: About) -> None:
         table.add("GET", path, probes.ready, ("not-ready",), summary="Ready to score", **probe)
     table.add("GET", "/version", about.version, response_model=VersionReply, summary="Version", tags=["operation"])
     exposition: dict[str, Any] = {
-        "reply": text_of("text/plain", "application/openmetrics-text"),
+        "reply": text_reply("text/plain", "application/openmetrics-text"),
         "response_class": PlainTextResponse,
     }
     table.add("GET", "/metrics", probes.metrics, summary="Metrics", tags=["operation"], traced=False, **exposition)

@@ -12,6 +12,7 @@ from ..config import Config
 from ..rewards.scorer import Scorer, run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
+from ..wire.json_codec import RequestLimits
 from .request.access import Keys, OriginCheck
 from .request.admission import Admission
 from .request.fork_server import FORK_SERVER
@@ -23,7 +24,6 @@ from .request.refusal_log import RefusalLog
 from .request.run_names import RunNames
 from .request.tracing import otlp_tracing
 from .request.worker_threads import WorkerThreads
-from .wire.json_codec import Limits
 
 
 class Fleet(Protocol):
@@ -47,7 +47,7 @@ class ServiceState:
         """For evaluations, explanations, and statistics of NeMo Gym."""
         self.rewarders = Processes(server.max_queued, FORK_SERVER)
         """For rewards of other tasks, so that evaluations do not delay them."""
-        limits = Limits(
+        limits = RequestLimits(
             server.max_body_bytes,
             server.max_responses,
             server.max_reference_bytes,

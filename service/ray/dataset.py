@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
-from ..records.batch_columns import BatchScorer, error_field, result_columns, result_fields
-from ..records.row_tasks import RowTasks
-from ..records.rows import Fields
+from ..records.jobs.row_tasks import RowTasks
+from ..records.output.batch_columns import BatchScorer, error_field, result_columns, result_fields
+from ..records.rows.rows import Fields
 from ..rewards.registry import TASK_COMPONENTS
 from ..settings import ScoreSettings
 from ..tasks.task import import_optional

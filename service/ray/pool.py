@@ -16,7 +16,7 @@ from ..rewards.batch import Batch, read_objects
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..rewards.scoring import attempt, in_batch, read_or_score, score
-from ..scoring.column_scorer import Columns, ColumnScorer, joined
+from ..scoring.column_scorer import Columns, ColumnScorer, join_columns
 from ..scoring.reference_reader import as_column, place_of
 from ..scoring.references import ReferenceTexts
 from ..scoring.texts import strings_of, text_column
@@ -147,7 +147,7 @@ class ScorerPool:
         }
         if issues:
             raise InvalidReference(sorted(issues, key=place_of))
-        return joined([columns for _issues, columns in results])
+        return join_columns([columns for _issues, columns in results])
 
 
 def pieces_of(batch: Batch, max_pieces: int) -> list[Batch]:

@@ -22,8 +22,8 @@ from ..config import load
 from ..errors import InvalidRequest, InvalidSetting, Issue, ScoringError
 from ..http.app import Application, create_app
 from ..http.request.run_names import run_issues
-from ..http.wire.stage_times import StageTimes
 from ..tasks.task import import_optional
+from ..wire.stage_times import StageTimes
 
 READY_SECONDS = 600
 """Time for a replica to compile every kernel; with a warm cache it takes seconds."""

@@ -30,7 +30,7 @@ from ..scoring.slices import MIN_REFERENCES
 from ..scoring.texts import strings_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
-from ..tasks.task import OUT_OF_TIME, TOO_LONG, Options, Task, ignore_progress
+from ..tasks.task import OUT_OF_TIME, TOO_LONG, Task, TaskOptions, ignore_progress
 from .batch import Batch
 
 SCORE = "score"
@@ -51,7 +51,7 @@ TASK_COMPONENTS = (
 """The components of all tasks, SCORE's first: the columns of every reply to a request that names other tasks."""
 
 MAX_RESPONSE_BYTES = 262_144
-EVALUATION_ONLY = frozenset(Options.model_fields)
+EVALUATION_ONLY = frozenset(TaskOptions.model_fields)
 """Options that do not apply to a reward."""
 
 NO_STEPS: dict[str, Any] = {"steps": []}

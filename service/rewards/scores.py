@@ -29,7 +29,7 @@ STEP_FIELDS = ("start", "end", "orc_start", "orc_end", "coverage", "reference", 
 """The fields of a step, in this order."""
 
 
-class Steps(Sequence[list[dict[str, Any]]]):
+class StepTable(Sequence[list[dict[str, Any]]]):
     """The steps of n responses: for each, a list with an entry for each of its steps (docs/rules.md, Steps).
 
     Attributes
@@ -71,17 +71,17 @@ class Steps(Sequence[list[dict[str, Any]]]):
         return [dict(zip(STEP_FIELDS, entry, strict=True)) for entry in zip(*columns, strict=True)]
 
     @classmethod
-    def none(cls, rows: int) -> Steps:
+    def none(cls, rows: int) -> StepTable:
         """Return the steps of responses without steps."""
         ints, floats = np.zeros(0, np.int64), np.zeros(0)
         zeros = np.zeros(rows, np.int64)
         return cls(StepColumns(zeros, np.zeros((4, 0), np.int64), floats, ints, floats, zeros))
 
-    def spread(self, rows: NDArray[np.int64] | slice, size: int) -> Steps:
+    def spread(self, rows: NDArray[np.int64] | slice, size: int) -> StepTable:
         """Return the steps of `size` responses, of which those that `rows` numbers, ascending, have these steps."""
         counts, alternatives = np.zeros((2, size), np.int64)
         counts[rows], alternatives[rows] = self.columns.counts, self.columns.alternatives
-        return Steps(self.columns._replace(counts=counts, alternatives=alternatives))
+        return StepTable(self.columns._replace(counts=counts, alternatives=alternatives))
 
 
 class Scores:
@@ -117,7 +117,7 @@ class Scores:
         advantage_ddof: int = 1,
         groups: NDArray[np.int64] | None = None,
         task_codes: NDArray[np.uint8] | None = None,
-        steps: Steps | None = None,
+        steps: StepTable | None = None,
     ) -> None:
         """Take columns: measures has a row for each component; task_codes is None if only SCORE was asked for."""
         self.steps = steps
@@ -143,7 +143,7 @@ class Scores:
         """Return scores of any tasks, to be filled."""
         n = len(task_codes)
         columns = np.zeros(n), np.zeros(n, np.uint8), np.zeros((len(TASK_COMPONENTS), n)), reference_index
-        none = Steps.none(n) if steps else None
+        none = StepTable.none(n) if steps else None
         return cls(*columns, advantage_ddof=advantage_ddof, groups=groups, task_codes=task_codes, steps=none)
 
     def put(self, reward: Reward, rows: NDArray[np.int64] | slice, columns: Columns) -> None:
@@ -153,7 +153,7 @@ class Scores:
         for place, measure in zip(reward.places, columns.measures[0], strict=True):
             self.measures[place, rows] = measure
         if columns.steps:
-            self.steps = Steps(columns.steps[0]).spread(rows, len(self))
+            self.steps = StepTable(columns.steps[0]).spread(rows, len(self))
 
     def __len__(self) -> int:
         return len(self.rewards)

@@ -20,7 +20,7 @@ from ..settings import ScoreSettings
 from .batch import UNKNOWN, Batch, error_of, in_order
 from .batch_tasks import OTHER_TASK, apply_labels, read_labels
 from .registry import REWARDS, SCORE, reward_of
-from .scores import Scores, Steps
+from .scores import Scores, StepTable
 
 NO_ROWS = np.empty(0, np.int64)
 
@@ -209,5 +209,5 @@ def scores_of(
 ) -> Scores:
     """Return SCORE under the configuration of this number."""
     measured = columns.rewards[number], columns.reason_codes[number], columns.measures[number]
-    steps = Steps(columns.steps[number]) if columns.steps else None
+    steps = StepTable(columns.steps[number]) if columns.steps else None
     return Scores(*measured, reference_index, advantage_ddof=settings.advantage_ddof, groups=groups, steps=steps)

@@ -19,7 +19,7 @@ from .configurations import by_reading, configurations_of, merged, rules_of
 from .memory import borrow_workspace_for
 from .reference_reader import ReferenceReader, parse_valid_references
 from .references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts, kernel_offsets
-from .slices import MIN_ROWS, Share, fill_all, fill_in_slices, shares_of
+from .slices import MIN_ROWS, ReferenceShare, fill_all, fill_in_slices, shares_of
 from .stopping import check_finished, current_flag
 from .texts import Texts, borrowed_column, owned_column, rows_of, text_column
 
@@ -76,7 +76,7 @@ class Columns(NamedTuple):
             column[..., rows] = values
 
 
-def joined(parts: Sequence[Columns]) -> Columns:
+def join_columns(parts: Sequence[Columns]) -> Columns:
     """Return the columns of several parts of a batch, side by side."""
     rewards, codes, measures = zip(*[part[:3] for part in parts], strict=True)
     steps = [
@@ -166,7 +166,7 @@ class ColumnScorer:
 
     def _score_shares(
         self,
-        shares: Sequence[Share],
+        shares: Sequence[ReferenceShare],
         responses: Texts,
         references: ReferenceTexts,
         reference_index: np.ndarray,

@@ -60,7 +60,7 @@ class NotJson(ValueError):
     """A text that is not JSON."""
 
 
-class Label(NamedTuple):
+class ReadLabel(NamedTuple):
     """A reference as its task takes it, and the task that it names: None without the member `task`."""
 
     reference: Any
@@ -82,28 +82,28 @@ def object_in(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def read_label(value: Any, tasks: Collection[str] = (SCORE,), is_inner: bool = False) -> Label:
+def read_label(value: Any, tasks: Collection[str] = (SCORE,), is_inner: bool = False) -> ReadLabel:
     """Return the reference in a Python value; a name that is none of `tasks` belongs to a record, not to a label."""
     if isinstance(value, str):
         record = object_in(value)
         if record is None:
-            return Label(value)
+            return ReadLabel(value)
         value = record
     if isinstance(value, (list, tuple)):
         value = {ANY_OF: list(value)}
     if not isinstance(value, Mapping):
-        return Label(value)
+        return ReadLabel(value)
     if "task" in value and not is_inner:
         task = SCORE if value["task"] is None else value["task"]
         if not isinstance(task, str) or task not in tasks:
-            return Label(value, task)
-        return Label(read_label(_chosen(value, task), is_inner=True).reference, task)
+            return ReadLabel(value, task)
+        return ReadLabel(read_label(_chosen(value, task), is_inner=True).reference, task)
     if is_inner:
         value = {name: part for name, part in value.items() if name != "task"}  # no label is inside another
     entries = alternatives_of(value)
     if entries is not None:
-        return Label({ANY_OF: [_alternative(entry) for entry in entries]})
-    return Label(value)
+        return ReadLabel({ANY_OF: [_alternative(entry) for entry in entries]})
+    return ReadLabel(value)
 
 
 def _chosen(label: Mapping[str, Any], task: str) -> Any:
@@ -227,30 +227,30 @@ def _column_in(body: bytes, rows: int, max_bytes: int) -> tuple[TextColumn, np.n
     return TextColumn.of(texts[REFERENCES, :end], offsets[REFERENCES]), kinds[REFERENCES]
 
 
-def read_json_label(value: bytes, tasks: Collection[str], is_inner: bool = False) -> Label:
+def read_json_label(value: bytes, tasks: Collection[str], is_inner: bool = False) -> ReadLabel:
     """Return what `read_label` does, for a reference in JSON: the reference in JSON, and the name of its task."""
     text = _text_of_object(value) or value
     if text[:1] == b"[":
-        return Label(_unquoted(text))
+        return ReadLabel(_unquoted(text))
     if text[:1] != b"{":
-        return Label(value)
+        return ReadLabel(value)
     try:
         number, spans = spans_of(text, LABEL_NAMES)
     except NotJson:
-        return Label(value)  # a text that begins with a brace
+        return ReadLabel(value)  # a text that begins with a brace
     return _read_object(text, number, [*chain.from_iterable(spans)], tasks, is_inner)
 
 
-def _read_object(text: bytes, number: int, places: Sequence[int], tasks: Collection[str], is_inner: bool) -> Label:
+def _read_object(text: bytes, number: int, places: Sequence[int], tasks: Collection[str], is_inner: bool) -> ReadLabel:
     """Return the label in an object. places: start and stop of each of `LABEL_NAMES`."""
     task, reference, *forms = map(text.__getitem__, map(slice, places[::2], places[1::2]))
     if task and not is_inner:
-        name = SCORE if task == NULL else text_of(task)
+        name = SCORE if task == NULL else json_text(task)
         if name not in tasks:
-            return Label(text, task if name is None else name)
+            return ReadLabel(text, task if name is None else name)
         chosen = _chosen_in(text, reference, forms if name == SCORE else ())
-        return Label(read_json_label(chosen, tasks, is_inner=True).reference, name)
-    return Label(_unquoted(forms[1]) if forms[1] and number == 1 else text)
+        return ReadLabel(read_json_label(chosen, tasks, is_inner=True).reference, name)
+    return ReadLabel(_unquoted(forms[1]) if forms[1] and number == 1 else text)
 
 
 def _unquoted(array: bytes) -> bytes:
@@ -340,7 +340,7 @@ def elements_of(array: bytes, limit: int) -> list[bytes] | None:
     return [array[start:stop] for start, stop in spans[:count].tolist()] if 0 <= count <= limit else None
 
 
-def text_of(value: Any) -> str | None:
+def json_text(value: Any) -> str | None:
     """Return a text, or the text of a string in JSON; None for anything else."""
     if type(value) is bytes:
         return orjson.loads(value) if value[:1] == b'"' else None

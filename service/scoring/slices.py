@@ -73,7 +73,7 @@ def _drain(fill: Callable[..., None], slices: Iterator[tuple[int, ...]]) -> None
         fill(*slice_)
 
 
-class Share(NamedTuple):
+class ReferenceShare(NamedTuple):
     """The references [first, last) and the responses that point at them, which are contiguous."""
 
     first: int
@@ -82,7 +82,7 @@ class Share(NamedTuple):
     last_response: int
 
 
-def shares_of(reference_index: np.ndarray, references: int, threads: int) -> list[Share] | None:
+def shares_of(reference_index: np.ndarray, references: int, threads: int) -> list[ReferenceShare] | None:
     """Divide all references and responses into shares. reference_index: int64 (n,), each a valid index.
 
     None if there are few references, the responses are not in the order of their references, or too many of them point
@@ -94,7 +94,7 @@ def shares_of(reference_index: np.ndarray, references: int, threads: int) -> lis
     each = rows / references
     slices = slices_of(references, threads, max(1, round(MAX_SHARE / each)), max(1, round(MIN_SHARE / each)))
     bounds = np.searchsorted(reference_index, [first for first, _ in slices] + [references]).tolist()
-    shares = [Share(*slice_, *bound) for slice_, bound in zip(slices, pairwise(bounds), strict=True)]
+    shares = [ReferenceShare(*slice_, *bound) for slice_, bound in zip(slices, pairwise(bounds), strict=True)]
     if any(last - first > MAX_IMBALANCE * max(MIN_SHARE, each * (b - a)) for a, b, first, last in shares):
         return None
     return shares

@@ -246,7 +246,7 @@ def cells(
     return bars, dots, int(counts.max())
 
 
-class Estimate(NamedTuple):
+class IntervalText(NamedTuple):
     """An estimate with the ends of its interval, if it has one; the texts repeat the numbers."""
 
     head: str
@@ -256,7 +256,7 @@ class Estimate(NamedTuple):
     ends: Sequence[float]
 
 
-def intervals(estimates: Sequence[Estimate], label: str, x_title: str) -> Chart:
+def intervals(estimates: Sequence[IntervalText], label: str, x_title: str) -> Chart:
     ends = [0.0, *(end for estimate in estimates for end in (estimate.value, *estimate.ends))]
     room = 0.05 * (max(ends) - min(ends)) or 1.0
     bounds = min(ends) - room, max(ends) + room

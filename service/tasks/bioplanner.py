@@ -15,21 +15,21 @@ import numpy as np
 from pydantic import Field
 
 from ...kernels.sequences import levenshtein_distances
-from .bioprobench.answers import Unreadable, parse_python
+from .bioprobench.answers import UnreadableAnswer, parse_python
 from .task import (
     COMMON_REASONS,
     LOCAL,
     OK,
     Advance,
     Evaluation,
-    Failure,
     Metric,
     OptionalDependencies,
-    Options,
-    Record,
+    RecordFailure,
     Records,
-    Rewards,
     Task,
+    TaskOptions,
+    TaskRecord,
+    TaskRewards,
     reporting,
 )
 from .text.embedders import Embedder, EmbedderOption, cls_model, embedded, embedder_of
@@ -115,7 +115,7 @@ class Program:
     def walked_names(self) -> list[str]:
         """Return the names of all calls in the script's order; raises Unreadable for anything but a plain name."""
         if not all(isinstance(node.func, ast.Name) for node in self._calls):
-            raise Unreadable("attribute_call")
+            raise UnreadableAnswer("attribute_call")
         return [node.func.id for node in self._calls if isinstance(node.func, ast.Name)]
 
     def names(self) -> list[str]:
@@ -128,16 +128,18 @@ class Program:
             calls.append(FunctionCall(name, self._arguments(name, node)))
             written += sum(map(len, calls[-1].arguments.values()))
             if written > MAX_WRITTEN:
-                raise Unreadable("too_large")
+                raise UnreadableAnswer("too_large")
         return calls
 
     def _arguments(self, name: str, node: ast.Call) -> dict[str, str]:
         names = self._parameters.get(name, [])
-        positional = {names[k] if k < len(names) else str(k): text_of(value) for k, value in enumerate(node.args)}
-        return positional | {keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords}
+        positional = {
+            names[k] if k < len(names) else str(k): expression_text(value) for k, value in enumerate(node.args)
+        }
+        return positional | {keyword.arg or "**": expression_text(keyword.value) for keyword in node.keywords}
 
 
-def text_of(node: ast.expr) -> str:
+def expression_text(node: ast.expr) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     level: list[ast.AST] = [node]
@@ -148,7 +150,7 @@ def text_of(node: ast.expr) -> str:
             return ast.unparse(node)
     except (RecursionError, ValueError):  # a number with too many digits, a string without a literal
         pass
-    raise Unreadable("too_large")
+    raise UnreadableAnswer("too_large")
 
 
 NAN = math.nan
@@ -195,7 +197,7 @@ def both(reading: ProgramReading, function: Callable[[S], T], predicted: S, true
         first = function(predicted)
         of_prediction = False
         return first, function(true)
-    except Unreadable as error:
+    except UnreadableAnswer as error:
         reading.failure = reading.failure or (error.reason, of_prediction)
         return None
 
@@ -227,8 +229,8 @@ def known_functions(reading: ProgramReading, record: Mapping[str, Any]) -> list[
     try:
         functions = defined_functions(record.get("prediction_functions", ""))
         if len(functions) > MAX_FUNCTIONS:
-            raise Unreadable("too_many_functions")
-    except Unreadable as error:
+            raise UnreadableAnswer("too_many_functions")
+    except UnreadableAnswer as error:
         reading.failure = (error.reason, True)
         return None
     return functions
@@ -247,7 +249,7 @@ def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) 
     try:
         reading.in_order = Program(predicted_text(record)).names(), names_of(record["ground_truth"])
         reading.add_functions(*reading.in_order)
-    except Unreadable as error:
+    except UnreadableAnswer as error:
         reading.failure = (error.reason, True)
     return reading
 
@@ -304,7 +306,7 @@ REASONS = {
 }
 
 
-class PseudocodeRecord(Record):
+class PseudocodeRecord(TaskRecord):
     """One protocol as pseudocode, true and predicted, in the form that BioPlanner's script evaluates."""
 
     ground_truth: str = Field(description="The true program, with the definitions of its functions.")
@@ -312,7 +314,7 @@ class PseudocodeRecord(Record):
     prediction_functions: str = Field("", description="Definitions of the functions that it may call.")
 
 
-class PseudocodeOptions(Options):
+class PseudocodeOptions(TaskOptions):
     """Options of BioPlanner's metrics."""
 
     mode: Literal["upstream", "fixed"] = Field(
@@ -400,7 +402,7 @@ class Pseudocode(Task):
         columns["levenshtein_normalized"] = normalized_distances(readings)
         columns["failed"] = np.array([reading.failure is not None for reading in readings], float)
         failed = [
-            Failure(row, reading.failure[0], of_response=reading.failure[1])
+            RecordFailure(row, reading.failure[0], of_response=reading.failure[1])
             for row, reading in enumerate(readings)
             if reading.failure is not None
         ]
@@ -411,7 +413,7 @@ class Pseudocode(Task):
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         names_of = cache(lambda true: Program(true).names())  # each is read once
         readings = [read_order(record, names_of) for record in reporting(records, advance)]
         similarity = np.nan_to_num(1 - normalized_distances(readings), nan=0.0)
@@ -420,13 +422,13 @@ class Pseudocode(Task):
         total = precision + recall
         f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
         failed = [
-            Failure(row, reading.failure[0] if reading.failure else NO_CALLS, of_response=True)
+            RecordFailure(row, reading.failure[0] if reading.failure else NO_CALLS, of_response=True)
             for row, reading in enumerate(readings)
             if reading.failure or not (reading.in_order and reading.in_order[0])
         ]
         chosen = f1 if options.reward == "function_f1" else similarity
         components = zip(self.components, (similarity, precision, recall), strict=True)
-        return Rewards(chosen, failed, dict(components))
+        return TaskRewards(chosen, failed, dict(components))
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         record, wrong = super().reference(value)
@@ -434,7 +436,7 @@ class Pseudocode(Task):
             return record, wrong
         try:
             names = Program(record["ground_truth"]).names()
-        except Unreadable as error:
+        except UnreadableAnswer as error:
             return None, f"ground_truth: {FAILURES[error.reason]}"
         return (record, "") if names else (None, "ground_truth: it calls no function")
 

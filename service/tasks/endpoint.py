@@ -93,7 +93,7 @@ class ChatEndpoint:
         raise EndpointFault(f"{fault}, {self.retries + 1} {'try' if self.retries == 0 else 'tries'}", status)
 
 
-def text_of(choice: Mapping[str, Any]) -> str:
+def choice_text(choice: Mapping[str, Any]) -> str:
     """Return the text of a choice of a chat completion, empty if its content is null; raises as `read` may."""
     content = choice["message"]["content"]
     if content is not None and not isinstance(content, str):

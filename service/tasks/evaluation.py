@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InvalidRequest, Issue, NotInstalled, did_you_mean, one_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..version import signature_of
-from .task import Advance, Evaluation, Failure, Notice, Records, Task, ignore_progress, mean_of
+from .task import Advance, Evaluation, Notice, RecordFailure, Records, Task, ignore_progress, mean_of
 
 UNDECISIVE = frozenset(
     {"by", "metrics", "delta_sweep", "base_url", "concurrency", "timeout", "retries", "replies", "judge"}
@@ -116,7 +116,7 @@ class Result:
     per_record: dict[str, np.ndarray]
     aggregate: Aggregate
     by: dict[str, dict[str, Aggregate]]
-    failed: list[Failure]
+    failed: list[RecordFailure]
     unavailable: dict[str, str]
     warnings: list[str]
     groups: dict[str, list[str]]
@@ -298,7 +298,7 @@ def values_of(evaluation: Evaluation, records: Records, field: str) -> list[str]
     values = []
     for row, record in enumerate(records):
         value = record.get(field)
-        values.append(text_of(derived[row] if value is None and derived is not None else value))
+        values.append(group_name(derived[row] if value is None and derived is not None else value))
     return values
 
 
@@ -319,7 +319,7 @@ def by_number(value: str) -> tuple[float, str]:
     return (int(number[0]) if number else math.inf), value
 
 
-def text_of(value: Any) -> str:
+def group_name(value: Any) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):

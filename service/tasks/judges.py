@@ -14,11 +14,11 @@ from typing import IO, Any, NamedTuple
 from pydantic import Field
 
 from ..errors import InvalidRequest, Issue
-from .endpoint import ADDRESS, ChatEndpoint, EndpointFault, in_parallel, text_of, whole_lines
-from .task import LOCAL, Advance, Options
+from .endpoint import ADDRESS, ChatEndpoint, EndpointFault, choice_text, in_parallel, whole_lines
+from .task import LOCAL, Advance, TaskOptions
 
 
-class JudgeOptions(Options):
+class JudgeOptions(TaskOptions):
     """Options of a judge: its address, and how it is asked."""
 
     base_url: str | None = Field(
@@ -160,7 +160,7 @@ class Endpoint:
 def judgement_of(reply: Any) -> Judgement:
     """Read a chat completion; raises ValueError or the like for anything else."""
     choices = reply["choices"]
-    return Judgement([text_of(choice) for choice in choices], first_token(choices[0]))
+    return Judgement([choice_text(choice) for choice in choices], first_token(choices[0]))
 
 
 def first_token(choice: Mapping[str, Any]) -> dict[str, float] | None:

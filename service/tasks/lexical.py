@@ -20,10 +20,10 @@ from .task import (
     Metric,
     Notice,
     OptionalDependencies,
-    Record,
     Records,
-    Rewards,
     Task,
+    TaskRecord,
+    TaskRewards,
     ignore_progress,
     import_optional,
     not_installed,
@@ -57,7 +57,7 @@ FAILURES = {NO_RESPONSE: "The record has no response.", **PAIR_FAILURES}
 REASONS = {OK: "The response was compared.", **COMMON_REASONS, TOO_LONG: FAILURES[TOO_LONG]}
 
 
-class LexicalRecord(Record):
+class LexicalRecord(TaskRecord):
     """A response beside its reference, both as texts."""
 
     reference: str = Field(description="The text to compare with.")
@@ -162,14 +162,14 @@ class Lexical(Task):
         warnings = keyword_warnings(failed, len(records))
         return Evaluation(columns, sorted(failed), corpus, over, unavailable, warnings=warnings)
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         if options.bertscore_model is None:  # what is missing is known before rows are computed; weights load slowly
             check_available(self.evaluate((), chosen, ignore_progress), options.reward)
         evaluation = self.evaluate(records, chosen, advance)
         check_available(evaluation, options.reward)
         rewards = np.nan_to_num(evaluation.columns[options.reward], nan=0.0)
-        return Rewards(rewards, evaluation.failed, {"text_similarity": rewards})
+        return TaskRewards(rewards, evaluation.failed, {"text_similarity": rewards})
 
     def record_in(self, text: str) -> dict[str, Any] | None:
         """Return a record that a text is as JSON; any other JSON is a text to compare with."""

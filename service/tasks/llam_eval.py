@@ -15,7 +15,7 @@ from pydantic import Field
 
 from .judges import FAULT, JUDGE_FAULT, Endpoint, JudgeFault, Judgement, JudgeOptions, JudgeQuestion, answers
 from .llam_eval_prompts import CRITERIA, prompt_of
-from .task import Advance, Evaluation, Failure, Metric, Notice, Record, Records, Task, mean_of
+from .task import Advance, Evaluation, Metric, Notice, RecordFailure, Records, Task, TaskRecord, mean_of
 
 SCORES = range(1, 6)
 NUMBER = re.compile(r"^ ?([\d.]{1,400})(?![\d.])")
@@ -155,7 +155,7 @@ DEVIATIONS = tuple(
 )
 
 
-class LlamEvalRecord(Record):
+class LlamEvalRecord(TaskRecord):
     """The judgement of a protocol, or a protocol to be judged."""
 
     criterion: str | None = Field(
@@ -232,7 +232,7 @@ class LlamEval(Task):
             else:
                 tallies[question.row].add(answer, question.criterion, question.run, **modes)
         advance(len(records))
-        failed = [Failure(row, tally.reason) for row, tally in enumerate(tallies) if tally.reason is not None]
+        failed = [RecordFailure(row, tally.reason) for row, tally in enumerate(tallies) if tally.reason is not None]
         evaluation = self.summary(tallies, options.runs, failed)
         if options.runs == 1:
             named = [metric.name for metric in DEVIATIONS if metric.name in (options.metrics or ())]
@@ -241,7 +241,7 @@ class LlamEval(Task):
             evaluation.warnings.extend(incomplete(evaluation))
         return evaluation
 
-    def summary(self, tallies: list[CriterionTally], n_runs: int, failed: list[Failure]) -> Evaluation:
+    def summary(self, tallies: list[CriterionTally], n_runs: int, failed: list[RecordFailure]) -> Evaluation:
         deviated = [metric.name for metric in OF_RECORDS]
         measured = [metric.name for metric in self.metrics if metric.per_record and metric not in DEVIATIONS]
         runs = [

@@ -77,7 +77,7 @@ def answer_of(record: Mapping[str, Any]) -> str | None:
     return "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in zip(SECTIONS, sections, strict=True))
 
 
-def text_of(prompt: Any) -> str:
+def prompt_text(prompt: Any) -> str:
     if isinstance(prompt, list):
         contents = [message.get("content") for message in prompt if isinstance(message, dict)]
         return "\n".join(content for content in contents if isinstance(content, str))
@@ -91,7 +91,7 @@ def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
         if isinstance(listed, list):
             return distinct([action for action in listed if isinstance(action, str)])
     for name in PROMPT_FIELDS:
-        if name in record and (named := library_in(text_of(record[name]), whole=name == "actions_prompt_tail")):
+        if name in record and (named := library_in(prompt_text(record[name]), whole=name == "actions_prompt_tail")):
             return named
     return None
 

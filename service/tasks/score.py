@@ -11,7 +11,7 @@ from pydantic import Field
 from . import paper, thoth
 from .paper import ProtocolPair
 from .scirecipe_records import TYPES, level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, step_group
+from .task import Advance, Evaluation, Metric, RecordFailure, Records, Task, TaskOptions, TaskRecord, step_group
 
 PIECE_ROWS = 4_096  # records between two calls of the progress callback
 
@@ -70,7 +70,7 @@ FAILURES = {
 }
 
 
-class ScoreRecord(Record):
+class ScoreRecord(TaskRecord):
     """One answer of a model with its reference."""
 
     response: str = Field(description="The model's answer.")
@@ -85,7 +85,7 @@ class ScoreRecord(Record):
     action_new: list[str] | None = Field(None, description="Library of actions; or `action`, or the end of `query`.")
 
 
-class ScoreOptions(Options):
+class ScoreOptions(TaskOptions):
     """Options of SCORE's metrics."""
 
     profile: Literal["paper", "thoth"] = Field(
@@ -130,7 +130,7 @@ class ScoreTask(Task):
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         names = [metric.name for metric in self.requested(options)]
         columns = {name: np.full(len(records), np.nan) for name in names}
-        failed: list[Failure] = []
+        failed: list[RecordFailure] = []
         counts: list[int | None] = []
         library = library_of if SHARES.keys() & set(names) else lambda _record: None
         measure = thoth.measure if options.profile == "thoth" else paper.measure
@@ -145,7 +145,7 @@ class ScoreTask(Task):
                 values = measures[SHARES.get(name, name)]
                 values = values / np.maximum(measures["steps"], 1.0) if name in SHARES else values
                 column[first : first + len(pairs)][rows] = values[rows]
-            failed += [Failure(first + row, reason) for row, reason in sorted(reasons.items())]
+            failed += [RecordFailure(first + row, reason) for row, reason in sorted(reasons.items())]
             counts += [None if row in reasons else count for row, count in enumerate(steps.tolist())]
             advance(first + len(pairs))
         levels = [None if count is None else level_of(count) for count in counts]

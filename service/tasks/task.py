@@ -97,14 +97,14 @@ class Metric:
     """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""
 
 
-class Failure(NamedTuple):
+class RecordFailure(NamedTuple):
     record: int
     reason: str
     of_response: bool = False
     """True if the model's answer is the cause, not a fault of the file."""
 
 
-class Record(BaseModel):
+class TaskRecord(BaseModel):
     """Base of the schemas of records. Further fields are ignored.
 
     The model validates and documents; tasks get the plain dictionaries. A record that does not validate is an error of
@@ -114,7 +114,7 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=True)
 
 
-class Options(BaseModel):
+class TaskOptions(BaseModel):
     """Base of the schemas of options; each task adds its own, whose defaults the documentation explains.
 
     A field marked `Field(…, json_schema_extra={"local": True})` may access the network or the file system (the address
@@ -164,7 +164,7 @@ class Evaluation:
     """
 
     columns: dict[str, np.ndarray]
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[RecordFailure] = field(default_factory=list)
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
     over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     unavailable: dict[str, Notice] = field(default_factory=dict)
@@ -174,11 +174,11 @@ class Evaluation:
 
 
 @dataclass
-class Rewards:
+class TaskRewards:
     """Finite rewards and components, float64 (n,), and the responses with another reason than `ok`."""
 
     rewards: np.ndarray
-    failed: list[Failure]
+    failed: list[RecordFailure]
     components: dict[str, np.ndarray]
 
 
@@ -187,8 +187,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    record: ClassVar[type[Record]]
-    options: ClassVar[type[Options]] = Options
+    record: ClassVar[type[TaskRecord]]
+    options: ClassVar[type[TaskOptions]] = TaskOptions
     metrics: ClassVar[tuple[Metric, ...]]
     failures: ClassVar[Mapping[str, str]] = {}
     response: ClassVar[str] = "generated_response"
@@ -215,7 +215,7 @@ class Task(ABC):
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Evaluate valid records; the content of a response never raises."""
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         """Compute the rewards of records whose response is a string.
 
         A response that cannot be read gets the lowest reward and a reason. Any other fault raises.

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import evaluate
-from assay.research.ablate.ablation import METRICS, Groups
+from assay.research.ablate.ablation import METRICS, RankedGroups
 from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
 from assay.service.errors import InvalidSetting
-from assay.service.records.forms import reference_text
+from assay.service.records.rows.forms import reference_text
 from assay.service.settings import ScoreSettings
 from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 from tests.files.any_format import read
@@ -36,18 +36,18 @@ def test_the_columns_equal_separate_runs_bit_for_bit(call, tmp_path: Path) -> No
     columns = read_rows(target)
     configs = json.loads(figures.read_bytes())["configs"]
     assert len(configs) == 8
-    for one in configs:
-        flags = [part for name, value in one["config"].items() for part in (f"--{name}", value)]
+    for config in configs:
+        flags = [part for name, value in config["config"].items() for part in (f"--{name}", value)]
         scored = tmp_path / "scored.jsonl"
         assert call("score", ROLLOUTS, "-o", scored, *flags, "-q").exit_code == 0
         rows = read_rows(scored)
         rewards = [row["reward"] for row in rows]
-        assert [row["rewards"][one["name"]] for row in columns] == rewards
-        assert one["mean_reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-12)
-        assert one["passed_gates"] == sum(row["reason"] == "ok" for row in rows) / len(rows)
+        assert [row["rewards"][config["name"]] for row in columns] == rewards
+        assert config["mean_reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-12)
+        assert config["passed_gates"] == sum(row["reason"] == "ok" for row in rows) / len(rows)
         reported = call("score", ROLLOUTS, "-o", scored, *flags).stderr
-        assert f"({100 * one['passed']:.1f} %)" in reported
-        assert one["signature"] in reported
+        assert f"({100 * config['passed']:.1f} %)" in reported
+        assert config["signature"] in reported
 
 
 def test_the_metrics_are_those_of_evaluate(call, tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_the_metrics_are_those_of_evaluate(call, tmp_path: Path) -> None:
     for name in METRICS:
         assert [row["metrics"][name] for row in read_rows(target)] == document["per_record"][name]
     scales = json.loads(figures.read_bytes())["configs"]
-    assert [one["range"] for one in scales] == [[0, 1], [0, 2.5], [0, 5], [-1.25, 1.25]]
-    for one in scales:  # another scale ranks alike
-        assert one["rank_correlation"]["base"]["mean"] == pytest.approx(1.0)
-        assert one["rank_correlation"] == scales[0]["rank_correlation"]
+    assert [scale["range"] for scale in scales] == [[0, 1], [0, 2.5], [0, 5], [-1.25, 1.25]]
+    for scale in scales:  # another scale ranks alike
+        assert scale["rank_correlation"]["base"]["mean"] == pytest.approx(1.0)
+        assert scale["rank_correlation"] == scales[0]["rank_correlation"]
 
 
 def test_vanilla_is_the_reward_of_texts(call, tmp_path: Path, monkeypatch) -> None:
@@ -164,31 +164,31 @@ def columns_of(rows: list[tuple[int, float, float]]) -> tuple[np.ndarray, np.nda
 
 @given(ROWS)
 def test_the_correlation_is_the_mean_of_those_of_scipy(rows) -> None:
-    numbers, one, other = columns_of(rows)
-    groups = Groups(numbers)
-    found = groups.correlation(groups.ranks(one), groups.ranks(other))
-    pairs = zip(by_group(numbers, one), by_group(numbers, other), strict=True)
+    numbers, column, other = columns_of(rows)
+    groups = RankedGroups(numbers)
+    correlation = groups.correlation(groups.ranks(column), groups.ranks(other))
+    pairs = zip(by_group(numbers, column), by_group(numbers, other), strict=True)
     spearmanr = pytest.importorskip("scipy.stats").spearmanr
     expected = [spearmanr(a, b).statistic for a, b in pairs if np.ptp(a) > 0 and np.ptp(b) > 0]
-    assert found.groups == len(expected)
-    assert found.mean is None if not expected else found.mean == pytest.approx(np.mean(expected), abs=1e-12)
+    assert correlation.groups == len(expected)
+    assert correlation.mean is None if not expected else correlation.mean == pytest.approx(np.mean(expected), abs=1e-12)
 
 
 @given(ROWS, st.integers(0, 1))
 def test_the_spread_is_that_of_numpy(rows, ddof) -> None:
     numbers, column, _ = columns_of(rows)
-    found = Groups(numbers).spread(column, ddof)
+    spread = RankedGroups(numbers).spread(column, ddof)
     multiple = [values for values in by_group(numbers, column) if len(values) > 1]
     if not multiple:
-        assert found is None
+        assert spread is None
         return
     deviations = [0.0 if np.ptp(values) == 0 else values.std(ddof=ddof) for values in multiple]
-    assert found.deviation == pytest.approx(np.mean(deviations), abs=1e-12)
-    assert found.flat == np.mean([np.ptp(values) == 0 for values in multiple])
+    assert spread.deviation == pytest.approx(np.mean(deviations), abs=1e-12)
+    assert spread.flat == np.mean([np.ptp(values) == 0 for values in multiple])
 
 
 def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
-    groups = Groups(np.array([7, 3, 7, 3, 5], np.int64))
+    groups = RankedGroups(np.array([7, 3, 7, 3, 5], np.int64))
     assert groups.sizes.tolist() == [2, 1, 2]
     assert groups.multiple == 2
     values = np.array([1.0, 0.0, 0.0, 1.0, 9.0])
@@ -196,10 +196,10 @@ def test_groups_have_any_numbers_and_rounding_is_a_tie() -> None:
     opposite = groups.correlation(groups.ranks(values), groups.ranks(-values))
     assert opposite == (-1.0, 2)
     # 0.1 + 0.2 and 0.3 share a rank; a difference of more than 1e-9 does not.
-    groups = Groups(np.zeros(4, np.int64))
+    groups = RankedGroups(np.zeros(4, np.int64))
     ranks = groups.ranks(np.array([0.1 + 0.2, 0.3, 0.3 + 1e-8, 0.0]))
     assert ranks.centred.tolist() == [0.0, 0.0, 1.5, -1.5]
-    equal = Groups(np.zeros(2, np.int64))
+    equal = RankedGroups(np.zeros(2, np.int64))
     assert equal.spread(np.array([0.1 + 0.2, 0.3]), 1) == (0.0, 1.0)
     assert equal.ranks(np.array([0.1 + 0.2, 0.3])).squares.tolist() == [0.0]
 
@@ -213,9 +213,9 @@ def test_tables_groups_and_the_report(call, tmp_path: Path) -> None:
     assert result.stdout.splitlines()[2].startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
     assert r"$\rho$ Semantic-A" in latex.read_text()
     assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
-    found = Page(page)
-    assert "<b>lenient" in found.text
-    assert found.tags.count("figure") == 2
+    report_page = Page(page)
+    assert "<b>lenient" in report_page.text
+    assert report_page.tags.count("figure") == 2
     source = write_rows(tmp_path / "in.jsonl", [{**row, "query": k % 2} for k, row in enumerate(EXAMPLES)])
     assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
     assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
@@ -240,20 +240,28 @@ def paths_of(path: Path, text: str) -> list[str]:
 
 def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
     grid = grid_named("table21", PAPER)
-    found = [(one.settings.order, one.settings.semantics, one.settings.total) for one in grid.configurations]
-    assert sorted(found) == sorted(product(("strict", "lcs"), ("sum", "product"), ("product", "sum")))
-    assert [one.name for one in grid.configurations] == [" · ".join(values) for values in found]
+    combinations = [
+        (configuration.settings.order, configuration.settings.semantics, configuration.settings.total)
+        for configuration in grid.configurations
+    ]
+    assert sorted(combinations) == sorted(product(("strict", "lcs"), ("sum", "product"), ("product", "sum")))
+    assert [configuration.name for configuration in grid.configurations] == [
+        " · ".join(values) for values in combinations
+    ]
     assert grid.configurations[grid.base].settings == PAPER
     assert grid.base == 0
-    ranges = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
+    ranges = [configuration.settings.reward_scale for configuration in grid_named("table22", PAPER).configurations]
     assert ranges == ["unit", "raw", "double", "shift"]
 
 
 def test_rules_3_has_its_options_alone_and_together() -> None:
     grid = grid_named("rules3", PAPER)
-    found = {one.name: one.settings.model_dump(exclude_defaults=True) for one in grid.configurations}
+    changes = {
+        configuration.name: configuration.settings.model_dump(exclude_defaults=True)
+        for configuration in grid.configurations
+    }
     quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": 0}
-    assert found == {
+    assert changes == {
         "words": {},
         "words · added numbers 0": numbers,
         "quantities": quantities,
@@ -274,7 +282,7 @@ def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
         "w/o Order(·)": ("use_order",),
         "w/o Order(·)+f(d)+g(L̄)": ("use_order", "use_step_gap", "use_length"),
     }
-    assert {one.name: one.settings for one in of_score} == {
+    assert {configuration.name: configuration.settings for configuration in of_score} == {
         name: PAPER.checked(dict.fromkeys(switches, False), PAPER) for name, switches in off.items()
     }
     assert (vanilla.name, vanilla.task, vanilla.options.reward, vanilla.options.section) == (
@@ -301,16 +309,16 @@ def test_the_configuration_at_hand_is_marked_or_added() -> None:
     lenient = PAPER.checked({"order": "lcs", "min_coverage": 0.8})
     grid = grid_named("table21", lenient)
     assert grid.configurations[grid.base].name == "lcs · sum · product"
-    assert {one.settings.min_coverage for one in grid.configurations} == {0.8}
+    assert {configuration.settings.min_coverage for configuration in grid.configurations} == {0.8}
     without = PAPER.checked({"use_order": False, "use_length": False})
     grid = grid_named("table3", without)
-    assert [one.name for one in grid.configurations[:2]] == ["base", "Thoth"]
+    assert [configuration.name for configuration in grid.configurations[:2]] == ["base", "Thoth"]
     assert (grid.base, grid.configurations[0].settings) == (0, without)
 
 
 def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
     grid = grid_of(tmp_path / "grid.toml", 'order = ["strict", "lcs"]\nposition_decay = [1, 1.5]\ntotal = "product"\n')
-    assert [one.name for one in grid.configurations] == [
+    assert [configuration.name for configuration in grid.configurations] == [
         "order=strict · position_decay=1",
         "order=strict · position_decay=1.5",
         "order=lcs · position_decay=1",
@@ -321,17 +329,19 @@ def test_lists_of_values_and_of_configurations(tmp_path: Path) -> None:
     text = "\n".join(f"[[configs]]\n{table}" for table in (lenient, decay, ""))
     names = ["lenient", "λ · position_decay=1", "λ · position_decay=2", "base"]
     grid = grid_of(tmp_path / "grid.toml", text)
-    assert [one.name for one in grid.configurations] == names
+    assert [configuration.name for configuration in grid.configurations] == names
     assert grid.base == 3
     tables = [{"name": "lenient", "min_coverage": 0.8}, {"name": "λ", "position_decay": [1, 2]}, {}]
     for document in (tables, {"configs": tables}):
-        found = grid_of(tmp_path / "grid.json", json.dumps(document))
-        assert [one.settings for one in found.configurations] == [one.settings for one in grid.configurations]
+        read_grid = grid_of(tmp_path / "grid.json", json.dumps(document))
+        assert [configuration.settings for configuration in read_grid.configurations] == [
+            configuration.settings for configuration in grid.configurations
+        ]
 
 
 def test_none_in_a_grid_is_null(tmp_path: Path) -> None:
     grid = grid_of(tmp_path / "grid.toml", 'max_added_numbers = ["none", 0]\n')
-    limits = {one.name: one.settings.max_added_numbers for one in grid.configurations}
+    limits = {configuration.name: configuration.settings.max_added_numbers for configuration in grid.configurations}
     assert limits == {"max_added_numbers=none": None, "max_added_numbers=0": 0}
 
 

@@ -26,9 +26,9 @@ def moved(first: int, second: int) -> str:
     """The response with the texts of two steps exchanged, numbers in order."""
     lines = RESPONSE.split("\n")
     for start in (4, 10):
-        one, other = (lines[start + step - 1].split(": ", 1) for step in (first, second))
-        one[1], other[1] = other[1], one[1]
-        lines[start + first - 1], lines[start + second - 1] = ": ".join(one), ": ".join(other)
+        upper, other = (lines[start + step - 1].split(": ", 1) for step in (first, second))
+        upper[1], other[1] = other[1], upper[1]
+        lines[start + first - 1], lines[start + second - 1] = ": ".join(upper), ": ".join(other)
     return "\n".join(lines)
 
 

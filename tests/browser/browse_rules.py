@@ -13,7 +13,7 @@ from tests.cases.writing import step
 
 OURS = [step("add", "pbs", "500 µl"), step("spin", "tube", "60 s")]
 THEIRS = [step("add", "pbs", "0.5 ml"), step("spin", "tube", "1 min")]
-LINES = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(THEIRS[::-1], 1))
+LINES = "\n".join(f"Step {k}: {json.dumps(element)}" for k, element in enumerate(THEIRS[::-1], 1))
 ANY_OF = json.dumps({"any_of": [LINES, {"steps": THEIRS}]})
 
 

@@ -83,6 +83,6 @@ def reason_in(label: str) -> str:
 
 def number(text: str) -> float:
     """A figure as the page writes it."""
-    found = re.search(r"[+±−]?\d+(?:\.\d+)?", text)
-    assert found, text
-    return float(found[0].replace("−", "-").replace("±", "").replace("+", ""))
+    match = re.search(r"[+±−]?\d+(?:\.\d+)?", text)
+    assert match, text
+    return float(match[0].replace("−", "-").replace("±", "").replace("+", ""))

@@ -49,5 +49,5 @@ def told(steps: Steps, filler: str = "") -> str:
 def case(name: str, response: str, expected: Any, reference: Steps | str = ONE_STEP, **settings: Any) -> Case:
     """Return a case; a string is the expected reason."""
     expected = {"reason": expected} if isinstance(expected, str) else expected
-    given = reference if isinstance(reference, str) else {"steps": reference}
-    return Case(name, response, expected, given, settings)
+    written = reference if isinstance(reference, str) else {"steps": reference}
+    return Case(name, response, expected, written, settings)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.research.check.data_set import DataSet, Finding, Rules
+from assay.research.check.data_set import DataSet, RecordRules, RowFinding
 from assay.research.check.rows import open_checked_rows
-from assay.service.records.fields import FieldNames
-from assay.service.records.files import Source
-from assay.service.records.row_tasks import RowTasks
+from assay.service.records.files.opening import SourceFile
+from assay.service.records.jobs.row_tasks import RowTasks
+from assay.service.records.rows.fields import FieldNames
 from assay.service.settings import ScoreSettings
 from tests.command_line import write_rows
 
@@ -43,14 +43,14 @@ def ten_words(left_out: int) -> str:
 
 def checked(
     folder: Path, *files: Sequence[Any], similarity: float | None = None, split: str | None = None, **settings: Any
-) -> tuple[DataSet, list[Finding]]:
+) -> tuple[DataSet, list[RowFinding]]:
     """Check files of these rows, and return what was collected and every finding."""
     tasks = RowTasks(ScoreSettings(**settings))
     paths = [str(write_rows(folder / f"{name}.jsonl", rows)) for name, rows in zip("abc", files, strict=False)]
-    data = DataSet(tasks.scorer, Rules(None, "reference", None), paths, similarity)
-    findings: list[Finding] = []
+    data = DataSet(tasks.scorer, RecordRules(None, "reference", None), paths, similarity)
+    findings: list[RowFinding] = []
     for path in paths:
-        with open_checked_rows(Source(path, "jsonl"), tasks, FieldNames(split=split)) as (pieces, _):
+        with open_checked_rows(SourceFile(path, "jsonl"), tasks, FieldNames(split=split)) as (pieces, _):
             for piece in pieces:
                 findings += data.add(piece)
     return data, [*findings, *data.finish()]

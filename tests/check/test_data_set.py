@@ -30,7 +30,7 @@ def test_references_are_compared_by_the_words_of_their_steps(tmp_path: Path) -> 
     data, findings = checked(tmp_path, rows)
     (contradiction,) = data.contradictions
     assert [[place.location.number for place in places] for places in contradiction] == [[1, 2], [3], [4]]
-    assert [(one.reason, one.place.location.number) for one in findings] == [
+    assert [(finding.reason, finding.place.location.number) for finding in findings] == [
         ("contradictory_reference", 3),
         ("contradictory_reference", 4),
     ]
@@ -116,16 +116,16 @@ EQUAL = ["key_as_prose", "words_as_prose", "prose_negated", "numbers_added"]
 def test_rewards_of_two_steps(tmp_path: Path) -> None:
     """Objects of both steps: IoU 1/2, enough for the parameters; half: d = 1 is all of M = 1; 500 ml; 5000 μl."""
     data, _ = checked(tmp_path, [{"reference": GOOD}])
-    gold, *earned = [one for one in data.policies() if one.policy.name != "shuffled"]
+    gold, *earned = [policy for policy in data.policies() if policy.policy.name != "shuffled"]
     assert gold.rewards.mean == 1.0
-    assert {one.policy.name: one.rewards.mean for one in earned} == pytest.approx(EXPECTED, abs=1e-12)
-    assert {one.policy.name: one.gold_difference for one in earned} == pytest.approx(
+    assert {policy.policy.name: policy.rewards.mean for policy in earned} == pytest.approx(EXPECTED, abs=1e-12)
+    assert {policy.policy.name: policy.gold_difference for policy in earned} == pytest.approx(
         {name: None if value is None else value - 1 for name, value in EXPECTED.items()}, abs=1e-12
     )
-    assert not any(one.beats_gold for one in earned)
-    assert [one.policy.name for one in earned if one.equals_gold] == EQUAL
+    assert not any(policy.beats_gold for policy in earned)
+    assert [policy.policy.name for policy in earned if policy.equals_gold] == EQUAL
     data, _ = checked(tmp_path, [{"reference": GOOD}], semantics="product")  # the order alone earns nothing
-    rewards = {one.policy.name: one.rewards.mean for one in data.policies()}
+    rewards = {policy.policy.name: policy.rewards.mean for policy in data.policies()}
     assert (rewards["gold"], rewards["actions_only"]) == (1.0, 0.0)
 
 
@@ -150,7 +150,7 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
     assert [1, 0] in orders
     for _ in range(2):
         data, _ = checked(tmp_path, [{"reference": GOOD}] * 9)
-        shuffled = next(one for one in data.policies() if one.policy.name == "shuffled")
+        shuffled = next(policy for policy in data.policies() if policy.policy.name == "shuffled")
         assert shuffled.rewards.mean == pytest.approx(expected, abs=1e-12)
         monkeypatch.setattr("assay.research.check.rows.pieces", lambda rows: ([row] for row in rows))
 
@@ -158,7 +158,7 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
 def test_rewards_with_the_options_of_rules_3(tmp_path: Path) -> None:
     data, _ = checked(tmp_path, [{"reference": GOOD}], max_added_numbers=3)
     assert [option.title for option in data.options] == ["rules 2", "quantities", "added numbers 3", "both"]
-    earned = {one.policy.name: list(one.by_option.values()) for one in data.policies()}
+    earned = {policy.policy.name: list(policy.by_option.values()) for policy in data.policies()}
     words, numbers = EXPECTED["doses_multiplied"], EXPECTED["doses_converted"]
     assert earned["gold"] == [1.0] * 4
     assert earned["doses_multiplied"] == pytest.approx([words, numbers, words, numbers], abs=1e-12)
@@ -170,7 +170,7 @@ def test_rewards_with_the_options_of_rules_3(tmp_path: Path) -> None:
 def test_what_helps_against_several_policies_is_said_once(tmp_path: Path) -> None:
     """A gold answer whose prose leaves out one of ten words loses to every policy that copies its steps."""
     data, _ = checked(tmp_path, [ten_words(1)])
-    advice = [one.text for one in data.advice()]
+    advice = [entry.text for entry in data.advice()]
     assert sum("more than the gold answers" in text for text in advice) > 2
     (text,) = [text for text in advice if "the gold answers earn 1.0000 instead of 0.0000" in text]
     assert text.startswith("With min_coverage=0.9, ")
@@ -182,14 +182,14 @@ TALKATIVE = answer(STEPS, ["Add 5 ml of buffer, then 5 ml at 37 °C.", "Mix the 
 
 def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
     data, findings = checked(tmp_path, [GOOD, TALKATIVE])
-    assert [(one.reason, one.place.location.number) for one in findings] == [("lower_with_added_numbers", 2)]
+    assert [(entry.reason, entry.place.location.number) for entry in findings] == [("lower_with_added_numbers", 2)]
     assert "0.0000 instead of 1.0000" in findings[0].detail
-    advice = {one.text: one.good for one in data.advice()}
+    advice = {entry.text: entry.good for entry in data.advice()}
     assert advice["parameter_similarity=quantities changes the reward of no gold answer."]
     text = "max_added_numbers=0 changes the reward of 1 of 2 gold answers; 1 of them earn less."
     assert advice[text] is False
     data, findings = checked(tmp_path, [GOOD, TALKATIVE], max_added_numbers=0)
-    assert [one.reason for one in findings] == ["added_numbers"]
+    assert [entry.reason for entry in findings] == ["added_numbers"]
     assert (data.gold.failed, data.gold.covered) == (1, 1)
     assert [level.passed for level in data.gold.levels()] == [1]
 
@@ -200,7 +200,9 @@ def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> No
     _, findings = checked(tmp_path, rows)
     assert findings == []
     _, findings = checked(tmp_path, rows, parameter_similarity="quantities")
-    assert [(one.reason, one.place.location.number, one.detail.partition(":")[0]) for one in findings] == [
+    assert [
+        (finding.reason, finding.place.location.number, finding.detail.partition(":")[0]) for finding in findings
+    ] == [
         ("quantity_limit", 1, "step 1"),
         ("quantity_limit", 1, "step 1"),
         ("quantity_limit", 1, "step 2"),
@@ -219,7 +221,7 @@ def test_each_alternative_is_checked(tmp_path: Path) -> None:
     ]
     data, findings = checked(tmp_path, rows)
     assert data.counts == {"checked": 5, "error": 1, "warning": 2}
-    assert [(one.reason, one.place.location.number) for one in findings] == [
+    assert [(finding.reason, finding.place.location.number) for finding in findings] == [
         ("low_coverage", 1),
         ("bad_step_line", 4),
         ("contradictory_reference", 3),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.check.doses import converted, multiplied, with_doses
-from assay.service.explain.reading import Step
+from assay.research.check.policies import converted, multiplied, with_doses
+from assay.service.explain.reading import ReadStep
 
 SIZES = (
     {"s": 1, "min": 60, "h": 3600, "d": 86400},
@@ -35,9 +35,9 @@ SIZES = (
     ],
 )
 def test_doses_of_a_parameter(text: str, times_100: str, other_unit: str) -> None:
-    steps = [Step("add", ("5 ml tube",), ("Gently", text)), Step("mix")]
+    steps = [ReadStep("add", ("5 ml tube",), ("Gently", text)), ReadStep("mix")]
     for change, expected in ((multiplied, times_100), (converted, other_unit)):
-        assert with_doses(steps, change) == [Step("add", ("5 ml tube",), ("Gently", expected)), Step("mix")]
+        assert with_doses(steps, change) == [ReadStep("add", ("5 ml tube",), ("Gently", expected)), ReadStep("mix")]
 
 
 @given(st.decimals("0.0001", 10**9, places=4), st.sampled_from([(sizes, unit) for sizes in SIZES for unit in sizes]))

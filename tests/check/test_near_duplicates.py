@@ -11,29 +11,31 @@ from typing import Any
 import pytest
 
 from assay.research.check.near_duplicates import NearDuplicates
-from assay.service.records.rows import Location, Place
+from assay.service.records.rows.rows import Location, RowPlace
 from tests.check.data_sets import GOOD, checked
 from tests.prepare.similar_texts import jaccard, texts
 
 pytestmark = pytest.mark.skipif(find_spec("datasketch") is None, reason="datasketch is not installed")
 
 
-def places(count: int) -> list[Place]:
-    return [Place("in.jsonl", Location("line", n)) for n in range(count)]
+def places(count: int) -> list[RowPlace]:
+    return [RowPlace("in.jsonl", Location("line", n)) for n in range(count)]
 
 
 def test_pairs_are_those_of_brute_force() -> None:
     prompts = texts(5)
     splits = ["train" if n < 30 or n % 3 == 0 else "test" for n in range(60)]
-    found = NearDuplicates(0.6)
-    found.add("prompt", prompts, splits, places(60))
-    pairs = {(pair.first[0].location.number, pair.second[0].location.number): pair.similarity for pair in found.pairs()}
+    duplicates = NearDuplicates(0.6)
+    duplicates.add("prompt", prompts, splits, places(60))
+    pairs = {
+        (pair.first[0].location.number, pair.second[0].location.number): pair.similarity for pair in duplicates.pairs()
+    }
     train, test = ([n for n in range(60) if splits[n] == split] for split in ("train", "test"))
     expected = {(a, b): jaccard(prompts[a], prompts[b]) for a, b in product(train, test)}
     expected = {pair: similarity for pair, similarity in expected.items() if similarity >= 0.6}
     assert pairs == pytest.approx(expected)
     assert 5 < len(expected) < 20
-    assert found.recall > 0.98
+    assert duplicates.recall > 0.98
 
 
 def test_every_text_of_a_large_cluster_is_named() -> None:
@@ -41,24 +43,24 @@ def test_every_text_of_a_large_cluster_is_named() -> None:
     common = " ".join(f"word{n}" for n in range(60))
     cluster = [f"begin{n} {common} end{n}" for n in range(200)]
     others = [f"another text {n} about {n + 1}" for n in range(1_000, 1_300)]
-    found = NearDuplicates(0.8)
-    found.add("prompt", cluster + others, ["x", "y"] * 250, places(500))
-    pairs = list(found.pairs())
+    duplicates = NearDuplicates(0.8)
+    duplicates.add("prompt", cluster + others, ["x", "y"] * 250, places(500))
+    pairs = list(duplicates.pairs())
     assert {place.location.number for pair in pairs for place in (*pair.first, *pair.second)} == set(range(200))
     assert {pair.similarity for pair in pairs} == {58 / 62}
     assert len(pairs) < 3_000
 
 
 def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
-    found = NearDuplicates(0.8)
-    found.add("prompt", ["a b c d"] * 4 + ["", ""], ["x", "y", "x", "y", "x", "y"], places(6))
-    (pair,) = found.pairs()
+    duplicates = NearDuplicates(0.8)
+    duplicates.add("prompt", ["a b c d"] * 4 + ["", ""], ["x", "y", "x", "y", "x", "y"], places(6))
+    (pair,) = duplicates.pairs()
     assert pair.similarity == 1.0
     assert [[place.location.number for place in rows] for rows in (pair.first, pair.second)] == [[0, 2], [1, 3]]
-    found = NearDuplicates(0.8)
-    found.add("prompt", ["a b c", "a b c"], ["x", "x"], places(2))  # within a split, texts may repeat
-    found.add("reference", ["a b c", "d e f"], ["x", "y"], places(2))
-    assert list(found.pairs()) == []
+    duplicates = NearDuplicates(0.8)
+    duplicates.add("prompt", ["a b c", "a b c"], ["x", "x"], places(2))  # within a split, texts may repeat
+    duplicates.add("reference", ["a b c", "d e f"], ["x", "y"], places(2))
+    assert list(duplicates.pairs()) == []
 
 
 INSTRUCTIONS = " ".join(f"rule{n}" for n in range(200))
@@ -111,9 +113,9 @@ def test_the_split_of_a_row(tmp_path: Path) -> None:
         {"prompt": "How do I do it?", "reference": GOOD, "split": split} for split in ("train", "train", None, "test")
     ]
     data, findings = checked(tmp_path, rows, similarity=0.8, split="split")
-    assert [(one.kind, one.reason, one.place.location.number) for one in findings if one.kind == "error"] == [
-        ("error", "missing_field", 3)
-    ]
+    assert [
+        (finding.kind, finding.reason, finding.place.location.number) for finding in findings if finding.kind == "error"
+    ] == [("error", "missing_field", 3)]
     assert data.splits == ["train", "test"]
     assert {pair.of for pair in data.pairs} == {"prompt", "reference"}
 

@@ -20,13 +20,13 @@ from starlette.routing import Route
 
 from assay.loadtests import SCENARIOS, TITLES
 from assay.loadtests.bench import Benchmark, Timing, arrow_rewards, arrow_stream, in_process, measure, over_http
-from assay.loadtests.exchanges import Exchange, Record, RequestFailed, WrongAnswer, percentile
+from assay.loadtests.exchanges import LoadExchange, RecordedExchange, RequestFailed, WrongAnswer, percentile
 from assay.loadtests.load import Load, latency, load_parts, plan, why_invalid
 from assay.loadtests.payloads import config_of
 from assay.loadtests.results import RATIOS, Results, as_parts, results_json
 from assay.loadtests.servers import (
     BenchmarkError,
-    Run,
+    BenchRun,
     ServerProcess,
     WrongAnswerError,
     as_request,
@@ -50,15 +50,15 @@ def recorded(name: str, events: list[str], wrong: int | None = None) -> Benchmar
     """Return a benchmark that records its calls."""
     runs = count()
 
-    def run() -> Run:
+    def run() -> BenchRun:
         events.append(f"run {name}")
         number = next(runs)
         if number == wrong:
             raise WrongAnswerError("different")
-        return Run(float(number))
+        return BenchRun(float(number))
 
     @contextmanager
-    def start() -> Iterator[Callable[[], Run]]:
+    def start() -> Iterator[Callable[[], BenchRun]]:
         events.append(f"enter {name}")
         try:
             yield run
@@ -118,7 +118,7 @@ def test_every_reply_over_http_is_checked(bare: ServerProcess) -> None:
 
 def timing(name: str, responses: int, seconds: list[float], cpu: list[float | None] | None = None) -> Timing:
     runs = zip(seconds, cpu or [None] * len(seconds), strict=True)
-    return Timing(name, name, responses, tuple(Run(wall, work) for wall, work in runs))
+    return Timing(name, name, responses, tuple(BenchRun(wall, work) for wall, work in runs))
 
 
 BATCH = {"responses": 10, "mean_response_bytes": 2000, "references": 2, "body_bytes": 30_000, "repeats": 3, "seed": 0}
@@ -166,8 +166,12 @@ def test_goals() -> None:
     [
         ([FAST, timing("plain_python", 10, [21.0, 42.0, 189.0])], None, None),
         ([FAST, timing("plain_python", 10, [19.0, 38.0, 171.0])], None, "missed: slower"),
-        ([Timing("singles", "", 10, (Run(1.0, 0.5, 0.91), Run(2.0, 0.5, 1.82)))], None, "! the load generator"),
-        ([Timing("singles", "", 10, (Run(1.0, 0.5, 0.89), Run(2.0, 0.5, 1.78)))], None, None),
+        (
+            [Timing("singles", "", 10, (BenchRun(1.0, 0.5, 0.91), BenchRun(2.0, 0.5, 1.82)))],
+            None,
+            "! the load generator",
+        ),
+        ([Timing("singles", "", 10, (BenchRun(1.0, 0.5, 0.89), BenchRun(2.0, 0.5, 1.78)))], None, None),
         ([FAST], 1000.0, "the machine was busy"),
         ([FAST], 0.0, None),
     ],
@@ -220,8 +224,10 @@ def test_wrong_names_and_addresses_are_refused(call, flags: tuple[str, ...], mes
 # Answers under load
 
 ANSWER = {"rewards": [1.0, 0.5], "reasons": ["ok", "ok"], "config_id": "c"}
-GOOD = Exchange("two", b'{"\xff', ANSWER, 2)
-REFUSED = Exchange("bad", b"", {"type": "/docs#problem-x", "places": [["references[0]", "no_steps"]]}, 0, status=422)
+GOOD = LoadExchange("two", b'{"\xff', ANSWER, 2)
+REFUSED = LoadExchange(
+    "bad", b"", {"type": "/docs#problem-x", "places": [["references[0]", "no_steps"]]}, 0, status=422
+)
 PROBLEM = {"type": "/docs#problem-x", "detail": "…", "errors": [{"path": "references[0]", "reason": "no_steps"}]}
 
 
@@ -257,7 +263,7 @@ def test_every_other_answer_is_a_fault(exchange, status, reply, kind, message) -
 def test_figures_are_of_requests_due_in_the_hold(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([100.0, 104.0])
     monkeypatch.setattr("assay.loadtests.exchanges.time.time", lambda: next(moments))
-    record = Record(ramp=1, hold=2)
+    record = RecordedExchange(ramp=1, hold=2)
     record.start()
     for due, milliseconds, late, fault in [
         (100.9, 50.0, 9.0, None),

@@ -31,8 +31,8 @@ def test_every_invalid_reference_is_listed(call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in.jsonl", rows)
     result = call("check", source)
     assert result.exit_code == 1
-    found = {int(line.split(":")[1]): line.rpartition("(")[2].rstrip(")") for line in result.stdout.splitlines()}
-    assert found == {
+    lines = {int(line.split(":")[1]): line.rpartition("(")[2].rstrip(")") for line in result.stdout.splitlines()}
+    assert lines == {
         6: "bad_step_line",
         7: "no_steps",
         8: "missing_field",

@@ -73,7 +73,9 @@ def test_every_command_has_help_with_an_example_that_it_accepts(call, name: str)
     for example in command.examples:
         _, _, called = example.partition(f"assay {name}")
         words = called.partition(" >")[0].split()
-        assert all(word in {flag for one in command.params for flag in one.opts} for word in words if word[:2] == "--")
+        assert all(
+            word in {flag for param in command.params for flag in param.opts} for word in words if word[:2] == "--"
+        )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.service.records import files
+from assay.service.records.files import opening
 from assay.service.tasks import endpoint
 from tests.command_line import KEY_LINE, RESPONSE, write_rows
 from tests.evaluate.judge_server import completion, standing_in
@@ -100,7 +100,7 @@ def test_files_that_are_read_whole_have_a_limit(call: Call, tmp_path: Path, monk
 
 def test_rows_may_come_through_a_pipe(call: Call, tmp_path: Path, monkeypatch) -> None:
     """Rows are streamed; a JSON document of a pipe is read to its end, or to the limit."""
-    monkeypatch.setattr(files, "MAX_DOCUMENT", 1 << 21)
+    monkeypatch.setattr(opening, "MAX_DOCUMENT", 1 << 21)
     for name, content, error in (
         ("rows.jsonl", json.dumps(ROW).encode() + b"\n", ""),
         ("rows.json", json.dumps([ROW]).encode(), ""),

@@ -8,9 +8,8 @@ from collections import defaultdict
 import click
 import pytest
 
-from assay.service.cli.command import SettingOption
+from assay.service.cli.command import FORMER_OPTIONS, GUESSED_COMMANDS, GUESSED_OPTIONS, SettingOption
 from assay.service.cli.main import COMMANDS, main
-from assay.service.cli.vocabulary import FORMER_OPTIONS, GUESSED_COMMANDS, GUESSED_OPTIONS
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 
 LISTS = ("NAMES", "FIELDS", "FILES", "SOURCES")
@@ -30,7 +29,9 @@ BEGINNINGS = {
 def options_of(name: str) -> list[click.Option]:
     command = main.get_command(click.Context(main), name)
     assert command is not None
-    return [one for one in command.params if isinstance(one, click.Option) and not isinstance(one, SettingOption)]
+    return [
+        param for param in command.params if isinstance(param, click.Option) and not isinstance(param, SettingOption)
+    ]
 
 
 def form(option: click.Option) -> tuple[object, ...]:

@@ -11,6 +11,6 @@ TEXTS = [PERFECT, SWAPPED, "nothing"]
 EXPECTED = [1.0, SWAPPED_REWARD, 0.0]
 
 
-def check_numbers(found: dict[str, Any], names: set[str]) -> None:
-    assert found.keys() == names
-    assert all(type(value) is float and math.isfinite(value) for value in found.values())
+def check_numbers(numbers: dict[str, Any], names: set[str]) -> None:
+    assert numbers.keys() == names
+    assert all(type(value) is float and math.isfinite(value) for value in numbers.values())

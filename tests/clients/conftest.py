@@ -95,5 +95,5 @@ def face(request: pytest.FixtureRequest) -> Any:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for made_face in made:
+        made_face.close()

@@ -67,11 +67,11 @@ def test_openrlhf(at: str) -> None:
     queries = [PROMPT[150:] + response + EOS for response, _ in ROLLOUTS]
     for rows in (slice(1), slice(None), slice(0)):
         prompts = [PROMPT] * len(queries[rows])
-        found = for_openrlhf.reward_func(queries=queries[rows], prompts=prompts, labels=references[rows])
+        rewards = for_openrlhf.reward_func(queries=queries[rows], prompts=prompts, labels=references[rows])
         body = {"query": queries[rows], "prompts": prompts, "labels": references[rows]}
-        assert httpx.post(f"{at}/compat/openrlhf", json=body, trust_env=False).json() == found
-        assert found["rewards"] == found["scores"]
-        assert found["extra_logs"].keys() == set(METRICS)
+        assert httpx.post(f"{at}/compat/openrlhf", json=body, trust_env=False).json() == rewards
+        assert rewards["rewards"] == rewards["scores"]
+        assert rewards["extra_logs"].keys() == set(METRICS)
     with pytest.raises(InvalidReference):
         for_openrlhf.reward_func(queries[:1], [PROMPT], [None])
 
@@ -79,14 +79,14 @@ def test_openrlhf(at: str) -> None:
 @pytest.mark.usefixtures("at")
 def test_easyr1() -> None:
     rows = [{"response": text, "ground_truth": REFERENCE} for text in TEXTS]
-    found: Any = for_easyr1.compute_score(rows)
-    assert [score["overall"] for score in found] == pytest.approx(EXPECTED)
-    for score in found:
+    results: Any = for_easyr1.compute_score(rows)
+    assert [score["overall"] for score in results] == pytest.approx(EXPECTED)
+    for score in results:
         check_numbers(score, {"overall", *METRICS})
-    assert for_easyr1.compute_score(rows[1]) == found[1]
+    assert for_easyr1.compute_score(rows[1]) == results[1]
     assert for_easyr1.compute_score([]) == []
     lenient: Any = for_easyr1.compute_score(rows[1], config={"order": "lcs"})
-    assert lenient["overall"] > found[1]["overall"]
+    assert lenient["overall"] > results[1]["overall"]
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
         for_easyr1.compute_score([rows[0], {"response": "x", "ground_truth": None}])
 
@@ -155,11 +155,11 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     components = dict.fromkeys(COMPONENTS, 0.5)
     assert for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).get_metrics().keys() == set(METRICS)
     for code, reason in enumerate(REASONS):
-        found = metrics_of(Score(0.0, reason, components, ""))
-        check_numbers(found, set(METRICS))
+        metrics = metrics_of(Score(0.0, reason, components, ""))
+        check_numbers(metrics, set(METRICS))
         numbers = dict(zip(REASON_NUMBERS, reason_numbers(0, code), strict=True))
-        assert found == numbers | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
-        assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
+        assert metrics == numbers | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
+        assert sum(metrics[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
 
 
 def test_references_of_data_frames_are_accepted() -> None:
@@ -202,14 +202,14 @@ def verl() -> list[dict[str, float]]:
 
 
 def skyrl() -> list[dict[str, float]]:
-    found = []
+    rows = []
     for text, reference, task in zip(MIXED_TEXTS, MIXED_REFERENCES, MIXED_TASKS, strict=True):
         environment = for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": reference}, "task": task})
         assert environment.get_metrics().keys() == set(MIXED_METRICS), "the same names before the step"
         output = environment.step(text)
         assert (output["observations"], output["done"]) == ([], True)
-        found.append({"score": output["reward"], **environment.get_metrics()})
-    return found
+        rows.append({"score": output["reward"], **environment.get_metrics()})
+    return rows
 
 
 def openrlhf() -> list[dict[str, float]]:
@@ -258,13 +258,13 @@ CALLS: dict[str, Callable[[], list[Any]]] = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_each_row_is_scored_by_its_task(call: Any, service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
-    rewards = found = call()
-    if isinstance(found[0], dict):
-        rewards = [row["score"] for row in found]
-        more = {"score_applies", "acc"} if "score_applies" in found[0] else set()
-        for row in found:
+    rewards = results = call()
+    if isinstance(results[0], dict):
+        rewards = [row["score"] for row in results]
+        more = {"score_applies", "acc"} if "score_applies" in results[0] else set()
+        for row in results:
             check_numbers(row, {"score", *MIXED_METRICS, *more})
-        assert [row["score_task"] for row in found] == [0, 2, 1, 0]
+        assert [row["score_task"] for row in results] == [0, 2, 1, 0]
     assert rewards == MIXED_REWARDS
     sent = {}
     for request in service.requests:
@@ -279,8 +279,8 @@ def test_each_row_is_scored_by_its_task(call: Any, service: FaultServer, monkeyp
 
 
 def test_rows_of_other_reward_functions_may_have_any_task(service: FaultServer) -> None:
-    found = for_trl.score_reward(["p"] * 2, MIXED_TEXTS[:2], reference=[None, RECORD], task=["math", ORD])
-    assert found == [None, 0.002]
+    rewards = for_trl.score_reward(["p"] * 2, MIXED_TEXTS[:2], reference=[None, RECORD], task=["math", ORD])
+    assert rewards == [None, 0.002]
     assert service.requests[0].document["task"] == [ORD]
 
 
@@ -311,8 +311,8 @@ def test_another_name_of_the_field(service: FaultServer, monkeypatch: pytest.Mon
     for_areal.reward_fn("p", "x", [], [], reference="r", meta={"task": PQA}, task="math")
     sent = [request.document["task"] for request in service.requests]
     assert sent == [[ORD, "score", "score", "score"], ["score"] * 4, [PQA]]
-    one = for_openrlhf.reward_func(["x"], [""], ["Step 1: {}"])
-    assert one["extra_logs"].keys() == set(MIXED_METRICS), "every sample needs the same names"
+    rewards = for_openrlhf.reward_func(["x"], [""], ["Step 1: {}"])
+    assert rewards["extra_logs"].keys() == set(MIXED_METRICS), "every sample needs the same names"
     assert service.requests[-1].document["references"] == ["Step 1: {}"]
     assert for_openrlhf.reward_func([], [], [])["extra_logs"].keys() == set(MIXED_METRICS)
 
@@ -396,11 +396,13 @@ def test_each_row_has_the_components_of_its_task(
 ) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
     columns = {"reference": [row.reference_text for row in ROWS], "task": [row.task for row in ROWS]}
-    found = {name: call(name, [row.response for row in ROWS], **columns) for name in NAMES}
-    assert found[REWARD] == pytest.approx([row.reward for row in ROWS])
-    assert found[PASSED] == [row.passed for row in ROWS]
+    columns_by_name = {name: call(name, [row.response for row in ROWS], **columns) for name in NAMES}
+    assert columns_by_name[REWARD] == pytest.approx([row.reward for row in ROWS])
+    assert columns_by_name[PASSED] == [row.passed for row in ROWS]
     for name in REWARD_COMPONENTS:
-        assert [value is not None for value in found[name]] == [name in OWN_COMPONENTS[row.task] for row in ROWS], name
+        assert [value is not None for value in columns_by_name[name]] == [
+            name in OWN_COMPONENTS[row.task] for row in ROWS
+        ], name
 
 
 @TRAINERS

@@ -44,10 +44,10 @@ def rewards(n: int) -> list[float]:
 def test_concurrent_calls_share_a_request(face: Any, faults: FaultServer) -> None:
     """A full batch does not wait for the end of the window."""
     started = time.monotonic()
-    found = face(base_url=faults.url, **together(8)).together(calls(16))
+    outcomes = face(base_url=faults.url, **together(8)).together(calls(16))
     assert time.monotonic() - started < 10
-    assert [score.reward for score in found] == rewards(16)
-    assert {(score.config_id, score.signature) for score in found} == {(CONFIG_ID, "SCORE|v:0")}
+    assert [score.reward for score in outcomes] == rewards(16)
+    assert {(score.config_id, score.signature) for score in outcomes} == {(CONFIG_ID, "SCORE|v:0")}
     assert [len(request.document["responses"]) for request in faults.requests] == [8, 8]
     for request in faults.requests:
         references = request.document["references"]
@@ -55,15 +55,15 @@ def test_concurrent_calls_share_a_request(face: Any, faults: FaultServer) -> Non
 
 
 def test_a_window_of_zero_sends_each_separately(face: Any, faults: FaultServer) -> None:
-    found = face(base_url=faults.url, window=0).together(calls(6), config={"order": "lcs"})
-    assert [score.reward for score in found] == rewards(6)
+    outcomes = face(base_url=faults.url, window=0).together(calls(6), config={"order": "lcs"})
+    assert [score.reward for score in outcomes] == rewards(6)
     assert [request.document["config"] for request in faults.requests] == [{"order": "lcs"}] * 6
 
 
 def test_bad_references_fail_their_own_callers_only(face: Any, faults: FaultServer) -> None:
     mixed = [(response, "BROKEN" if k % 4 == 1 else reference) for k, (response, reference) in enumerate(calls(12))]
-    found = face(base_url=faults.url, **together(12)).together(mixed, record="row 9")
-    for k, outcome in enumerate(found):
+    outcomes = face(base_url=faults.url, **together(12)).together(mixed, record="row 9")
+    for k, outcome in enumerate(outcomes):
         if k % 4 == 1:
             assert isinstance(outcome, InvalidReference)
             assert str(outcome).startswith("record row 9: reference: bad_step_json (no JSON)")
@@ -75,9 +75,9 @@ def test_bad_references_fail_their_own_callers_only(face: Any, faults: FaultServ
 
 def test_more_bad_references_than_an_error_lists(face: Any, faults: FaultServer) -> None:
     many = [("x", f"BROKEN {k}") for k in range(130)] + [("xx", "r")]
-    found = face(base_url=faults.url, **together(131)).together(many)
-    assert [type(outcome) for outcome in found[:130]] == [InvalidReference] * 130
-    assert found[130].reward == 0.002
+    outcomes = face(base_url=faults.url, **together(131)).together(many)
+    assert [type(outcome) for outcome in outcomes[:130]] == [InvalidReference] * 130
+    assert outcomes[130].reward == 0.002
     assert [len(request.document["responses"]) for request in faults.requests] == [131, 31, 1]
 
 
@@ -86,17 +86,17 @@ def test_a_batch_that_is_too_large_is_halved(face: Any, faults: FaultServer) -> 
         return (answer if len(request.document["responses"]) <= 3 else status(413))(connection, request)
 
     faults.otherwise = at_most_three
-    found = face(base_url=faults.url, **together(10)).together(calls(10))
-    assert [score.reward for score in found] == rewards(10)
+    outcomes = face(base_url=faults.url, **together(10)).together(calls(10))
+    assert [score.reward for score in outcomes] == rewards(10)
     faults.otherwise = status(413)
     assert {type(outcome) for outcome in face(base_url=faults.url, **together(3)).together(calls(3))} == {TooLarge}
 
 
 def test_any_other_error_fails_the_whole_batch(face: Any, faults: FaultServer) -> None:
     faults.otherwise = status(500)
-    found = face(base_url=faults.url, **together(5)).together(calls(5))
-    assert [type(outcome) for outcome in found] == [ServiceError] * 5
-    assert len({id(outcome) for outcome in found}) == 5
+    outcomes = face(base_url=faults.url, **together(5)).together(calls(5))
+    assert [type(outcome) for outcome in outcomes] == [ServiceError] * 5
+    assert len({id(outcome) for outcome in outcomes}) == 5
     assert len(faults.requests) == 1
 
 
@@ -114,11 +114,11 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
         async with AsyncClient(base_url=faults.url, window=0.3, timeout=60) as client:
             patient, cancelled = (asyncio.ensure_future(client.score_one("xx", "r")) for _ in range(2))
             asyncio.get_running_loop().call_later(0.6, cancelled.cancel)
-            found = await asyncio.gather(*(overdue(client, timeout) for timeout in (0.8, 0.01, 0.5)))
+            outcomes = await asyncio.gather(*(overdue(client, timeout) for timeout in (0.8, 0.01, 0.5)))
             assert cancelled.cancelled()
             released.set()
             assert (await patient).reward == 0.002
-        return found
+        return outcomes
 
     assert min(asyncio.run(run())) >= 0.0
     # The call whose deadline ended before the window closed was not sent.

@@ -37,9 +37,9 @@ EXACT: dict[str, tuple[dict[str, Any], list[float]]] = {
 
 @pytest.mark.parametrize(("options", "expected"), EXACT.values(), ids=EXACT)
 def test_credit(options: dict[str, Any], expected: list[float]) -> None:
-    found = token_credit(OFFSETS, STEPS, **options)
-    assert found == expected
-    assert type(found) is list
+    credit = token_credit(OFFSETS, STEPS, **options)
+    assert credit == expected
+    assert type(credit) is list
     array = token_credit(np.array(OFFSETS), STEPS, **options)
     assert isinstance(array, np.ndarray)
     assert (array.dtype, array.tolist()) == (np.float64, expected)
@@ -69,23 +69,23 @@ def tokens_and_steps(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[Any]]
 
 def slow_credit(offsets: list[tuple[int, int]], steps: list[Any], scheme: str, normalize: bool) -> list[float]:
     credit = [0.0] * len(offsets)
-    for one in steps:
-        points = set(range(one["start"], one["end"]))
+    for entry in steps:
+        points = set(range(entry["start"], entry["end"]))
         if scheme == "key+prose":
-            points |= set(range(one["orc_start"], one["orc_end"]))
+            points |= set(range(entry["orc_start"], entry["orc_end"]))
         owned = [k for k, (start, end) in enumerate(offsets) if points & set(range(start, end))]
         for k in owned[-1:] if scheme == "last" else owned:
-            credit[k] += one["value"] / (len(owned) if normalize and scheme != "last" else 1)
+            credit[k] += entry["value"] / (len(owned) if normalize and scheme != "last" else 1)
     return credit
 
 
 @given(tokens_and_steps(), st.sampled_from(SCHEMES), st.booleans())
 def test_credit_is_that_of_the_twin(case: Any, scheme: str, normalize: bool) -> None:
     offsets, steps = case
-    found = token_credit(offsets, steps, scheme, normalize=normalize)
-    assert found == pytest.approx(slow_credit(offsets, steps, scheme, normalize), abs=1e-12)
+    credit = token_credit(offsets, steps, scheme, normalize=normalize)
+    assert credit == pytest.approx(slow_credit(offsets, steps, scheme, normalize), abs=1e-12)
     if normalize or scheme == "last":
-        assert math.fsum(found) == pytest.approx(math.fsum(one["value"] for one in steps), abs=1e-9)
+        assert math.fsum(credit) == pytest.approx(math.fsum(entry["value"] for entry in steps), abs=1e-9)
 
 
 def without(name: str) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def test_offsets_of_bytes() -> None:
     dna = "\U0001f9ec".encode()
     pieces = byte_level(b" 5 ", "µ".encode()[:1], "µ".encode()[1:] + b"l", dna[:1], dna[1:3], dna[3:] + b"\n")
     qwen = Tokenizer(*pieces, "é ")  # the last one was added as text
-    found = token_offsets(qwen, range(8), " 5 µl\U0001f9ec\né ")
-    assert found == [(0, 3), (3, 4), (3, 5), (5, 6), (5, 6), (5, 7), (7, 9), (9, 9)]
+    offsets = token_offsets(qwen, range(8), " 5 µl\U0001f9ec\né ")
+    assert offsets == [(0, 3), (3, 4), (3, 5), (5, 6), (5, 6), (5, 7), (7, 9), (9, 9)]
     assert token_offsets(qwen, [0, 1], " 5 \ufffd") == [(0, 3), (3, 4)], "sampling stopped within a character"
 
 

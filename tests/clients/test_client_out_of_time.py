@@ -119,10 +119,10 @@ def test_advantages_are_those_of_whole_groups(face: Any, faults: FaultServer, gr
     references = REFERENCES if groups else ["r", "s", "t"]
     asked = {"groups": groups} if groups else {"reference_index": index}
     client = face(base_url=faults.url)
-    found = client.score(TEXTS, references, index, task=TASKS, groups=groups, include=["advantages"])
+    scored = client.score(TEXTS, references, index, task=TASKS, groups=groups, include=["advantages"])
     assert sent_again(faults)[1] == TEXTS[:2]
-    assert found.rewards == REWARDS
-    assert found.advantages == advantages(asked, REWARDS)
+    assert scored.rewards == REWARDS
+    assert scored.advantages == advantages(asked, REWARDS)
 
 
 def test_a_service_of_another_version_scores_all_again(face: Any, faults: FaultServer) -> None:

@@ -115,14 +115,14 @@ def outcomes(waiting: Waiting, server: FaultServer, n: int) -> list[Any]:
     request = HttpExchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
 
     async def run() -> list[Any]:
-        client, found = Transport(20, waiting), []
-        while len(found) < n:
+        client, replies = Transport(20, waiting), []
+        while len(replies) < n:
             try:
-                found.append(await client.exchange(request))
+                replies.append(await client.exchange(request))
             except TransportFault as fault:
-                found += [] if fault.stale else [fault]
+                replies += [] if fault.stale else [fault]
         client.close()
-        return found
+        return replies
 
     with server:
         return asyncio.run(run())
@@ -136,8 +136,8 @@ def waiting(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("size", [1, 7])
 def test_a_response_may_arrive_in_any_pieces(waiting: Any, size: int) -> None:
     wholes = [whole for whole, _, _ in WELL_FORMED.values()]
-    found = outcomes(waiting, SlicedServer(wholes, size), len(wholes))
-    assert [(reply.status, reply.body) for reply in found] == [(200, body) for _, body, _ in WELL_FORMED.values()]
+    replies = outcomes(waiting, SlicedServer(wholes, size), len(wholes))
+    assert [(reply.status, reply.body) for reply in replies] == [(200, body) for _, body, _ in WELL_FORMED.values()]
 
 
 @pytest.mark.parametrize(("whole", "reusable"), [(w, r) for w, _, r in WELL_FORMED.values()], ids=WELL_FORMED)
@@ -161,9 +161,9 @@ def test_a_connection_with_bytes_after_the_response_is_not_reused(waiting: Any) 
 
 def test_a_response_cut_anywhere_is_a_fault(waiting: Any) -> None:
     cut = [whole[:k] for whole, _, _ in WELL_FORMED.values() for k in range(len(whole))]
-    found = outcomes(waiting, SlicedServer(cut), len(cut))
-    assert [part for part, outcome in zip(cut, found, strict=True) if not isinstance(outcome, TransportFault)] == []
-    assert {str(fault) for fault in found} >= {"the connection was closed in the middle of a reply"}
+    replies = outcomes(waiting, SlicedServer(cut), len(cut))
+    assert [part for part, outcome in zip(cut, replies, strict=True) if not isinstance(outcome, TransportFault)] == []
+    assert {str(fault) for fault in replies} >= {"the connection was closed in the middle of a reply"}
 
 
 MALFORMED = [
@@ -187,9 +187,9 @@ MALFORMED = [
 
 
 def test_a_malformed_response_is_a_fault(waiting: Any) -> None:
-    found = outcomes(waiting, SlicedServer(MALFORMED), len(MALFORMED))
+    replies = outcomes(waiting, SlicedServer(MALFORMED), len(MALFORMED))
     assert [
-        head for head, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, TransportFault)
+        head for head, outcome in zip(MALFORMED, replies, strict=True) if not isinstance(outcome, TransportFault)
     ] == []
 
 

@@ -122,8 +122,8 @@ def test_other_routes(face: Any, server: LiveServer) -> None:
     assert client.config() == client.request("/v1/config", timeout=60)
     assert client.config()["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
     asked = {"task": "bioprobench.pqa", "records": [{"answer": "2 h", "generated_response": "2 h"}]}
-    found = client.request("/v1/evaluate", asked)
-    assert (found["aggregate"]["failed"], found) == (1.0, client.request("/v1/evaluate", json.dumps(asked).encode()))
+    reply = client.request("/v1/evaluate", asked)
+    assert (reply["aggregate"]["failed"], reply) == (1.0, client.request("/v1/evaluate", json.dumps(asked).encode()))
     with pytest.raises(InvalidRequest, match="records: missing_field"):
         client.request("/v1/evaluate", {})
     with pytest.raises(BadReply, match="not JSON"):
@@ -222,19 +222,19 @@ def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: A
 
 def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url, window=0.2)
-    found = client.together([("a", "r"), ("b", TWO_STEPS), ("c", "s")], tasks=[None, ORD, None])
-    assert [len(one.components) for one in found] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
-    sent = sorted((request.document for request in faults.requests), key=lambda one: "task" in one)
-    assert [one.get("task") for one in sent] == [None, [ORD]]
+    outcomes = client.together([("a", "r"), ("b", TWO_STEPS), ("c", "s")], tasks=[None, ORD, None])
+    assert [len(call.components) for call in outcomes] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
+    sent = sorted((request.document for request in faults.requests), key=lambda call: "task" in call)
+    assert [call.get("task") for call in sent] == [None, [ORD]]
 
 
 def test_invalid_single_calls_do_not_fail_the_others(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url, window=0.2)
     calls = [("a", "r"), ("b", True), ("c", 7), ("d", TWO_STEPS)]
-    found = client.together(calls, tasks=["x", "score", ORD, ORD])
-    errors = [[(issue.path, issue.reason) for issue in one.issues] for one in found[:3]]
+    outcomes = client.together(calls, tasks=["x", "score", ORD, ORD])
+    errors = [[(issue.path, issue.reason) for issue in outcome.issues] for outcome in outcomes[:3]]
     assert errors == [[("task", "unknown_task")], [("reference", "wrong_type")], [("reference", "wrong_type")]]
-    assert found[3].task == ORD
+    assert outcomes[3].task == ORD
     assert [request.document["task"] for request in faults.requests] == [[ORD]]
 
 

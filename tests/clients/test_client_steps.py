@@ -96,8 +96,10 @@ def test_errors_name_the_alternative_of_the_caller(face: Any, faults: FaultServe
     assert faults.requests[0].document["references"] == references[:2], "equal alternatives are sent once"
     assert [issue.path for issue in caught.value.issues] == ["references[1].any_of[1]", "references[3].any_of[1]"]
     faults.script = [problem("references[0].any_of[1]")]
-    found = client.together([("x", {"any_of": ["r", ""]}), ("xx", {"any_of": ["r", ""]})])
-    assert [(type(error), error.issues[0].path) for error in found] == [(InvalidReference, "reference.any_of[1]")] * 2
+    outcomes = client.together([("x", {"any_of": ["r", ""]}), ("xx", {"any_of": ["r", ""]})])
+    assert [(type(error), error.issues[0].path) for error in outcomes] == [
+        (InvalidReference, "reference.any_of[1]")
+    ] * 2
     with pytest.raises(InvalidRequest, match=r"references\[0\]: wrong_type .*any_of"):
         client.score(["x"], [{"r", "s"}])
 
@@ -122,8 +124,8 @@ def test_steps_in_samples_of_verl(service: FaultServer) -> None:
 
 def test_steps_of_completions_of_trl(service: FaultServer) -> None:
     chat = [[{"role": "assistant", "content": TEXTS[2]}]]
-    found = for_trl.score_steps([TEXTS[0], TEXTS[0], *chat], reference=["r", None, "s"])
-    assert found == [steps_of(TEXTS[0]), [], steps_of(TEXTS[2])]
+    step_rows = for_trl.score_steps([TEXTS[0], TEXTS[0], *chat], reference=["r", None, "s"])
+    assert step_rows == [steps_of(TEXTS[0]), [], steps_of(TEXTS[2])]
     assert for_trl.score_steps(TEXTS[:1], reference=[None]) == [[]]
     assert len(service.requests) == 1
     with pytest.raises(InvalidReference, match=r"record 8: references\[1\]: bad_step_json"):
@@ -132,14 +134,14 @@ def test_steps_of_completions_of_trl(service: FaultServer) -> None:
 
 def test_steps_of_a_batch(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url)
-    found = client.score(TEXTS, ["r"], include=["components", "steps"])
+    scores = client.score(TEXTS, ["r"], include=["components", "steps"])
     assert faults.requests[0].document["include"] == ["components", "steps"]
-    assert found.steps == [steps_of(text) for text in TEXTS]
-    assert found.alternative == [0, 1, 2]
-    for k, row in enumerate(found.rows()):
-        assert row == found.row(k)
-        assert (row.steps, row.alternative) == (found.steps[k], k)
-    assert scores_of(list(found.rows())).steps == found.steps
+    assert scores.steps == [steps_of(text) for text in TEXTS]
+    assert scores.alternative == [0, 1, 2]
+    for k, row in enumerate(scores.rows()):
+        assert row == scores.row(k)
+        assert (row.steps, row.alternative) == (scores.steps[k], k)
+    assert scores_of(list(scores.rows())).steps == scores.steps
     plain = client.score(TEXTS, ["r"])
     assert (plain.steps, plain.alternative, plain.row(0).steps, scores_of([plain.row(0)]).steps) == (None,) * 4
 
@@ -147,9 +149,9 @@ def test_steps_of_a_batch(face: Any, faults: FaultServer) -> None:
 def test_steps_of_single_calls(face: Any, faults: FaultServer) -> None:
     """Calls that ask for steps share requests, and are not sent with those that do not."""
     client = face(base_url=faults.url, window=0.3)
-    found = client.together([(text, "r") for text in TEXTS], steps=True)
-    assert [score.steps for score in found] == [steps_of(text) for text in TEXTS]
-    assert sorted(score.alternative for score in found) == [0, 1, 2]
+    outcomes = client.together([(text, "r") for text in TEXTS], steps=True)
+    assert [score.steps for score in outcomes] == [steps_of(text) for text in TEXTS]
+    assert sorted(score.alternative for score in outcomes) == [0, 1, 2]
     assert client.score_one("x", "r").steps is None
     assert [request.document["include"] for request in faults.requests] == [["components", "steps"], ["components"]]
 
@@ -159,9 +161,9 @@ def test_steps_of_responses_that_are_sent_again(face: Any, faults: FaultServer) 
         return reply | {"reasons": ["ok", "ok", "out_of_time"], "steps": [*reply["steps"][:2], []]}
 
     faults.script = [document(without_time)]
-    found = face(base_url=faults.url, backoff=0.01).score(TEXTS, ["r"], include=["steps"])
-    assert found.steps == [steps_of(text) for text in TEXTS]
-    assert found.alternative == [0, 1, 0]
+    scores = face(base_url=faults.url, backoff=0.01).score(TEXTS, ["r"], include=["steps"])
+    assert scores.steps == [steps_of(text) for text in TEXTS]
+    assert scores.alternative == [0, 1, 0]
     assert [len(request.document["responses"]) for request in faults.requests] == [3, 1]
 
 
@@ -197,14 +199,14 @@ def test_steps_of_a_real_service(face: Any, server: LiveServer) -> None:
     """They are those of `Scorer`, also of single calls, and lie where `token_credit` looks for them."""
     client, responses = face(base_url=server.url), [PERFECT, SWAPPED, "nothing"]
     reference = {"any_of": [json.dumps(STEP).join(("Step 1: ", "")), REFERENCE]}
-    found = client.score(responses, [reference], include=["components", "steps"])
+    scores = client.score(responses, [reference], include=["components", "steps"])
     own = Scorer().score(responses, [reference], steps=True)
-    assert found.steps == list(own.steps)
-    assert found.alternative == own.alternative.tolist() == [1, 1, 0]
+    assert scores.steps == list(own.steps)
+    assert scores.alternative == own.alternative.tolist() == [1, 1, 0]
     (row,) = client.together([(SWAPPED, reference)], steps=True)
-    assert row == found.row(1)._replace(alternative=row.alternative)
+    assert row == scores.row(1)._replace(alternative=row.alternative)
     characters = [(k, k + 1) for k in range(len(PERFECT))]
-    credit = token_credit(characters, found.steps[0])
+    credit = token_credit(characters, scores.steps[0])
     lines = ["".join(PERFECT[k] for k, value in enumerate(credit) if value)]
     assert lines == [REFERENCE.replace("\n", "")]
     with pytest.raises(InvalidReference, match=r"references\[0\]\.any_of\[1\]: no_steps"):

@@ -192,8 +192,8 @@ def test_an_invalid_reference_fails_its_own_row_only(caplog: pytest.LogCaptureFi
     names = ["a", "b", "c", "d", "e", "f", "g", {"h": 2}]  # they need not be hashable
     references = ["r"] * 3 + ["BROKEN"] + ["r"] * 3 + [7]
     for _ in range(3):
-        found = rewards(for_trl.score_reward, ["x"] * 8, reference=references, id=names)
-        assert found == [0.001] * 3 + [None] + [0.001] * 3 + [None]
+        scored = rewards(for_trl.score_reward, ["x"] * 8, reference=references, id=names)
+        assert scored == [0.001] * 3 + [None] + [0.001] * 3 + [None]
     assert len(caplog.messages) == 2
     assert "record d: reference: bad_step_json" in caplog.text
     assert "record {'h': 2}: reference: wrong_type" in caplog.text

@@ -36,9 +36,9 @@ def test_verl_reward_loop() -> None:
     assert inspect.iscoroutinefunction(for_verl.compute_score)
     call = partial(for_verl.compute_score, reward_router_address=None, extra_info={"index": 1})
     for text, reward in zip(TEXTS, EXPECTED, strict=True):
-        found = asyncio.run(call(data_source="thoth", solution_str=text, ground_truth=REFERENCE))
-        assert found["score"] == pytest.approx(reward)
-        check_numbers(found, {"score", *METRICS})
+        result = asyncio.run(call(data_source="thoth", solution_str=text, ground_truth=REFERENCE))
+        assert result["score"] == pytest.approx(reward)
+        check_numbers(result, {"score", *METRICS})
     with pytest.raises(InvalidRequest, match="1 for 3 responses"):
         for_verl.compute_score_batch(["thoth"] * 3, TEXTS, [REFERENCE], None)
 
@@ -76,10 +76,10 @@ def test_components_per_step(tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_text("not a step", encoding="utf-8")
     main([str(tmp_path), "--csv", str(tmp_path / "steps.csv")])
     with (tmp_path / "steps.csv").open(encoding="utf-8", newline="") as lines:
-        found = list(csv.DictReader(lines))
-    assert [row["step"] for row in found] == ["1", "2", "10"]
-    assert [row["score_format"] for row in found] == ["1.0", "2.0", "10.0"]
-    assert {(row["score"], row["samples"], row["score_order"]) for row in found} == {("1.0", "3", "")}
+        rows = list(csv.DictReader(lines))
+    assert [row["step"] for row in rows] == ["1", "2", "10"]
+    assert [row["score_format"] for row in rows] == ["1.0", "2.0", "10.0"]
+    assert {(row["score"], row["samples"], row["score_order"]) for row in rows} == {("1.0", "3", "")}
 
 
 def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
@@ -224,19 +224,19 @@ def test_other_data_sources_are_verls(
     way: Callable[..., list[dict[str, float]]], verl: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe, thoth")
-    found = way(config={"order": "strict"})
-    assert [result["score"] for result in found] == pytest.approx(SCORES)
-    assert [result["acc"] for result in found] == pytest.approx(ACCURACIES)
-    assert [result["score_applies"] for result in found] == [1, 0, 1, 0, 0, 0]
-    assert [result["score_readable"] for result in found] == [1, 0, 0, 0, 0, 0]
-    assert [result["score_reason_code"] for result in found] == [0, -1, 3, -1, -1, -1]
-    for result in found:  # verl takes the names from one sample, and fails if another differs
+    results = way(config={"order": "strict"})
+    assert [result["score"] for result in results] == pytest.approx(SCORES)
+    assert [result["acc"] for result in results] == pytest.approx(ACCURACIES)
+    assert [result["score_applies"] for result in results] == [1, 0, 1, 0, 0, 0]
+    assert [result["score_readable"] for result in results] == [1, 0, 0, 0, 0, 0]
+    assert [result["score_reason_code"] for result in results] == [0, -1, 3, -1, -1, -1]
+    for result in results:  # verl takes the names from one sample, and fails if another differs
         check_numbers(result, {"score", "acc", "score_applies", *METRICS})
     assert sorted(call[0] for call in verl.calls) == ["dapo", "dapo", "gsm8k", "gsm8k"]
     assert all(call[1] == {"index": 1} and not call[2] for call in verl.calls)
     threads = {call[3] for call in verl.calls}
     assert (threading.get_ident() in threads) is (way is not in_loop), "they must not block the event loop"
-    (tmp_path / "7.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    (tmp_path / "7.jsonl").write_text("".join(json.dumps(row) + "\n" for row in results), encoding="utf-8")
     means = step_means(tmp_path / "7.jsonl")
     assert (means["step"], means["samples"]) == (7, 2), "of Assay's samples alone"
     assert means["score"] == pytest.approx((SCORES[0] + SCORES[2]) / 2)
@@ -254,8 +254,8 @@ def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("verl")
 def test_other_data_sources_need_no_service(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe")
-    found = for_verl.compute_score_batch(["gsm8k"] * 2, ["4", "5"], ["4", "4"])
-    assert [result["score"] for result in found] == [1, 0]
+    results = for_verl.compute_score_batch(["gsm8k"] * 2, ["4", "5"], ["4", "4"])
+    assert [result["score"] for result in results] == [1, 0]
     assert not down.requests
     with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not in the list"):
         for_verl_sync.compute_score("thoth", "4", "4")

@@ -12,8 +12,8 @@ import pytest
 from assay.service import messages as of_service
 from assay.service.cli.main import main
 from assay.service.http.endpoints.trainers.nemo_gym import OutputReader
-from assay.service.records.fields import asking_of
-from assay.service.records.responses import answer_in
+from assay.service.records.rows.fields import asking_of
+from assay.service.records.rows.responses import answer_in
 from assay_client import messages as of_client
 from assay_client.adapters.common import completion_text
 from tests.command_line import RUNNER, read_rows, write_rows

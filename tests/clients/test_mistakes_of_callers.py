@@ -48,7 +48,9 @@ WITH_ONE_TEXT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "TRL, steps": (lambda text: for_trl.score_steps(["x", text], reference=["r"] * 2, id="ab"), r"completions\[1\]"),
     "ms-swift": (lambda text: for_ms_swift.AssayReward()(["x", text], solution=["r"] * 2), r"completions\[1\]"),
     "EasyR1": (
-        lambda text: for_easyr1.compute_score([{"response": one, "ground_truth": "r"} for one in ("x", text)]),
+        lambda text: for_easyr1.compute_score(
+            [{"response": response, "ground_truth": "r"} for response in ("x", text)]
+        ),
         r"responses\[1\]",
     ),
     "OpenRLHF": (lambda text: for_openrlhf.reward_func(["x", text], ["", ""], ["r", "r"]), r"queries\[1\]"),

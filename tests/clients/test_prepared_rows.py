@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which step is wrong?"}]
 ROW = {"prompt": MESSAGES, "reference": "key lines", "id": "r1", "task": "score", "group": "g1", "split": "test"}
 ORD = ROW | {"id": "r2", "task": "bioprobench.ord", "reference": '{"correct_steps": ["a"]}', "level": "2"}
-MIXED = [PreparedRow(MESSAGES, one.reference_text, one.task, f"row {k}") for k, one in enumerate(ROWS)]
+MIXED = [PreparedRow(MESSAGES, sample.reference_text, sample.task, f"row {k}") for k, sample in enumerate(ROWS)]
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -106,17 +106,17 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("at")
 def test_scores_of_rows_of_several_tasks() -> None:
     """From one request, and from concurrent calls of one response each."""
-    responses = [one.response for one in ROWS]
+    responses = [row.response for row in ROWS]
 
     async def one_by_one() -> list[Scored]:
         calls = [score_response_async(*pair, OPTIONS) for pair in zip(MIXED, responses, strict=True)]
         return list(await asyncio.gather(*calls))
 
-    found = score_responses(MIXED, responses, OPTIONS)
-    expected = [(one.reward, one.reason, one.passed, one.task) for one in ROWS]
-    assert [(score.reward, score.reason, score.passed, score.task) for score in found] == expected
-    assert found == asyncio.run(score_responses_async(MIXED, responses, OPTIONS)) == asyncio.run(one_by_one())
-    assert set(found[1].components) == {"accuracy", "brier", "confidence"}
+    scores = score_responses(MIXED, responses, OPTIONS)
+    expected = [(row.reward, row.reason, row.passed, row.task) for row in ROWS]
+    assert [(score.reward, score.reason, score.passed, score.task) for score in scores] == expected
+    assert scores == asyncio.run(score_responses_async(MIXED, responses, OPTIONS)) == asyncio.run(one_by_one())
+    assert set(scores[1].components) == {"accuracy", "brier", "confidence"}
     assert score_responses([], []) == []
 
 
@@ -156,7 +156,7 @@ def test_metrics_are_those_of_an_evaluation_with_the_options_of_the_task(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
-    records = [record_of(row, one.response) for row, one in zip(MIXED, ROWS, strict=True) if row.task == task]
+    records = [record_of(row, sample.response) for row, sample in zip(MIXED, ROWS, strict=True) if row.task == task]
     options: dict[str, Any] = OPTIONS.get(task, {})
     expected = evaluate_here(task, [json.loads(record) for record in records], **options).aggregate
     assert evaluate(task, records)["aggregate"] == {name: expected[name] for name in ("count", *METRICS[task])}

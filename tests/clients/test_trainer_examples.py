@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.service.records.forms import PROMPTS, PromptRow
+from assay.service.records.rows.forms import PROMPTS, PromptRow
 from assay_client import COMPONENTS, InvalidReference
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.clients.adapter_samples import EXPECTED, TEXTS
@@ -40,10 +40,10 @@ def test_scripts_pass_everything_on(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(path), "one more"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    given = done.stdout.splitlines()
-    assert "http://reward-host:8000" in given[0]
-    assert given[-1] == "one more"
-    files = [found for line in given for found in re.findall(r"/.*/adapters/\S+\.py", line)]
+    lines = done.stdout.splitlines()
+    assert "http://reward-host:8000" in lines[0]
+    assert lines[-1] == "one more"
+    files = [found for line in lines for found in re.findall(r"/.*/adapters/\S+\.py", line)]
     assert all(Path(file).is_file() for file in files)
     assert files or re.search(r"http://reward-host:8000/compat/|assay_client\.adapters\.for_slime", done.stdout)
 
@@ -78,7 +78,7 @@ def test_rows_name_their_reference_their_record_and_their_task() -> None:
 def snippet(word: str) -> dict[str, Any]:
     """Return what the only snippet with this word defines."""
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (code,) = (one for one in snippets if word in one)
+    (code,) = (text for text in snippets if word in text)
     names: dict[str, Any] = {"__name__": "snippet"}
     exec(compile(code, str(PAGE), "exec"), names)
     return names
@@ -109,10 +109,10 @@ def test_rllm(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setattr(sys.modules["rllm.rewards.reward_types"], "RewardOutput", RewardOutput, raising=False)
     function = snippet("RewardOutput")["score_reward"]
-    found = [function(task_info={"question": "q", "ground_truth": REFERENCE}, action=text) for text in TEXTS]
-    assert [output.reward for output in found] == pytest.approx(EXPECTED)
-    assert found[2].metadata["reason"] == "missing_sections"
-    assert set(COMPONENTS) < found[0].metadata.keys()
+    outputs = [function(task_info={"question": "q", "ground_truth": REFERENCE}, action=text) for text in TEXTS]
+    assert [output.reward for output in outputs] == pytest.approx(EXPECTED)
+    assert outputs[2].metadata["reason"] == "missing_sections"
+    assert set(COMPONENTS) < outputs[0].metadata.keys()
     assert function({"ground_truth": REFERENCE}, SimpleNamespace(action=TEXTS[0])).reward == 1.0
     with pytest.raises(InvalidReference):
         function({"ground_truth": "Step 1: nothing"}, TEXTS[0])

@@ -124,8 +124,8 @@ def test_wrong_values_are_named_by_their_variable(variable, text):
 
 def test_every_wrong_place_is_named(tmp_path):
     path = written(tmp_path, "port = 1\n[server]\nprot = 1\nport = '80'\n[score]\norder = 'x'\n[other]\nx = 1\n")
-    found = issues(flags={"threads": 0, "nope": 1}, environ={"ASSAY_PROT": "1", "ASSAY_MAX_STEPS": "0"}, path=path)
-    assert found == {
+    errors = issues(flags={"threads": 0, "nope": 1}, environ={"ASSAY_PROT": "1", "ASSAY_MAX_STEPS": "0"}, path=path)
+    assert errors == {
         (f"{path}: port", "unknown_setting"),
         (f"{path}: other", "unknown_setting"),
         (f"{path}: server.prot", "unknown_setting"),
@@ -177,9 +177,9 @@ def test_kubernetes_service_links_are_named_together_with_one_hint(services):
     environ = links_of(*services)
     with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
         load({}, {**environ, "ASSAY_ORDR": "lcs", "ASSAY_THREADS": "0", "ASSAY_CLIENT_SERVICE_HOST": "10.0.0.1"})
-    found = {issue.path: issue.detail for issue in raised.value.issues}
-    assert found.keys() == {", ".join(sorted(environ)), "ASSAY_ORDR", "ASSAY_THREADS"}
-    assert [path for path, detail in found.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
+    details = {issue.path: issue.detail for issue in raised.value.issues}
+    assert details.keys() == {", ".join(sorted(environ)), "ASSAY_ORDR", "ASSAY_THREADS"}
+    assert [path for path, detail in details.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
 
 
 MEANT_AS_SETTINGS = [

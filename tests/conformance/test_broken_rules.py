@@ -140,11 +140,11 @@ def test_a_broken_rule_is_noticed(monkeypatch, cases, name):
     vectors, whole, before, after = RULES[name]
     function, source = whole.__name__, inspect.getsource(whole)
     assert source.count(before) == 1
-    found: dict[str, object] = {}
-    exec(source.replace(before, after), vars(sys.modules[whole.__module__]), found)
+    names: dict[str, object] = {}
+    exec(source.replace(before, after), vars(sys.modules[whole.__module__]), names)
     for other in [other for key, other in sys.modules.items() if key.startswith("tests.reference.")]:
         if vars(other).get(function) is whole:
-            monkeypatch.setattr(other, function, found[function])
+            monkeypatch.setattr(other, function, names[function])
     some = [case for case in cases if case.id.startswith((f"score/{vectors}/", f"{vectors}/"))]
     compared = compare(some, {case.id: engine.answer(case.row) for case in some})
     assert 0 < compared.passed.total() < len(some)

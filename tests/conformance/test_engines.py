@@ -89,10 +89,10 @@ def test_answers_in_any_order_and_while_rows_are_read() -> None:
 def test_assay_itself(call: Any) -> None:
     result = call("conformance", "--vectors", "words,advantages", "--json")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["passed"] == found["cases"] == sum(group["cases"] for group in found["groups"].values()) > 600
-    assert (found["problems"], found["differences"], found["tolerance"]) == ([], [], 1e-9)
-    assert found["engine"].startswith("assay ")
+    document = json.loads(result.stdout)
+    assert document["passed"] == document["cases"] == sum(group["cases"] for group in document["groups"].values()) > 600
+    assert (document["problems"], document["differences"], document["tolerance"]) == ([], [], 1e-9)
+    assert document["engine"].startswith("assay ")
 
 
 def test_the_twin_as_an_engine(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +101,9 @@ def test_the_twin_as_an_engine(call: Any, monkeypatch: pytest.MonkeyPatch) -> No
     engine = shlex.join([sys.executable, "-m", "tests.reference.engine"])
     result = call("conformance", "--engine", engine, "--exact", "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["passed"] == found["cases"] > 1_500
-    assert found["left_out"] == {}
+    document = json.loads(result.stdout)
+    assert document["passed"] == document["cases"] > 1_500
+    assert document["left_out"] == {}
 
 
 def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> 
     command = shlex.join([sys.executable, str(script)])
     result = call("conformance", "--vectors", "score", "--engine", command, "--json")
     assert result.exit_code == 1
-    found = json.loads(result.stdout)
-    assert [problem.partition(" after ")[0] for problem in found["problems"]] == ["it exited with code 1"]
+    document = json.loads(result.stdout)
+    assert [problem.partition(" after ")[0] for problem in document["problems"]] == ["it exited with code 1"]
     error = {"id": "score/reference/nothing", "field": "error", "expected": "no_steps", "got": "nothing"}
-    assert error in found["differences"]
-    assert {difference["field"] for difference in found["differences"]} == {"error"}
-    assert 700 < found["passed"] < found["cases"]
-    assert found["left_out"]["components.coverage"] > 700
+    assert error in document["differences"]
+    assert {difference["field"] for difference in document["differences"]} == {"error"}
+    assert 700 < document["passed"] < document["cases"]
+    assert document["left_out"]["components.coverage"] > 700
     text = call("conformance", "--vectors", "score", "--engine", command).stdout
     assert "score/reference/nothing: error: expected 'no_steps', got 'nothing'" in text.splitlines()
     assert "components.anchors, components.consistency" in text

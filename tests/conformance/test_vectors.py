@@ -24,10 +24,10 @@ def cases() -> list[Vector]:
 
 
 def check(cases: list[Vector], answers: dict[str, dict[str, Any]], exact: bool = False) -> None:
-    found = compare(cases, answers, exact)
-    assert found.differences == []
-    assert found.left_out == {}
-    assert found.cases.total() == len(cases) > 20
+    comparison = compare(cases, answers, exact)
+    assert comparison.differences == []
+    assert comparison.left_out == {}
+    assert comparison.cases.total() == len(cases) > 20
 
 
 def test_the_files_are_what_the_twin_gives():
@@ -101,8 +101,8 @@ BROKEN: dict[str, tuple[str, Any, str, str, str]] = {
 def assert_few_differ(kind: str) -> None:
     """Nothing else about the twin is wrong, so that few vectors differ."""
     some = read_vectors([kind])
-    found = compare(some, {case.id: engine.answer(case.row) for case in some})
-    assert 0.9 * len(some) < found.passed.total() < len(some)
+    comparison = compare(some, {case.id: engine.answer(case.row) for case in some})
+    assert 0.9 * len(some) < comparison.passed.total() < len(some)
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def key(steps: Sequence[Step]) -> str:
 
 def answered(steps: Sequence[Step], think: str = THINK, after: str = "") -> str:
     """Return an answer with these steps; `after` follows the last section."""
-    orc = "\n".join(f"Step {k}: {' '.join([one, *two, *three])}." for k, (one, two, three) in enumerate(steps, 1))
+    orc = "\n".join(f"Step {k}: {' '.join([step, *two, *three])}." for k, (step, two, three) in enumerate(steps, 1))
     return f"{think}\n<key>\n{key(steps)}\n</key>\n<orc>\n{orc}\n</orc>\n<note>Cold.</note>{after}"
 
 
@@ -183,12 +183,12 @@ def samples() -> list[Sample]:
 
 def chosen(**where: str) -> list[Sample]:
     """Return the samples whose rows have these values."""
-    return [one for one in samples() if all(one.row[name] == value for name, value in where.items())]
+    return [sample for sample in samples() if all(sample.row[name] == value for name, value in where.items())]
 
 
 def to_all(some: Sequence[Sample]) -> dict[str, list[str]]:
     """Return the answers for the stand-in, each for a prompt with all messages of its row."""
-    return {"\n".join(message["content"] for message in one.row["prompt"]): [one.answer] for one in some}
+    return {"\n".join(message["content"] for message in sample.row["prompt"]): [sample.answer] for sample in some}
 
 
 def write_lines(path: Path, records: Iterable[object]) -> Path:
@@ -212,7 +212,9 @@ def answers() -> Path:
 def write_answers(path: Path, answers: Mapping[str, Sequence[str]]) -> Path:
     """Write the answers to all rows, by prompts as for the stand-in."""
     ids = zip(to_all(samples()), samples(), strict=True)
-    return write_lines(path, ({"id": one.row["id"], "response": text} for key, one in ids for text in answers[key]))
+    return write_lines(
+        path, ({"id": sample.row["id"], "response": text} for key, sample in ids for text in answers[key])
+    )
 
 
 def scores_of(file: Path, *flags: str) -> list[dict[str, Any]]:
@@ -230,14 +232,16 @@ def scores_of(file: Path, *flags: str) -> list[dict[str, Any]]:
 @cache
 def scored() -> dict[str, dict[str, Any]]:
     """Return what `assay score` writes for each sample by its id."""
-    return {one.pop("id"): {name: one[name] for name in one if name != "task"} for one in scores_of(answers())}
+    return {
+        scores.pop("id"): {name: scores[name] for name in scores if name != "task"} for scores in scores_of(answers())
+    }
 
 
 def means_of(scores: Sequence[dict[str, Any]], task: str | None = None) -> dict[str, float]:
     """Return the means of reward, passed and SCORE's components over the scores, or over those of one task."""
-    chosen = [one | one["components"] for one in scores if task in (None, one["task"])]
+    chosen = [score | score["components"] for score in scores if task in (None, score["task"])]
     names = ("reward", "passed", *(COMPONENTS if task == "score" else ()))
-    return {name: fmean(one[name] for one in chosen) for name in names}
+    return {name: fmean(sample[name] for sample in chosen) for name in names}
 
 
 def evaluation_of(file: Path, *flags: str) -> dict[str, dict[str, Any]]:
@@ -254,10 +258,12 @@ def evaluated() -> dict[str, dict[str, Any]]:
 
 def assert_same_evaluation(log: Path, plain: Path) -> None:
     """Require the same metrics of two files with the same answers, over all rows and by type and level."""
-    found, expected = ({task: numbers(one) for task, one in evaluation_of(file).items()} for file in (log, plain))
-    assert set(found) == set(expected) == {"score", *ANSWERS}
+    computed, expected = (
+        {task: numbers(evaluation) for task, evaluation in evaluation_of(file).items()} for file in (log, plain)
+    )
+    assert set(computed) == set(expected) == {"score", *ANSWERS}
     for task, values in expected.items():
-        assert found[task] == pytest.approx(values, rel=0, abs=1e-12)
+        assert computed[task] == pytest.approx(values, rel=0, abs=1e-12)
 
 
 def numbers(task: dict[str, Any]) -> dict[tuple[str, ...], float | None]:
@@ -269,8 +275,8 @@ def numbers(task: dict[str, Any]) -> dict[tuple[str, ...], float | None]:
 
 def mean_of(some: Sequence[Sample], name: str) -> float:
     """Return the mean of a value, or of a component, that `assay score` writes."""
-    found = [scored()[one.row["id"]] for one in some]
-    return fmean(one[name] if name in one else one["components"][name] for one in found)
+    scores = [scored()[row.row["id"]] for row in some]
+    return fmean(row[name] if name in row else row["components"][name] for row in scores)
 
 
 def reported(task: str, **where: str) -> dict[str, float]:

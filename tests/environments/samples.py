@@ -48,13 +48,15 @@ def row_of(number: int, task: str, reference: str) -> dict[str, Any]:
     }
 
 
-SAMPLES = [Sample(row_of(k, one.task, one.reference_text), one.response) for k, one in enumerate(MIXED)]
+SAMPLES = [
+    Sample(row_of(k, mixed_row.task, mixed_row.reference_text), mixed_row.response) for k, mixed_row in enumerate(MIXED)
+]
 BAD_REFERENCE = Sample(row_of(99, "bioprobench.ord", '{"wrong_steps": 5}'), "any answer")
 
 
 def write_rows(path: Path, samples: list[Sample] = SAMPLES) -> Path:
     """Write the rows of samples as JSON lines and return the path."""
-    path.write_text("".join(json.dumps(one.row) + "\n" for one in samples), encoding="utf-8")
+    path.write_text("".join(json.dumps(sample.row) + "\n" for sample in samples), encoding="utf-8")
     return path
 
 
@@ -62,10 +64,10 @@ def rewards_of(url: str, samples: list[Sample] = SAMPLES) -> list[tuple[float, s
     """Return reward, reason, whether it passed and the task's components of each answer, from one request."""
     with Client(url, config=OPTIONS) as client:
         scores = client.score(
-            [one.answer for one in samples],
-            [one.row["reference"] for one in samples],
+            [sample.answer for sample in samples],
+            [sample.row["reference"] for sample in samples],
             list(range(len(samples))),
-            task=[one.row["task"] for one in samples],
+            task=[sample.row["task"] for sample in samples],
         )
     return [
         (row.reward, row.reason, row.passed, {name: row.components[name] for name in OWN_COMPONENTS[row.task]})

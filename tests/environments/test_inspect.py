@@ -70,20 +70,20 @@ def test_scores_and_metrics_are_those_of_the_product_s_commands(logs: dict[str, 
     """Those of `assay score` for each answer, and those of `assay evaluate` for each task, type and level."""
     log, task = logs[name], TASKS[name]
     assert log.status == "success"
-    found = {sample.id: sample for sample in log.samples or []}
-    assert set(found) == {one.row["id"] for one in chosen(task=task)}
-    for one in chosen(task=task):
-        sample = found[one.row["id"]]
+    by_id = {sample.id: sample for sample in log.samples or []}
+    assert set(by_id) == {answered.row["id"] for answered in chosen(task=task)}
+    for answered in chosen(task=task):
+        sample = by_id[answered.row["id"]]
         score = sample.scores["assay"]
-        assert (score.answer, sample.target) == (one.answer, one.row["reference"])
+        assert (score.answer, sample.target) == (answered.answer, answered.row["reference"])
         names = ("reason", "passed", "components")
-        assert {"reward": score.value, **{name: score.metadata[name] for name in names}} == scored()[one.row["id"]]
+        assert {"reward": score.value, **{name: score.metadata[name] for name in names}} == scored()[answered.row["id"]]
         assert score.metadata["signature"].startswith("SCORE|")
-        assert [{"role": sent.role, "content": sent.text} for sent in sample.input] == one.row["prompt"]
+        assert [{"role": sent.role, "content": sent.text} for sent in sample.input] == answered.row["prompt"]
     metrics, expected = metrics_of(log), reported(task)
     expected["mean"] = expected.pop("reward")
     for column in ("type", "level") if task == "score" else ():
-        for value in {one.row[column] for one in chosen(task=task)}:
+        for value in {answered.row[column] for answered in chosen(task=task)}:
             expected[f"{column}={value}"] = mean_of(chosen(task=task, **{column: value}), "reward")
     assert metrics.pop("stderr") > 0
     assert metrics == pytest.approx(expected, rel=1e-12)
@@ -97,13 +97,13 @@ def test_a_log_is_evaluated_as_its_answers_are(logs: dict[str, EvalLog], tmp_pat
         subprocess.run(["inspect", "log", "dump", log.location], check=True, stdout=subprocess.PIPE).stdout
     )
     assert_same_evaluation(dumped, answers())
-    scores, found = scores_of(dumped), metrics_of(log)
-    assert found["mean"] == pytest.approx(means_of(scores)["reward"], rel=0, abs=1e-12)
-    for task in {one.row["task"] for one in samples()}:
-        assert found[f"task={task}"] == pytest.approx(means_of(scores, task)["reward"], rel=0, abs=1e-12)
+    scores, metrics = scores_of(dumped), metrics_of(log)
+    assert metrics["mean"] == pytest.approx(means_of(scores)["reward"], rel=0, abs=1e-12)
+    for task in {sample.row["task"] for sample in samples()}:
+        assert metrics[f"task={task}"] == pytest.approx(means_of(scores, task)["reward"], rel=0, abs=1e-12)
     expected = {name: value for name, value in means_of(scores, "score").items() if name in COMPONENTS}
     expected["passed"] = means_of(scores)["passed"]
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=0, abs=1e-12)
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 Evaluate = Callable[..., EvalLog]
@@ -136,12 +136,12 @@ def test_samples_of_several_tasks_share_a_request(
     count = score_requests(server)
     log = evaluated(mixed, samples(), max_samples=len(samples()))
     assert (log.status, count()) == ("success", 1)
-    found, expected = metrics_of(log), {}
-    for task in {one.row["task"] for one in samples()}:
+    metrics, expected = metrics_of(log), {}
+    for task in {sample.row["task"] for sample in samples()}:
         values = reported(task)
         expected[f"task={task}"] = values["reward"]
         expected |= {f"{task}.{name}": values[name] for name in METRICS.get(task, ())}
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.usefixtures("at")
@@ -160,9 +160,9 @@ def test_what_cannot_be_scored_has_an_error_and_no_score(evaluated: Evaluate) ->
 def test_every_answer_counts_if_there_are_several_epochs(evaluated: Evaluate) -> None:
     right, wrong, unread = "[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]", "2 h"
     log = evaluated(bioprobench_pqa, chosen(task="bioprobench.pqa")[:1], [right, wrong, unread], epochs=3)
-    found = metrics_of(log)
-    assert (found["accuracy"], found["failed"], found["passed"]) == (0.5, 1 / 3, 1 / 3)
-    assert found["mean"] == pytest.approx(1 / 3)
+    metrics = metrics_of(log)
+    assert (metrics["accuracy"], metrics["failed"], metrics["passed"]) == (0.5, 1 / 3, 1 / 3)
+    assert metrics["mean"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.usefixtures("at")

@@ -53,10 +53,10 @@ def results(server: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def metrics_in(results: Path) -> dict[str, dict[str, float]]:
     """Return the metrics of each task and group, without standard errors."""
     (file,) = results.glob("results_*.json")
-    found = json.loads(file.read_text(encoding="utf-8"))["results"]
+    document = json.loads(file.read_text(encoding="utf-8"))["results"]
     return {
         task: {name.removesuffix(",none"): value for name, value in values.items() if name.endswith(",none")}
-        for task, values in found.items()
+        for task, values in document.items()
     }
 
 
@@ -75,8 +75,8 @@ def samples_in(results: Path, task: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("task", OF_TASK)
 def test_metrics_are_those_of_assay_evaluate(results: Path, task: str) -> None:
-    found = measured(metrics_in(results)[OF_TASK[task]])
-    assert found == pytest.approx(reported(task), rel=1e-12)
+    measures = measured(metrics_in(results)[OF_TASK[task]])
+    assert measures == pytest.approx(reported(task), rel=1e-12)
 
 
 def test_types_and_levels_are_tasks_and_groups_have_the_metrics_of_all_their_rows(results: Path) -> None:
@@ -92,24 +92,26 @@ def test_types_and_levels_are_tasks_and_groups_have_the_metrics_of_all_their_row
 @pytest.mark.parametrize("task", OF_TASK)
 def test_rewards_of_samples_are_those_of_assay_score(results: Path, task: str) -> None:
     samples = samples_in(results, OF_TASK[task])
-    assert [one["doc"]["id"] for one in samples] == [one.row["id"] for one in chosen(task=task)]
-    for found, one in zip(samples, chosen(task=task), strict=True):
-        expected = scored()[one.row["id"]]
+    assert [sample["doc"]["id"] for sample in samples] == [sample.row["id"] for sample in chosen(task=task)]
+    for logged, sample in zip(samples, chosen(task=task), strict=True):
+        expected = scored()[sample.row["id"]]
         own = expected["components"] if task == "score" else {}
         values = {"reward": expected["reward"], "passed": expected["passed"], **own}
-        assert {name: found[name] for name in values} == values
-        assert found["target"] == one.row["reference"]
-        text, settings = found["arguments"]["gen_args_0"].values()
-        assert json.loads(text[0] if isinstance(text, list) else text) == one.row["prompt"]
+        assert {name: logged[name] for name in values} == values
+        assert logged["target"] == sample.row["reference"]
+        text, settings = logged["arguments"]["gen_args_0"].values()
+        assert json.loads(text[0] if isinstance(text, list) else text) == sample.row["prompt"]
         assert settings == {"until": [], "do_sample": False, "max_gen_toks": 4096}
 
 
 def test_logged_samples_are_evaluated_as_their_answers_are(results: Path) -> None:
     """By `assay evaluate` and `assay score`, whose means are those of the harness."""
     assert_same_evaluation(file_of(results, MIXED), answers())
-    found = {MIXED: means_of(scores_of(file_of(results, MIXED)))}
-    found |= {name: means_of(scores_of(file_of(results, name), "--partial"), task) for task, name in OF_TASK.items()}
-    for name, means in found.items():
+    means_of_tasks = {MIXED: means_of(scores_of(file_of(results, MIXED)))}
+    means_of_tasks |= {
+        name: means_of(scores_of(file_of(results, name), "--partial"), task) for task, name in OF_TASK.items()
+    }
+    for name, means in means_of_tasks.items():
         metrics = metrics_in(results)[name]
         assert {metric: metrics[metric] for metric in means} == pytest.approx(means, rel=0, abs=1e-12)
 
@@ -134,11 +136,13 @@ def test_an_invalid_reference_ends_the_run_and_is_named(tmp_path: Path) -> None:
 
 def test_an_answer_without_a_metric_is_not_a_number(at: str) -> None:
     """And counts in the metrics over all answers as `assay evaluate` counts it."""
-    rows = [one.row for one in chosen(task="bioprobench.pqa")]
-    found = [process_results(row, [one.answer]) for row, one in zip(rows, chosen(task="bioprobench.pqa"), strict=True)]
-    assert [one["reward"] for one in found] == [1.0, 0.0, 0.0, 1.0]
-    assert [math.isnan(one["accuracy"]) for one in found] == [False, False, True, False]
-    values = [one["accuracy"] for one in found]
+    rows = [result.row for result in chosen(task="bioprobench.pqa")]
+    processed = [
+        process_results(row, [result.answer]) for row, result in zip(rows, chosen(task="bioprobench.pqa"), strict=True)
+    ]
+    assert [result["reward"] for result in processed] == [1.0, 0.0, 0.0, 1.0]
+    assert [math.isnan(result["accuracy"]) for result in processed] == [False, False, True, False]
+    values = [result["accuracy"] for result in processed]
     assert evaluated(values) == evaluated(pickle.loads(pickle.dumps(values))) == 2 / 3  # as several processes do
-    assert evaluated([found[2]["brier"]]) != evaluated([found[0]["brier"]])
-    assert math.isnan(evaluated([found[2]["brier"]]))
+    assert evaluated([processed[2]["brier"]]) != evaluated([processed[0]["brier"]])
+    assert math.isnan(evaluated([processed[2]["brier"]]))

@@ -53,7 +53,7 @@ class Gym(NamedTuple):
     def run(self, name: str, samples: list[Sample]) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
         """Collect rollouts of these rows; return the finished command and the results."""
         rows, results = self.folder / f"{name}.jsonl", self.folder / f"{name}.results.jsonl"
-        rows.write_text("".join(json.dumps(row_of(one)) + "\n" for one in samples), encoding="utf-8")
+        rows.write_text("".join(json.dumps(row_of(sample)) + "\n" for sample in samples), encoding="utf-8")
         words = command(README, "gym eval run", {"rows/test.jsonl": rows.name, "results.jsonl": results.name})
         done = subprocess.run(
             [*words, "--no-health-check", *self.flags],
@@ -115,7 +115,7 @@ def gym(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     prepare(folder, server.url)
     flags = ["+allow_openai_version_skew=true", "+head_server.host=127.0.0.1", f"+head_server.port={free_port()}"]
     reuse = [f"+uv_venv_dir={folder / 'venvs'}", "+skip_venv_if_present=true"]
-    answers = {one.question: [one.answer] for one in [*SAMPLES, BAD_REFERENCE]}
+    answers = {sample.question: [sample.answer] for sample in [*SAMPLES, BAD_REFERENCE]}
     log = folder / "log"
     with pytest.MonkeyPatch.context() as patch, log.open("wb") as sink:
         patch.setattr(stand_in, "completion", without_usage)
@@ -181,9 +181,9 @@ def test_rollouts_of_several_tasks_have_the_rewards_of_the_service_and_metrics_b
         for name, value in numbers.items():
             expected.setdefault(f"mean/{name}", []).append(value)
             expected.setdefault(f"{sample.row['task']}/mean/{name}", []).append(value)
-    found, means = entry["key_metrics"], {name: fmean(values) for name, values in expected.items()}
-    assert {name: found[name] for name in means} == pytest.approx(means)
-    brier = [name for name in found if name.endswith("/score_brier")]
+    metrics, means = entry["key_metrics"], {name: fmean(values) for name, values in expected.items()}
+    assert {name: metrics[name] for name in means} == pytest.approx(means)
+    brier = [name for name in metrics if name.endswith("/score_brier")]
     assert [name for name in brier if not name.startswith(("mean", "bioprobench.pqa"))] == []
     repeats = [repeat["mean/score_brier"] for repeat in entry["repeat_level_metrics"]]
     assert repeats == pytest.approx([means["mean/score_brier"]] * REPEATS)

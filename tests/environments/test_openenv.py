@@ -37,11 +37,11 @@ def serving(rows: Path, *flags: str, **variables: str) -> Iterator[str]:
         process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=sink, stderr=subprocess.STDOUT)
     try:
         end = time.monotonic() + START_SECONDS
-        while not (found := re.search(r"running on (http://\S+)", log.read_text(encoding="utf-8"))):
+        while not (match := re.search(r"running on (http://\S+)", log.read_text(encoding="utf-8"))):
             assert process.poll() is None, log.read_text(encoding="utf-8")
             assert time.monotonic() < end, "the server does not start"
             time.sleep(0.05)
-        yield found[1]
+        yield match[1]
     finally:
         process.kill()
         process.wait()
@@ -76,7 +76,7 @@ def test_concurrent_sessions_get_the_rewards_of_the_service_in_few_requests(addr
     count = score_requests(server)
 
     async def all_episodes() -> list[tuple[Any, ...]]:
-        return await asyncio.gather(*(episode(address, one) for one in SAMPLES))
+        return await asyncio.gather(*(episode(address, sample) for sample in SAMPLES))
 
     assert asyncio.run(all_episodes()) == expected
     assert len({reward for reward, *_ in expected}) > 5
@@ -107,10 +107,10 @@ def validated(*arguments: str) -> Any:
 def test_openenv_validates_the_server_and_the_folder(address: str) -> None:
     """By what the manifest declares: without an image, the checks that run one are skipped."""
     report = validated("--url", address, "--timeout", "60")
-    assert [one["id"] for one in report["criteria"] if not one["passed"]] == []
+    assert [criterion["id"] for criterion in report["criteria"] if not criterion["passed"]] == []
     assert report["passed"]
     folder = files("assay_openenv")
-    checks = {one["check_id"]: one["status"] for one in validated(str(folder))["results"]}
+    checks = {criterion["check_id"]: criterion["status"] for criterion in validated(str(folder))["results"]}
     assert checks.pop("static.manifest") == "pass"
     assert set(checks.values()) == {"skip"}
     manifest = yaml.safe_load(folder.joinpath("openenv.yaml").read_text(encoding="utf-8"))

@@ -94,7 +94,7 @@ def rolled_out(groups: list[Any], policy: Policy, **options: Any) -> list[Trajec
 
 
 def to_all(samples: list[Sample], *others: str) -> dict[str, list[str]]:
-    return {one.question: [one.answer, *others] for one in samples}
+    return {sample.question: [sample.answer, *others] for sample in samples}
 
 
 @pytest.mark.parametrize("renderer", END)

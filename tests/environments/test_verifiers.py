@@ -26,11 +26,11 @@ FLAGS = ("--no-rich", "--output-dir", "runs")
 def traces_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the traces of a run by the id of their row."""
     (file,) = folder.glob("runs/*/traces.jsonl")
-    found: dict[str, list[dict[str, Any]]] = {}
+    traces: dict[str, list[dict[str, Any]]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         (trace,) = json.loads(line)["traces"]
-        found.setdefault(trace["task"]["data"]["id"], []).append(trace)
-    return found
+        traces.setdefault(trace["task"]["data"]["id"], []).append(trace)
+    return traces
 
 
 def test_rewards_are_those_of_the_service_and_concurrent_rollouts_share_a_request(
@@ -55,7 +55,7 @@ def test_rewards_are_those_of_the_service_and_concurrent_rollouts_share_a_reques
             assert trace["metrics"] == shares | {f"score_{name}": value for name, value in components.items()}
             about = trace["info"]["assay"]
             assert (about["reason"], about["task"]) == (reason, sample.row["task"])
-            sent = [{"role": one["message"]["role"], "content": one["message"]["content"]} for one in trace["nodes"]]
+            sent = [{"role": node["message"]["role"], "content": node["message"]["content"]} for node in trace["nodes"]]
             assert sent == [*sample.row["prompt"], {"role": "assistant", "content": sample.answer}]
 
 
@@ -65,12 +65,12 @@ def test_traces_are_evaluated_as_their_answers_are(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout
     (file,) = tmp_path.glob("runs/*/traces.jsonl")
     assert_same_evaluation(file, plain)
-    found: dict[str, list[float]] = {}
+    by_id: dict[str, list[float]] = {}
     for score in scores_of(file):
-        found.setdefault(score["id"], []).append(score["reward"])
+        by_id.setdefault(score["id"], []).append(score["reward"])
     traces = traces_in(tmp_path)
     rewards = {name: [trace["rewards"]["assay"]["score"] for trace in group] for name, group in traces.items()}
-    assert {name: sorted(group) for name, group in found.items()} == {
+    assert {name: sorted(group) for name, group in by_id.items()} == {
         name: sorted(group) for name, group in rewards.items()
     }
 

@@ -24,11 +24,11 @@ FLAGS = ("--disable-tui", "--abbreviated-summary", "--output-dir", "runs")
 def results_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the results of a run by the id of their row."""
     (file,) = folder.glob("runs/**/results.jsonl")
-    found: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, list[dict[str, Any]]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         result = json.loads(line)
-        found.setdefault(result["info"]["assay"]["id"], []).append(result)
-    return found
+        results.setdefault(result["info"]["assay"]["id"], []).append(result)
+    return results
 
 
 def test_rewards_are_those_of_the_service_with_one_request_for_a_group(
@@ -51,7 +51,7 @@ def test_rewards_are_those_of_the_service_with_one_request_for_a_group(
             assert own == shares | {f"score_{name}": value for name, value in components.items()}
             about = result["info"]["assay"]
             assert (about["reason"], about["task"]) == (reason, sample.row["task"])
-            sent = [{"role": one["role"], "content": one["content"]} for one in result["prompt"]]
+            sent = [{"role": message["role"], "content": message["content"]} for message in result["prompt"]]
             assert sent == sample.row["prompt"]
 
 
@@ -64,8 +64,8 @@ def test_results_are_evaluated_as_their_answers_are(tmp_path: Path) -> None:
     assert_same_evaluation(file, plain)
     about = json.loads(file.with_name("metadata.json").read_text(encoding="utf-8"))
     means = means_of(scores_of(file))
-    found = {"reward": about["avg_reward"], "passed": about["avg_metrics"]["score_passed"]}
-    assert found == pytest.approx(means, rel=0, abs=1e-12)
+    averages = {"reward": about["avg_reward"], "passed": about["avg_metrics"]["score_passed"]}
+    assert averages == pytest.approx(means, rel=0, abs=1e-12)
 
 
 def test_advantages_of_a_group_leave_out_what_has_no_response(at: str) -> None:

@@ -28,7 +28,7 @@ def evaluated(
 
     `environ` has the service's address, unless the environment has it. The working folder is `folder`.
     """
-    answers = {one.question: [one.answer] for one in samples if one is not UNANSWERED}
+    answers = {sample.question: [sample.answer] for sample in samples if sample is not UNANSWERED}
     write_rows(folder / "test.jsonl", samples)
     return ran_on(folder, test, folder, answers, *flags, environ={"ASSAY_CLIENT_CONFIG": CONFIG, **(environ or {})})
 

@@ -15,7 +15,7 @@ from assay.service.tasks.bioprobench.answers import (
     MAX_MARKS,
     MAX_NAMES,
     MAX_TOKENS,
-    Unreadable,
+    UnreadableAnswer,
     parse_python,
 )
 from assay.service.tasks.evaluation import evaluate
@@ -81,7 +81,7 @@ def parse(text: str) -> str:
     """Return "ok", or why a program is not read."""
     try:
         parse_python(text, MAX_LENGTH, MAX_DEPTH)
-    except Unreadable as error:
+    except UnreadableAnswer as error:
         return error.reason
     return "ok"
 
@@ -168,7 +168,7 @@ def test_the_parser_takes_linear_time_for_every_form() -> None:
 
 
 def write_out(program: Program) -> None:
-    with pytest.raises(Unreadable, match="too_large"):
+    with pytest.raises(UnreadableAnswer, match="too_large"):
         program.calls()
 
 

@@ -66,9 +66,9 @@ FAILURES = {"syntax_error", "too_large", "attribute_call", "too_many_functions"}
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_any_program_is_a_result(name):
     program = PROGRAMS[name]
-    found = Scorer().score([program, TRUE], [TRUE], [0, 0], task="bioplanner")
-    assert found.reasons[0] in ("ok", "syntax_error", "too_large", "no_calls")
-    assert found.rewards[1] == 1
+    scores = Scorer().score([program, TRUE], [TRUE], [0, 0], task="bioplanner")
+    assert scores.reasons[0] in ("ok", "syntax_error", "too_large", "no_calls")
+    assert scores.rewards[1] == 1
     for mode in ("upstream", "fixed"):
         records = [
             {"ground_truth": TRUE, "prediction_code": program},
@@ -102,8 +102,8 @@ FRAGMENTS = st.sampled_from(
 @examples(150)
 def test_programs_of_repeated_pieces_are_results(parts):
     program = "".join(piece * times for piece, times in parts)
-    found = Scorer().score([program, f"f({program})"], [TRUE], [0, 0], task="bioplanner")
-    assert np.isfinite(found.rewards).all()
+    scores = Scorer().score([program, f"f({program})"], [TRUE], [0, 0], task="bioplanner")
+    assert np.isfinite(scores.rewards).all()
     for mode in ("upstream", "fixed"):
         evaluate("bioplanner", [{"ground_truth": TRUE, "prediction_code": f"f({program})"}], mode=mode)
 
@@ -148,17 +148,17 @@ LONG = {
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_many_responses_to_one_long_reference_cost_little_more_than_one(name):
     task, options, response, reference = LONG[name]
-    one = processor_seconds(task, options, [response], reference)
+    single = processor_seconds(task, options, [response], reference)
     many = processor_seconds(task, options, [response] * 40, reference)
-    assert many < 6 * one + 0.5, (one, many)
+    assert many < 6 * single + 0.5, (single, many)
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 15))
 @examples(100)
 def test_pieces_are_all_rows_in_order(sizes, most):
-    found = list(pieces(sizes, most))
-    assert [size for piece in found for size in sizes[piece]] == sizes
-    assert all(sum(sizes[piece]) <= most or piece.stop - piece.start == 1 for piece in found)
+    parts = list(pieces(sizes, most))
+    assert [size for piece in parts for size in sizes[piece]] == sizes
+    assert all(sum(sizes[piece]) <= most or piece.stop - piece.start == 1 for piece in parts)
 
 
 def test_distances_do_not_depend_on_the_pieces(monkeypatch):

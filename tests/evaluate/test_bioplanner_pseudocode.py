@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.tasks.bioplanner import Program, calls_by_script, defined_functions, precision_recall
-from assay.service.tasks.bioprobench.answers import Unreadable, depth
+from assay.service.tasks.bioprobench.answers import UnreadableAnswer, depth
 from assay.service.tasks.evaluation import evaluate
 from tests.reference import bioplanner as twin
 from tests.strategies import examples
@@ -42,10 +42,10 @@ def test_stated_calls_are_those_of_the_expressions(code):
 )
 @examples(40)
 def test_shares_of_functions(prediction, true):
-    found = evaluated(prediction, true, functions="").aggregate
+    means = evaluated(prediction, true, functions="").aggregate
     ours, theirs = set(twin.stated(prediction)), set(twin.stated(true))
     for name, share in (("precision", twin.share(theirs, ours)), ("recall", twin.share(ours, theirs))):
-        assert found[f"function_{name}"] == (None if share is None else pytest.approx(share, abs=1e-12))
+        assert means[f"function_{name}"] == (None if share is None else pytest.approx(share, abs=1e-12))
 
 
 def random_program(dice: random.Random, names: list[str]) -> str:
@@ -69,23 +69,23 @@ def test_distances_of_random_programs(seed):
         }
         for _ in range(60)
     ]
-    found = evaluate("bioplanner", records)
+    evaluation = evaluate("bioplanner", records)
     for row, record in enumerate(records):
         predicted = f"{functions}\n{record['prediction_code']}"
         expected = twin.penalized_distance(names[:2], predicted, record["ground_truth"])
-        assert found.per_record["levenshtein"][row] == expected
+        assert evaluation.per_record["levenshtein"][row] == expected
         lines = len(record["ground_truth"].split("\n"))
-        assert found.per_record["levenshtein_scaled"][row] == pytest.approx(expected / lines, abs=1e-12)
+        assert evaluation.per_record["levenshtein_scaled"][row] == pytest.approx(expected / lines, abs=1e-12)
 
 
 def test_the_two_readings_differ():
     """The script rarely gives these: an identical program has an argument BLEU below 1, and undefined calls cost."""
     code = TRUE.removeprefix(FUNCTIONS)
-    found = evaluated(code, mode="fixed", embedder="hashed_words").aggregate
-    assert found["levenshtein"] == found["levenshtein_normalized"] == 0
-    one = ["function_precision", "function_recall", "argument_precision", "argument_recall", "argument_bleu"]
-    assert [found[name] for name in one] == pytest.approx([1.0] * 5)
-    assert found["scibert_score"] == pytest.approx(1.0)
+    means = evaluated(code, mode="fixed", embedder="hashed_words").aggregate
+    assert means["levenshtein"] == means["levenshtein_normalized"] == 0
+    full = ["function_precision", "function_recall", "argument_precision", "argument_recall", "argument_bleu"]
+    assert [means[name] for name in full] == pytest.approx([1.0] * 5)
+    assert means["scibert_score"] == pytest.approx(1.0)
     invented = evaluated("burn(cells='HeLa')", true="burn(cells='HeLa')")
     assert invented.aggregate["levenshtein"] == 1
     assert invented.aggregate["levenshtein_normalized"] == 0
@@ -98,8 +98,8 @@ def test_the_two_readings_differ():
 
 def test_calls_by_grammar():
     code = "def f(x, y):\n    g(1)\nfor i in h(2):\n    f('a', y=3 + 4)\no.run(f(5), **z)\n(lambda: 0)()\nk(*w)"
-    found = Program(code).calls()
-    assert [(call.name, dict(call.arguments)) for call in found] == [
+    calls = Program(code).calls()
+    assert [(call.name, dict(call.arguments)) for call in calls] == [
         ("h", {"0": "2"}),
         ("f", {"x": "a", "y": "3 + 4"}),
         ("run", {"0": "f(5)", "**": "z"}),
@@ -123,7 +123,7 @@ def test_the_walk_is_that_of_python(seed):
     code = random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())"
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
     assert Program(code).walked_names() == [ast.unparse(node.func) for node in calls]
-    with pytest.raises(Unreadable, match="attribute_call"):
+    with pytest.raises(UnreadableAnswer, match="attribute_call"):
         Program("robot.run()").walked_names()
 
 
@@ -131,7 +131,7 @@ def test_definitions_are_cut_as_the_script_cuts_them():
     code = "def f(x):\n    def g(y):\n        pass\nz = 1\ndef h(x): pass\nclass C:\n    def k(self):\n  pass"
     assert defined_functions(code) == ["f", "g", "h"]
     assert defined_functions(" def f(x): pass\nasync def g(x): pass") == []
-    with pytest.raises(Unreadable, match="syntax_error"):
+    with pytest.raises(UnreadableAnswer, match="syntax_error"):
         defined_functions("def f(x):\nspin()")
 
 
@@ -149,9 +149,9 @@ def test_definitions_are_cut_as_the_script_cuts_them():
     ],
 )
 def test_what_cannot_be_read_has_no_distance(prediction, true, functions, reason, of_response):
-    found = evaluated(prediction, true, functions)
-    assert [(failure.reason, failure.of_response) for failure in found.failed] == [(reason, of_response)]
-    assert found.aggregate["levenshtein"] is found.aggregate["levenshtein_scaled"] is None
-    assert found.aggregate["failed"] == 1
+    evaluation = evaluated(prediction, true, functions)
+    assert [(failure.reason, failure.of_response) for failure in evaluation.failed] == [(reason, of_response)]
+    assert evaluation.aggregate["levenshtein"] is evaluation.aggregate["levenshtein_scaled"] is None
+    assert evaluation.aggregate["failed"] == 1
     functions = "".join(f"def f{k}(x):\n    pass\n" for k in range(51))  # as many as the script has letters for
     assert evaluated("f0(x='1')", "f0(x='1')", functions).aggregate["levenshtein"] == 0

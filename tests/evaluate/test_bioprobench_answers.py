@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
 from assay.service.tasks.bioprobench import gen
-from assay.service.tasks.bioprobench.answers import Unreadable, first_block, generated_text, last_block, truth_of
+from assay.service.tasks.bioprobench.answers import UnreadableAnswer, first_block, generated_text, last_block, truth_of
 from assay.service.tasks.bioprobench.gen import generated_steps, matched
 from assay.service.tasks.bioprobench.ord import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
 from assay.service.tasks.bioprobench.pqa import answer_of
@@ -53,8 +53,8 @@ def test_verdicts(response, cut):
 @given(mixed(ORD_PIECES), st.integers(0, 4))
 @examples(100)
 def test_orders(response, steps):
-    found = order_of(response, steps)
-    assert (None if isinstance(found, str) else [int(k) for k in found]) == twin.order(response, steps)
+    order = order_of(response, steps)
+    assert (None if isinstance(order, str) else [int(k) for k in order]) == twin.order(response, steps)
 
 
 @given(mixed(["Wash.", "1. Spin."]))
@@ -99,7 +99,7 @@ def test_literals_are_those_of_python(inside, bracket):
             warnings.simplefilter("ignore")
             expected = ast.literal_eval(text)
     except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableAnswer):
             literal(text)
     else:
         assert repr(literal(text)) == repr(expected)
@@ -119,7 +119,7 @@ def test_literals_have_limits():
         "{[]: 1}",
         "[0" + " " * MAX_LENGTH + "]",
     ]:
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableAnswer):
             literal(text)
     assert literal(f"{'[' * MAX_DEPTH}{']' * MAX_DEPTH},") is not None
 
@@ -129,10 +129,10 @@ def test_rea_err_judges_each_id_once_where_asked():
     judged = {"id": "7", "is_correct": False, "generated_response": "False", "LLM_judge": "True", "corrupted_text": "x"}
     bare = {name: value for name, value in judged.items() if name != "LLM_judge"}
     records = [bare, judged, {**bare, "id": "8"}, {**bare, "id": None}]
-    found = evaluate("bioprobench.rea_err", records, deduplicate=True)
-    assert [str(value) for value in found.per_record["accuracy"]] == ["nan", "1.0", "1.0", "1.0"]
-    assert found.aggregate["consistency"] == 1.0
-    assert found.aggregate["consistency_eq8"] == pytest.approx(1 / 3)
+    evaluation = evaluate("bioprobench.rea_err", records, deduplicate=True)
+    assert [str(value) for value in evaluation.per_record["accuracy"]] == ["nan", "1.0", "1.0", "1.0"]
+    assert evaluation.aggregate["consistency"] == 1.0
+    assert evaluation.aggregate["consistency_eq8"] == pytest.approx(1 / 3)
     judged_now = evaluate(
         "bioprobench.rea_err", records, judge=lambda record, response: "[ANSWER_START]False[ANSWER_END]"
     )
@@ -172,9 +172,9 @@ def test_empty_generations():
     records = [{"output": ["Wash."], "generated_response": text} for text in ("", "Wash.", " ")]
     for option, precision in (("one", 1.0), ("zero", 0.0)):
         options = {"embedder": "hashed_words", "empty_step_precision": option}
-        found = evaluate("bioprobench.gen", [empty], **options).aggregate
-        assert found["step_precision"] == precision
-        assert found["step_recall"] == found["rouge_l"] == found["keyword_f1"] == 0.0
+        means = evaluate("bioprobench.gen", [empty], **options).aggregate
+        assert means["step_precision"] == precision
+        assert means["step_recall"] == means["rouge_l"] == means["keyword_f1"] == 0.0
         warnings = evaluate("bioprobench.gen", records, **options).warnings
         assert [text.startswith("2 responses are empty") for text in warnings] == [True] * (option == "one")
         assert evaluate("bioprobench.gen", records, metrics=["keyword_f1"], **options).warnings == []

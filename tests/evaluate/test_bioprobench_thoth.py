@@ -54,8 +54,8 @@ def test_options_are_chosen_by_letter(question, response):
 @given(texts(ORDERS), st.integers(0, 4))
 @examples(150)
 def test_orders_are_lists_from_one(response, steps):
-    found = order_of_list(response, steps)
-    assert (None if isinstance(found, str) else found) == twin.thoth_order(response, steps)
+    order = order_of_list(response, steps)
+    assert (None if isinstance(order, str) else order) == twin.thoth_order(response, steps)
 
 
 @given(st.permutations(range(1, 8)), st.lists(st.integers(1, 7), min_size=7, max_size=7), st.permutations(range(1, 8)))
@@ -109,8 +109,8 @@ def test_published_conversations_are_records_and_references(task, question, answ
     records = [conversation(question, answer, text) for text in (right, "nonsense")]
     result = evaluate(task, records, profile="thoth")
     assert next(iter(result.per_record.values()))[0] == 1.0
-    found = Scorer().score([right, "nonsense"], records[:1], [0, 0], task=task, task_options={"profile": "thoth"})
-    assert found.rewards[0] == 1.0 > found.rewards[1]
+    scores = Scorer().score([right, "nonsense"], records[:1], [0, 0], task=task, task_options={"profile": "thoth"})
+    assert scores.rewards[0] == 1.0 > scores.rewards[1]
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_the_right_order_is_by_indices_from_1_or_from_0_or_by_texts():
     """As in the authors' script, which without indices takes equal steps for the last one, as no response can."""
     record = {"wrong_steps": ["a", "b", "a"], "correct_steps": ["a", "a", "b"], "generated_response": "[1, 3, 2]"}
 
-    def found(**gold):
+    def evaluation(**gold):
         return evaluate("bioprobench.ord", [record | gold], profile="thoth")
 
-    assert found().per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
+    assert evaluation().per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
     for gold, exact in (
         ({"gold_indices": [0, 2, 1]}, 1),
         ({"gold_indices_1based": [1, 3, 2]}, 1),
         ({"gold_indices": [2, 1, 0], "gold_indices_1based": [1, 3, 2]}, 1),
         ({"gold_indices": None}, 0),
     ):
-        assert found(**gold).aggregate["exact_match"] == exact
+        assert evaluation(**gold).aggregate["exact_match"] == exact
     for gold in ({"gold_indices": [1, 2, 3]}, {"gold_indices_1based": [1, 1, 2]}):
-        (failure,) = found(**gold).failed
+        (failure,) = evaluation(**gold).failed
         assert (failure.reason, failure.of_response) == ("steps_differ", False)
         with pytest.raises(InvalidReference, match=next(iter(gold))):
             Scorer().score(["[1]"], [record | gold], task="bioprobench.ord")
@@ -164,12 +164,12 @@ def test_failures_by_reason_and_number_of_steps():
     answers = {5: [0, 1, 2, 3, 4], 3: [1, 0, 2], 4: [0, 1, 2], 12: [*range(1, 13)], 6: [0, 1, 2, 3, 4, 7], 0: []}
     records = [shuffled(steps, answer) for steps, answer in answers.items()]
     records += [shuffled(6, [0, 1, 2, 3, 4, 4]), shuffled(6, "none")]
-    found = evaluate("bioprobench.ord", records, by=["steps"], metrics=["usual", *SHARES])
-    assert {name: round(8 * found.aggregate[name]) for name in SHARES} == dict.fromkeys(SHARES, 1)
-    assert found.aggregate["failed"] == pytest.approx(sum(found.aggregate[name] for name in SHARES))
-    assert found.by["steps"]["3-5"]["exact_match"] == 0.5
-    assert found.by["steps"]["3-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
-    assert found.by["steps"]["6-8"]["failed"] == 1.0
+    evaluation = evaluate("bioprobench.ord", records, by=["steps"], metrics=["usual", *SHARES])
+    assert {name: round(8 * evaluation.aggregate[name]) for name in SHARES} == dict.fromkeys(SHARES, 1)
+    assert evaluation.aggregate["failed"] == pytest.approx(sum(evaluation.aggregate[name] for name in SHARES))
+    assert evaluation.by["steps"]["3-5"]["exact_match"] == 0.5
+    assert evaluation.by["steps"]["3-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
+    assert evaluation.by["steps"]["6-8"]["failed"] == 1.0
     assert not SHARES & evaluate("bioprobench.ord", records).per_record.keys()
     every = evaluate("bioprobench.ord", [shuffled(n, [*range(n)]) for n in [*range(16), 50]], by=["steps"]).by["steps"]
     counts = {"0": 1, "1": 1, "2": 1, "3-5": 3, "6-8": 3, "9-11": 3, "12+": 5}  # as in table 12
@@ -197,16 +197,16 @@ def test_steps_of_a_question(line, steps):
 def test_reasons_of_failed_orders(indices, steps, first):
     """Every list of integers that is not an order of the steps fails for one reason."""
     text = str(indices)
-    found = order_of_list(text, steps) if first else order_of(f"[ANSWER_START]{text}[ANSWER_END]", steps, once=True)
+    order = order_of_list(text, steps) if first else order_of(f"[ANSWER_START]{text}[ANSWER_END]", steps, once=True)
     right = list(range(first, first + steps))
     if sorted(indices) == right:
-        assert found == indices
+        assert order == indices
     elif set(indices) == {index + 1 - 2 * first for index in right} and steps:
-        assert found == ("zero_based" if first else "one_based")
+        assert order == ("zero_based" if first else "one_based")
     elif set(indices) - set(right):
-        assert found == "extra_steps"
+        assert order == "extra_steps"
     else:
-        assert found == ("repeats" if len(set(indices)) < len(indices) else "missing_steps")
+        assert order == ("repeats" if len(set(indices)) < len(indices) else "missing_steps")
 
 
 def test_answers_that_name_a_choice_by_its_text_are_counted() -> None:

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from assay.service.tasks import evaluate
 from assay.service.tasks.evaluation import every_task
+from assay.service.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 
 RECORDS = [
@@ -87,8 +87,8 @@ def test_every_offender_is_named_and_no_text_is_echoed(client):
     ],
 )
 def test_bad_requests(client, body, status, expected):
-    found = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
-    assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
+    issues = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
+    assert issues == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
 
 
 def test_a_deadline_ends_the_work(client):

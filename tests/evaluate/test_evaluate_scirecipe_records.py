@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from assay.service.records.fields import prompt_of
+from assay.service.records.rows.fields import prompt_of
 from assay.service.tasks.scirecipe_records import level_of, library_of, violations
 from tests.command_line import write_rows
 
@@ -95,11 +95,11 @@ def test_check_holds_records_and_answers_to_the_rules(call, tmp_path):
     def check(rows, *flags):
         path = write_rows(tmp_path / "rows.jsonl", rows)
         result = call("check", path, *flags)
-        found = [
+        matches = [
             re.fullmatch(r"(\d+): (\w+): .*\((\w+)\)", line.removeprefix(f"{path}:"))
             for line in result.stdout.splitlines()
         ]
-        return result.exit_code, [(int(match[1]), match[2], match[3]) for match in found]
+        return result.exit_code, [(int(match[1]), match[2], match[3]) for match in matches]
 
     rows = [RECORD, {**RECORD, "type": "baking", "level": 2}, {"reference": RECORD["key"]}, {"key": "Step 1: {}"}]
     warnings = [(2, "warning", "level"), (2, "warning", "type")]
@@ -110,5 +110,5 @@ def test_check_holds_records_and_answers_to_the_rules(call, tmp_path):
     assert check([{"query": query, "reference": RECORD["key"]}]) == (0, [(1, "warning", "library")])
     more = f"{RECORD['key']}\nStep 3: {ADD.replace('add', 'shake')}\nStep 4: {SPIN.replace('spin', 'eat')}"
     rows = [{**RECORD, "output": ANSWER.format(key=key, orc="")} for key in (more, RECORD["key"])]
-    found = [(1, "warning", name) for name in ("outside_library", "distractors")]
-    assert check([*rows, RECORD], "--response-field", "output") == (0, found)
+    expected = [(1, "warning", name) for name in ("outside_library", "distractors")]
+    assert check([*rows, RECORD], "--response-field", "output") == (0, expected)

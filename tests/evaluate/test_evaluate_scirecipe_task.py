@@ -56,9 +56,9 @@ def test_the_script_takes_precisions_for_bleu():
     expected = sacrebleu.metrics.BLEU(effective_order=True).sentence_score(
         OTHER.split("<orc>\n")[1].split("\n</orc>")[0], [ORC]
     )
-    found = one(OTHER, metrics=names)
-    assert [100 * float(found.per_record[name][0]) for name in names[:4]] == pytest.approx(expected.precisions)
-    assert float(found.per_record["bleu_avg"][0]) == pytest.approx(sum(expected.precisions) / 400)
+    evaluation = one(OTHER, metrics=names)
+    assert [100 * float(evaluation.per_record[name][0]) for name in names[:4]] == pytest.approx(expected.precisions)
+    assert float(evaluation.per_record["bleu_avg"][0]) == pytest.approx(sum(expected.precisions) / 400)
 
 
 def published(tmp_path, *rows):
@@ -152,11 +152,11 @@ def package(monkeypatch):
 def test_as_the_authors_script_computes_it(package):
     """Precision, recall and F1 of layer 24, without the headers of steps."""
     records = [record("Step 1: Add cold pbs."), record("Step 1: "), record("")]
-    found = evaluate("scirecipe", records, bertscore_model="roberta-large", metrics=COLUMNS)
+    evaluation = evaluate("scirecipe", records, bertscore_model="roberta-large", metrics=COLUMNS)
     assert package.loaded == [("roberta-large", 24)]
     assert package.scored == [(["Add cold pbs."], ["Add pbs.\n  Step 2: Mix it.\nSpin."])]
-    assert [column.tolist() for column in found.per_record.values()] == [
+    assert [column.tolist() for column in evaluation.per_record.values()] == [
         pytest.approx([13 / divisor, 0, 0]) for divisor in (100, 200, 400)
     ]
-    assert "bertscore_model:roberta-large" in found.signature
+    assert "bertscore_model:roberta-large" in evaluation.signature
     assert without_headers("STEP 12 : a\nStep1:b\n\nstep 2:\n\nc step 3: d") == "a\nb\n\nc step 3: d"

@@ -45,18 +45,18 @@ def measured(response, reference, **options) -> dict[str, float]:
     return {name: float(column[0]) for name, column in result.per_record.items()}
 
 
-def off(found: dict[str, float], expected: dict[str, float]) -> dict[str, tuple[float, float]]:
-    return {k: (found[k], v) for k, v in expected.items() if not abs(found[k] - v) <= TOLERANCE}
+def off(numbers: dict[str, float], expected: dict[str, float]) -> dict[str, tuple[float, float]]:
+    return {k: (numbers[k], v) for k, v in expected.items() if not abs(numbers[k] - v) <= TOLERANCE}
 
 
 def test_elements_that_are_no_strings_are_left_out_in_profile_thoth():
     """A number among the elements is one element less; a number in their place is a fault of the whole record."""
     mixed = STEP.replace('["pbs"]', '[5, "pbs", null, ["x"]]').replace('["5 ml"]', '[7, "5 ml", true]')
-    found = measured(told(f"Step 1: {mixed}"), told(f"Step 1: {STEP}"), profile="thoth")
-    assert found == dict.fromkeys(NAMES, 1.0) | {"order_tau": 0.0, "semantic_a": 1.5}
+    measures = measured(told(f"Step 1: {mixed}"), told(f"Step 1: {STEP}"), profile="thoth")
+    assert measures == dict.fromkeys(NAMES, 1.0) | {"order_tau": 0.0, "semantic_a": 1.5}
     for text in (STEP.replace('["pbs"]', "5"), STEP.replace('["5 ml"]', "5"), STEP.replace('"add"', "5")):
-        found = measured(told(f"Step 1: {text}"), told(f"Step 1: {STEP}"), profile="thoth")
-        assert found == dict.fromkeys(NAMES, 0.0)
+        measures = measured(told(f"Step 1: {text}"), told(f"Step 1: {STEP}"), profile="thoth")
+        assert measures == dict.fromkeys(NAMES, 0.0)
 
 
 @given(batches())
@@ -67,8 +67,8 @@ def test_paper_profile_is_its_twin(batch):
     result = evaluate("score", records)
     parsed = [parse_reference(reference) for reference in references]
     for row, (response, k) in enumerate(zip(responses, index, strict=True)):
-        found = {name: float(column[row]) for name, column in result.per_record.items()}
-        assert off(found, paper_metrics(predicted_steps(response), parsed[k])) == {}
+        numbers = {name: float(column[row]) for name, column in result.per_record.items()}
+        assert off(numbers, paper_metrics(predicted_steps(response), parsed[k])) == {}
     levels = result.groups if result.groups else evaluate("score", records, by=["level"]).groups["level"]
     assert levels == [str(1 if len(parsed[k]) < 4 else 2) for k in index]
 
@@ -83,8 +83,8 @@ def test_adherence_is_its_twin(rollout, extra):
     result = evaluate("score", [record], metrics=["outside_library", "distractors_taken"])
     allowed = {tuple(words(action)) for action in library} - {()}
     wanted = adherence(predicted_steps(response), expected, allowed) if allowed else None
-    found = [float(column[0]) for column in result.per_record.values()]
-    assert found == pytest.approx([math.nan] * 2 if wanted is None else list(wanted), nan_ok=True)
+    numbers = [float(column[0]) for column in result.per_record.values()]
+    assert numbers == pytest.approx([math.nan] * 2 if wanted is None else list(wanted), nan_ok=True)
 
 
 LINES = [
@@ -106,8 +106,8 @@ LOOSE = st.one_of(
 @given(LOOSE, LOOSE)
 @examples(200)
 def test_thoth_profile_is_its_twin(response, reference):
-    found = measured(response, reference, profile="thoth")
-    assert off(found, thoth_metrics(response, reference)) == {}
+    measures = measured(response, reference, profile="thoth")
+    assert off(measures, thoth_metrics(response, reference)) == {}
 
 
 @given(doubtful_references, LOOSE)

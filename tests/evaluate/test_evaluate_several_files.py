@@ -18,12 +18,12 @@ def answers(good: str, **fields) -> list[dict]:
     return [
         {
             "id": f"r{k}",
-            "response": GOOD if one == "1" else "nothing",
+            "response": GOOD if answer == "1" else "nothing",
             "reference": f"{REFERENCE}\n" * (1 + k % 2),
             "type": ["planning", "safety"][k % 2],
             **{name: values[k] for name, values in fields.items()},
         }
-        for k, one in enumerate(good)
+        for k, answer in enumerate(good)
     ]
 
 
@@ -67,9 +67,9 @@ def test_tables_with_the_best_marked_and_differences(call, files, tmp_path):
     assert result.exit_code == 0
     assert "| all | base | 12 | 2.00 | 16.67 ± 11.24 |" in result.stdout
     assert "| all | tuned | 12 | **1.00** | **33.33 ± 14.21** |" in result.stdout
-    found = list(csv.DictReader(io.StringIO(of_records.read_text())))
-    assert [row["model"] for row in found] == ["base"] * 12 + ["tuned"] * 12
-    assert found[12]["id"] == "r11"
+    rows = list(csv.DictReader(io.StringIO(of_records.read_text())))
+    assert [row["model"] for row in rows] == ["base"] * 12 + ["tuned"] * 12
+    assert rows[12]["id"] == "r11"
 
 
 def test_the_document_holds_scipys_intervals(evaluated, files):
@@ -86,18 +86,24 @@ def test_the_document_holds_scipys_intervals(evaluated, files):
     for k, value in enumerate(("planning", "safety")):
         blocks["type", value] = compared["by"]["type"][value], range(k, 12, 2)
     for block, rows in blocks.values():
-        for one in block["differences"]:
-            x = np.array([base["per_record"][one["metric"]][k] for k in reversed(rows)])  # in the baseline's order
-            y = np.array([tuned["per_record"][one["metric"]][11 - k] for k in reversed(rows)])
+        for difference in block["differences"]:
+            x = np.array(
+                [base["per_record"][difference["metric"]][k] for k in reversed(rows)]
+            )  # in the baseline's order
+            y = np.array([tuned["per_record"][difference["metric"]][11 - k] for k in reversed(rows)])
             expected = stats.bootstrap(
                 (x, y), lambda x, y: np.mean(x - y), paired=True, vectorized=False, n_resamples=599, rng=5,
                 method="percentile",
             ).confidence_interval  # fmt: skip
-            assert (one["n"], one["difference"]) == (len(x), pytest.approx(np.mean(x - y)))
+            assert (difference["n"], difference["difference"]) == (len(x), pytest.approx(np.mean(x - y)))
             if len(x) < 10 and np.ptp(x - y) == 0.0:
-                assert (one["low"], one["high"], one["p"]) == (None, None, 1.0)  # the models give the same
+                assert (difference["low"], difference["high"], difference["p"]) == (
+                    None,
+                    None,
+                    1.0,
+                )  # the models give the same
             else:
-                assert (one["low"], one["high"]) == pytest.approx(tuple(expected), abs=1e-12)
+                assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-12)
     assert compared["all"]["best"]["order_s"] == ["tuned"]
     assert compared["by"]["type"]["safety"]["best"]["order_s"] == ["base", "tuned"]
 
@@ -125,22 +131,23 @@ def test_agreement_with_labels(evaluated, tmp_path):
     assert f"{paths[1]}:11: human is not a number (invalid_label)" in result.stderr
     assert "human: 1 record without a label." in result.stdout
     assert document["agreement"]["invalid_labels"] == {"human": [{"model": "b", "record": 10}], "judge": []}
-    values = np.concatenate([one["per_record"]["semantic_a"] for one in document["models"]])
-    labels = np.array([np.nan if one in (None, "good") else float(one) for one in (*human[0], *human[1])])
+    values = np.concatenate([entry["per_record"]["semantic_a"] for entry in document["models"]])
+    labels = np.array([np.nan if entry in (None, "good") else float(entry) for entry in (*human[0], *human[1])])
     k, types = ~np.isnan(labels), np.arange(24) % 2
     parts = {("a", None): k & (np.arange(24) < 12), (None, "planning"): k & (types == 0)}
     for (model, value), rows in parts.items():
-        (one,) = [
-            one
-            for one in document["agreement"]["correlations"]
-            if (one["label"], one["model"], one["value"], one["metric"]) == ("human", model, value, "semantic_a")
+        (entry,) = [
+            entry
+            for entry in document["agreement"]["correlations"]
+            if (entry["label"], entry["model"], entry["value"], entry["metric"])
+            == ("human", model, value, "semantic_a")
         ]
-        assert one["n"] == rows.sum()
+        assert entry["n"] == rows.sum()
         expected = stats.spearmanr(values[rows], labels[rows])
-        assert one["spearman"] == pytest.approx(expected.statistic)
-        assert one["p_student"] == (pytest.approx(expected.pvalue) if model else None)
-        assert (one["p"] is None) == (model is None)  # several records have the same id
-        assert one["pearson"] == pytest.approx(stats.pearsonr(values[rows], labels[rows]).statistic)
+        assert entry["spearman"] == pytest.approx(expected.statistic)
+        assert entry["p_student"] == (pytest.approx(expected.pvalue) if model else None)
+        assert (entry["p"] is None) == (model is None)  # several records have the same id
+        assert entry["pearson"] == pytest.approx(stats.pearsonr(values[rows], labels[rows]).statistic)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
     answers = [{"id": row["id"], "response": row["completion"][0]["content"]} for row in rows]
     write_rows(tmp_path / "full.jsonl", answers)
     wrong = "[ANSWER_START][0, 1, 2][ANSWER_END]"
-    half = [{**one, "response": wrong} if one["id"] in ("PQA-1", "ORD-1") else one for one in answers]
+    half = [{**answer, "response": wrong} if answer["id"] in ("PQA-1", "ORD-1") else answer for answer in answers]
     write_rows(tmp_path / "half.jsonl", half)
     return "rows"
 
@@ -84,9 +84,9 @@ def test_models_are_compared_task_by_task(folder: str, call: Call, small_wordnet
 def test_printed_tables_of_several_models(folder: str, call: Call) -> None:
     done = call("evaluate", folder, "full.jsonl", "half.jsonl", "--table", "paper.19", "--csv", "-", "-q")
     rows = list(csv.DictReader(done.stdout.splitlines()))
-    found = {(row["model"], row["profile"]): (row["ORD EM"], row["PQA ACC"]) for row in rows}
-    assert found["full", "bioprobench"] == ("100.00", "100.00")
-    assert found["half", "bioprobench"] == ("0.00", "0.00")
+    cells = {(row["model"], row["profile"]): (row["ORD EM"], row["PQA ACC"]) for row in rows}
+    assert cells["full", "bioprobench"] == ("100.00", "100.00")
+    assert cells["half", "bioprobench"] == ("0.00", "0.00")
     for flags, said in {
         ("--table", "paper.4"): "paper.1",
         ("--table", "protomed"): "there are no answers of llam_eval",

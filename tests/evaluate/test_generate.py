@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.service.records.manifest import read_manifest
-from assay.service.records.output_file import appended_file
+from assay.service.records.jobs.manifest import read_manifest
+from assay.service.records.output.output_file import appended_file
 from assay.service.tasks import endpoint
 from tests.command_line import read_rows, write_rows
 from tests.evaluate.judge_server import Answer, Judge, completion, standing_in
@@ -305,8 +305,8 @@ def test_mistakes_are_named_before_anything_is_asked(
     source = write_rows(tmp_path / "records.jsonl", RECORDS[:1])
     call("prepare", source, "-o", tmp_path / "rows", "--similarity", 1, "--hold-out", source, "-q")
     usual = {"--endpoint": "http://127.0.0.1:9/v1", "--model": "m", "-o": str(tmp_path / "answers.jsonl")}
-    given = usual | dict([flags])
-    done = call("generate", tmp_path / "rows", *(part for pair in given.items() for part in pair))
+    settings = usual | dict([flags])
+    done = call("generate", tmp_path / "rows", *(part for pair in settings.items() for part in pair))
     assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
     assert "secret" not in done.stderr
     assert not (tmp_path / "answers.jsonl").exists()

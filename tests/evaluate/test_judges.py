@@ -57,7 +57,7 @@ def test_rea_err_asks_the_judge_about_every_step_without_a_judgement(monkeypatch
         RIGHT_STEP,
     ]
     with standing_in(by_marker) as judge:
-        found = evaluate("bioprobench.rea_err", records, base_url=judge.base_url, model="m", seed=1)
+        evaluation = evaluate("bioprobench.rea_err", records, base_url=judge.base_url, model="m", seed=1)
     assert set(judge.keys) == {"Bearer k-1"}
     sent = [{name: value for name, value in body.items() if name != "messages"} for body in judge.bodies]
     assert sent == [{"model": "m", "max_tokens": 8192, "seed": 1}] * 3
@@ -66,13 +66,13 @@ def test_rea_err_asks_the_judge_about_every_step_without_a_judgement(monkeypatch
     assert all(STEP[name] in first for name in ("corrupted_text", "corrected_text", "error_description"))
     assert "{hm}" not in first
     assert "Is it right?" not in first
-    assert found.per_record["consistency"].tolist()[:2] == [1, 0]
-    assert np.isnan(found.per_record["judge_failed"]).tolist() == [False] * 5 + [True]
-    assert found.per_record["judge_failed"].tolist()[:5] == [0, 0, 1, 1, 0]
-    assert found.aggregate["consistency"] == pytest.approx(2 / 3)
-    assert found.aggregate["consistency_eq8"] == 1 / 4
-    assert found.signature.startswith("bioprobench.rea_err|model:m|seed:1|strict_markers:false|")
-    assert not found.unavailable
+    assert evaluation.per_record["consistency"].tolist()[:2] == [1, 0]
+    assert np.isnan(evaluation.per_record["judge_failed"]).tolist() == [False] * 5 + [True]
+    assert evaluation.per_record["judge_failed"].tolist()[:5] == [0, 0, 1, 1, 0]
+    assert evaluation.aggregate["consistency"] == pytest.approx(2 / 3)
+    assert evaluation.aggregate["consistency_eq8"] == 1 / 4
+    assert evaluation.signature.startswith("bioprobench.rea_err|model:m|seed:1|strict_markers:false|")
+    assert not evaluation.unavailable
 
 
 def by_number(body, number):
@@ -89,11 +89,11 @@ def test_kept_replies_are_not_asked_for_again(tmp_path):
         assert len(judge.bodies) == 12
         with path.open("ab") as stream:
             stream.write(path.read_bytes()[:70])  # as a process that was killed leaves it
-        found = evaluate("llam_eval", PROTOCOLS, base_url=judge.base_url, **options)
+        evaluation = evaluate("llam_eval", PROTOCOLS, base_url=judge.base_url, **options)
         assert len(judge.bodies) == 36
     again = evaluate("llam_eval", PROTOCOLS, **options)
-    assert again.aggregate == found.aggregate
-    assert again.per_record["score"].tolist() == found.per_record["score"].tolist()
+    assert again.aggregate == evaluation.aggregate
+    assert again.per_record["score"].tolist() == evaluation.per_record["score"].tolist()
     assert len(path.read_bytes().splitlines()) == 36
     with pytest.raises(InvalidRequest, match="does not answer"):
         evaluate("llam_eval", [{"prompt": "new"}], base_url=judge.base_url, retries=0, **options)
@@ -123,8 +123,8 @@ def test_requests_cannot_name_a_judge_a_file_or_weights(client, tmp_path, monkey
             options = dict.fromkeys(names, "replies.jsonl") | dict.fromkeys({"base_url"} & {*names}, judge.base_url)
             document = {"task": task, "records": [{**STEP, **PROTOCOLS[0]}], "options": options}
             if options:
-                found = errors_of(problem_of(client.post("/v1/evaluate", json=document), 422))
-                assert {(f"options.{name}", "local_option") for name in options} <= set(found)
+                issues = errors_of(problem_of(client.post("/v1/evaluate", json=document), 422))
+                assert {(f"options.{name}", "local_option") for name in options} <= set(issues)
     assert not judge.bodies
     assert not list(tmp_path.iterdir())
     for task in ("llam_eval", "bioprobench.rea_err"):
@@ -179,7 +179,7 @@ def test_expected_score_by_probabilities(logprobs):
 
 def test_a_judge_is_asked_for_every_criterion(monkeypatch):
     monkeypatch.setenv("ASSAY_JUDGE_KEY", "k-1")
-    found, judge = judged(always("- x", "4", "5", "2"), PROTOCOL, ONE, samples=4, model="m", seed=7)
+    evaluation, judge = judged(always("- x", "4", "5", "2"), PROTOCOL, ONE, samples=4, model="m", seed=7)
     assert len(judge.bodies) == 7
     assert set(judge.paths) == {"/v1/chat/completions"}
     assert set(judge.keys) == {"Bearer k-1"}
@@ -187,11 +187,11 @@ def test_a_judge_is_asked_for_every_criterion(monkeypatch):
     prompts = [body["messages"][0]["content"] for body in judge.bodies]
     assert sorted(prompts) == sorted(prompt_of(name, *PROTOCOL.values()) for name in [*CRITERIA, "Coherence"])
     assert all(text in prompt for prompt in prompts for text in PROTOCOL.values())
-    assert found.per_record["score"].tolist() == pytest.approx([11 / 3, 11 / 3])
-    assert found.per_record["valid_samples"].tolist() == [0.75, 0.75]
-    assert found.aggregate["average"] == found.aggregate["coverage"] == pytest.approx(11 / 3)
-    assert np.isnan(found.per_record["fluency"][1])
-    assert not found.failed
+    assert evaluation.per_record["score"].tolist() == pytest.approx([11 / 3, 11 / 3])
+    assert evaluation.per_record["valid_samples"].tolist() == [0.75, 0.75]
+    assert evaluation.aggregate["average"] == evaluation.aggregate["coverage"] == pytest.approx(11 / 3)
+    assert np.isnan(evaluation.per_record["fluency"][1])
+    assert not evaluation.failed
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -246,34 +246,34 @@ def test_the_table_has_deviations_of_its_values_and_of_single_scores():
 
 
 def test_samples_are_asked_for_until_there_are_enough_and_one_states_a_score():
-    found, judge = judged(lambda body, _: (200, {}, completion(*["3", "5"][: body["n"]])), ONE, samples=5)
+    evaluation, judge = judged(lambda body, _: (200, {}, completion(*["3", "5"][: body["n"]])), ONE, samples=5)
     assert [body["n"] for body in judge.bodies] == [5, 3, 1]
-    assert found.per_record["score"][0] == pytest.approx((3 + 5 + 3 + 5 + 3) / 5)
+    assert evaluation.per_record["score"][0] == pytest.approx((3 + 5 + 3 + 5 + 3) / 5)
     late = [completion("well", text) for text in (None, None, "2")]
-    found, judge = judged(lambda _, number: (200, {}, late[number]), ONE, samples=2)
-    assert (len(judge.bodies), found.per_record["score"][0]) == (3, 2)
-    found, judge = judged(always("no"), ONE, samples=2, rounds=3)
+    evaluation, judge = judged(lambda _, number: (200, {}, late[number]), ONE, samples=2)
+    assert (len(judge.bodies), evaluation.per_record["score"][0]) == (3, 2)
+    evaluation, judge = judged(always("no"), ONE, samples=2, rounds=3)
     assert len(judge.bodies) == 3
-    assert [failure.reason for failure in found.failed] == ["no_score"]
-    assert found.aggregate["score"] is None
+    assert [failure.reason for failure in evaluation.failed] == ["no_score"]
+    assert evaluation.aggregate["score"] is None
 
 
 def test_log_probabilities():
     probabilities = {"4": 0.5, "2": 0.25, "the": 0.25}
     reply = completion("4", logprobs={token: math.log(share) for token, share in probabilities.items()})
-    found, judge = judged(lambda *_: (200, {}, reply), ONE, method="logprobs")
+    evaluation, judge = judged(lambda *_: (200, {}, reply), ONE, method="logprobs")
     (body,) = judge.bodies
     assert (body["logprobs"], body["top_logprobs"], body["n"]) == (True, 20, 1)
-    assert found.per_record["score"][0] == found.per_record["coherence"][0] == pytest.approx(2.5 / 0.75)
-    assert found.per_record["score_logprobs_raw"][0] == pytest.approx(2.5)
+    assert evaluation.per_record["score"][0] == evaluation.per_record["coherence"][0] == pytest.approx(2.5 / 0.75)
+    assert evaluation.per_record["score_logprobs_raw"][0] == pytest.approx(2.5)
 
 
 def test_faults_that_pass_are_tried_again_and_others_are_not():
     """Only a fault of the first question is an error of the request."""
     faults = [(503, {"Retry-After": "0"}, b""), (429, {}, b"{}"), (200, {}, b"not json"), (200, {}, {"choices": 3})]
     replies = [*faults, (200, {}, completion("5"))]
-    found, judge = judged(lambda _, number: replies[number], ONE, samples=1, retries=4)
-    assert (len(judge.bodies), found.per_record["score"][0]) == (5, 5)
+    evaluation, judge = judged(lambda _, number: replies[number], ONE, samples=1, retries=4)
+    assert (len(judge.bodies), evaluation.per_record["score"][0]) == (5, 5)
     with standing_in(lambda *_: (401, {}, b"the key k-1 is wrong")) as judge:
         with pytest.raises(InvalidRequest, match="HTTP status 401") as caught:
             evaluate("llam_eval", [ONE], base_url=judge.base_url)
@@ -286,11 +286,11 @@ def test_faults_that_pass_are_tried_again_and_others_are_not():
         bad = "poison" in body["messages"][0]["content"]
         return (500, {}, b"") if bad else (200, {}, completion("3"))
 
-    found, _ = judged(picky, ONE, {**ONE, "generated_response": "poison"}, ONE, samples=1, retries=1)
-    (failure,) = found.failed
+    evaluation, _ = judged(picky, ONE, {**ONE, "generated_response": "poison"}, ONE, samples=1, retries=1)
+    (failure,) = evaluation.failed
     assert (failure.record, failure.reason, failure.of_response) == (1, "judge_fault", False)
-    assert found.per_record["score"][[0, 2]].tolist() == [3, 3]
-    assert np.isnan(found.per_record["score"][1])
+    assert evaluation.per_record["score"][[0, 2]].tolist() == [3, 3]
+    assert np.isnan(evaluation.per_record["score"][1])
 
 
 def test_an_interrupted_evaluation_stops_asking():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.research.reports.agreement import agreement_of
-from assay.research.reports.labels import LabelFile, Labelled, LabelRow, joined
+from assay.research.reports.labels import LabelFile, Labelled, LabelRow, join_labels
 from assay.service.tasks import evaluate
 from tests.evaluate.answer_files import written
 from tests.reference import agreement as twin
@@ -64,12 +64,12 @@ def test_a_judge_and_two_people(agreement):
     columns = {"LLM judge": JUDGE, "first": FIRST, "second": SECOND}
     for pair in (("LLM judge", "first"), ("LLM judge", "second"), ("first", "second")):
         for value, some in ((None, slice(None)), ("a", slice(0, None, 2)), ("b", slice(1, None, 2))):
-            found = statistics(document, *pair, value=value)
+            estimates = statistics(document, *pair, value=value)
             x, y = (columns[name][some] for name in pair)
-            assert {entry["n"] for entry in found.values()} == {len(x)}
-            assert found["agreement_rate"]["estimate"] == pytest.approx(float(twin.agreement_rate(x, y)))
-            assert found["cohen_kappa"]["estimate"] == pytest.approx(float(twin.cohen_kappa(x, y)))
-            assert 0 < found["spearman"]["p"] <= 1
+            assert {entry["n"] for entry in estimates.values()} == {len(x)}
+            assert estimates["agreement_rate"]["estimate"] == pytest.approx(float(twin.agreement_rate(x, y)))
+            assert estimates["cohen_kappa"]["estimate"] == pytest.approx(float(twin.cohen_kappa(x, y)))
+            assert 0 < estimates["spearman"]["p"] <= 1
     (fleiss,) = statistics(document, *columns).values()
     units = list(zip(*columns.values(), strict=True))
     assert fleiss["estimate"] == pytest.approx(float(twin.fleiss_kappa(units)))
@@ -101,14 +101,14 @@ def test_fields_are_raters_and_missing_labels_are_counted(agreement):
 def test_values_that_are_not_defined_are_none(agreement):
     rows = [{"id": f"e{k}", "first": True, "second": SECOND[k], "third": k / 3} for k in range(4)]
     _, document = agreement(judged(JUDGE[:4]), rows, "--label-field", "first,second,third")
-    found = statistics(document, "LLM judge", "first")
-    assert found["agreement_rate"]["estimate"] == 0.5
+    estimates = statistics(document, "LLM judge", "first")
+    assert estimates["agreement_rate"]["estimate"] == 0.5
     for name in ("cohen_kappa", "spearman"):
-        assert [found[name][key] for key in ("estimate", "low", "high", "p")] == [None] * 4
+        assert [estimates[name][key] for key in ("estimate", "low", "high", "p")] == [None] * 4
     assert set(statistics(document, "LLM judge", "third")) == {"spearman"}  # thirds are not categories
     _, document = agreement(judged(JUDGE[:1]), [{"id": "e0", "label": JUDGE[0]}])
-    (one, kappa, _) = statistics(document, "LLM judge", "label").values()
-    assert (one["n"], one["estimate"], one["low"], kappa["estimate"]) == (1, 1.0, None, None)
+    (estimates, kappa, _) = statistics(document, "LLM judge", "label").values()
+    assert (estimates["n"], estimates["estimate"], estimates["low"], kappa["estimate"]) == (1, 1.0, None, None)
 
 
 def test_criteria_of_llam_eval(agreement):
@@ -121,9 +121,9 @@ def test_criteria_of_llam_eval(agreement):
     rows = [{**record, "label": int(record["responses"][0]) - (record["id"] == 2)} for record in answers]
     _, document = agreement(answers, rows, task=("--task", "llam_eval"))
     for value, n in ((None, 12), ("coherence", 6), ("fluency", 6)):
-        found = statistics(document, "LLM judge", "label", value=value)
-        assert found["agreement_rate"]["estimate"] == pytest.approx(1 - (2 if value is None else 1) / n)
-        assert (found["spearman"]["p"] is None) == (value is None)  # labels of one record are not independent
+        estimates = statistics(document, "LLM judge", "label", value=value)
+        assert estimates["agreement_rate"]["estimate"] == pytest.approx(1 - (2 if value is None else 1) / n)
+        assert (estimates["spearman"]["p"] is None) == (value is None)  # labels of one record are not independent
     x, y = scores["Coherence"], [label - (k == 2) for k, label in enumerate(scores["Coherence"])]
     exact = statistics(document, "LLM judge", "label", value="coherence")["spearman"]["p"]
     assert exact == pytest.approx(float(twin.permutation_p(x, y)))
@@ -136,10 +136,10 @@ def test_criteria_of_records_that_are_judged_on_all():
     models = [Labelled("m", [{"id": k} for k in "abc"], result)]
     labels = zip("abc" * 2, ["fluency"] * 3 + ["coherence"] * 3, (3, 2, 2, 1, 2, 3), strict=True)
     rows = [LabelRow("", name, criterion, None, "first", {"label": value}) for name, criterion, value in labels]
-    (raters,) = joined(LabelFile(rows, ["label"]), [models])
+    (raters,) = join_labels(LabelFile(rows, ["label"]), [models])
     document = agreement_of(models, [], raters).document()
     rates = [statistics(document, "LLM judge", "first", value=name) for name in (None, "coherence", "fluency")]
-    assert [found["agreement_rate"]["estimate"] for found in rates] == pytest.approx([5 / 6, 1, 2 / 3])
+    assert [rate["agreement_rate"]["estimate"] for rate in rates] == pytest.approx([5 / 6, 1, 2 / 3])
     assert document["correlations"] == []  # no label is of a record as a whole
 
 

@@ -40,14 +40,14 @@ def without(monkeypatch, *packages: str) -> None:
 
 def test_without_nltk(monkeypatch):
     without(monkeypatch, "nltk")
-    found = evaluate("bioprobench.gen", GEN)
-    assert {"bleu", "meteor", "rouge_1", "rouge_2", "rouge_l"} <= found.unavailable.keys()
-    assert "-m pip install 'nltk<" in found.unavailable["bleu"]
-    assert found.aggregate["bleu"] is None
-    assert found.aggregate["keyword_recall"] == 1.0
+    evaluation = evaluate("bioprobench.gen", GEN)
+    assert {"bleu", "meteor", "rouge_1", "rouge_2", "rouge_l"} <= evaluation.unavailable.keys()
+    assert "-m pip install 'nltk<" in evaluation.unavailable["bleu"]
+    assert evaluation.aggregate["bleu"] is None
+    assert evaluation.aggregate["keyword_recall"] == 1.0
     named = evaluate("bioprobench.gen", GEN, metrics=["rouge_l", "keyword_f1"])
     assert named.aggregate == {"count": 1, "rouge_l": None, "keyword_f1": pytest.approx(1.0)}
-    assert named.unavailable == {"rouge_l": found.unavailable["rouge_l"]}
+    assert named.unavailable == {"rouge_l": evaluation.unavailable["rouge_l"]}
     without(monkeypatch, "nltk", "sacrebleu")
     with pytest.raises(NotInstalled) as caught:
         evaluate("lexical", LEXICAL, metrics=["rouge_l", "bleu_1", "bleu_2", "bertscore"])
@@ -66,18 +66,20 @@ def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     with pytest.raises(InvalidRequest, match="one finite value"):
         evaluate("lexical", LEXICAL, bertscore=lambda a, b: [0.5, 0.5])
     without(monkeypatch, "sacrebleu")
-    found = evaluate("lexical", LEXICAL)
-    assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= found.unavailable.keys()
-    assert found.aggregate["rouge_l"] == found.aggregate["keyword_recall"] == 1.0
-    assert found.aggregate["corpus_bleu"] is None
+    evaluation = evaluate("lexical", LEXICAL)
+    assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= evaluation.unavailable.keys()
+    assert evaluation.aggregate["rouge_l"] == evaluation.aggregate["keyword_recall"] == 1.0
+    assert evaluation.aggregate["corpus_bleu"] is None
     with pytest.raises(NotInstalled, match=r"config\.reward: .*sacrebleu"):
         Scorer().score(["Wash the cells."], ["Wash the cells."], task="lexical", task_options=options)
     with pytest.raises(NotInstalled, match="sacrebleu"):
         evaluate("lexical", LEXICAL, metrics=["vanilla"], **options)
-    found = evaluate("lexical", LEXICAL, metrics=["vanilla", "rouge_l"], **options)
-    assert found.aggregate == {"count": 1, "vanilla": None, "rouge_l": 1.0}
-    assert "BLEU-AVG" in found.unavailable["vanilla"]
-    assert "sacrebleu" in found.unavailable["bleu_avg"], "what is missing is named though the part is not asked for"
+    evaluation = evaluate("lexical", LEXICAL, metrics=["vanilla", "rouge_l"], **options)
+    assert evaluation.aggregate == {"count": 1, "vanilla": None, "rouge_l": 1.0}
+    assert "BLEU-AVG" in evaluation.unavailable["vanilla"]
+    assert "sacrebleu" in evaluation.unavailable["bleu_avg"], (
+        "what is missing is named though the part is not asked for"
+    )
 
 
 def test_models_of_sentence_transformers(monkeypatch):
@@ -105,8 +107,10 @@ def test_models_of_sentence_transformers(monkeypatch):
             evaluate("bioprobench.gen", GEN, **options)
         assert "secret" not in str(caught.value)
     records = [{"output": ["Wash.", "Spin."], "generated_response": "Wash twice."}]
-    found = evaluate("bioprobench.gen", records, embedding_model="folder", metrics=["step_recall", "step_precision"])
-    assert (found.aggregate["step_recall"], found.aggregate["step_precision"]) == (1.0, 1.0)
+    evaluation = evaluate(
+        "bioprobench.gen", records, embedding_model="folder", metrics=["step_recall", "step_precision"]
+    )
+    assert (evaluation.aggregate["step_recall"], evaluation.aggregate["step_precision"]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]], [1.0, 2.0]])

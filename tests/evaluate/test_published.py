@@ -10,8 +10,8 @@ import pytest
 from assay.research.reports.evaluated_file import EvaluatedFile
 from assay.research.reports.published import PAPERS, SCALES, Model, layouts, needs, printed, tables_of
 from assay.service.errors import UsageError
-from assay.service.records.answers import Answers
-from assay.service.records.rows import Location
+from assay.service.records.rows.answers import Answers
+from assay.service.records.rows.rows import Location
 from assay.service.tasks.evaluation import result_of, task_named
 from assay.service.tasks.task import ignore_progress
 from tests.evaluate.answer_files import GOOD
@@ -271,8 +271,8 @@ def test_every_format_has_every_row(name):
 
 
 def test_plans_are_grouped_by_the_number_of_their_steps():
-    one = {"action": "add", "objects": ["pbs"], "parameters": []}
-    records = [{"response": GOOD, "reference": {"steps": [one] * n}} for n in (1, 2, 4, 5, 8, 12, 30)]
+    step = {"action": "add", "objects": ["pbs"], "parameters": []}
+    records = [{"response": GOOD, "reference": {"steps": [step] * n}} for n in (1, 2, 4, 5, 8, 12, 30)]
     task = task_named("score")
     checked = task.checked({"by": ["steps"]})
     result = result_of(task, records, checked, task.evaluate(records, checked, ignore_progress))

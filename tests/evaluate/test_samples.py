@@ -42,17 +42,17 @@ def test_the_best_of_k_is_the_mean_over_all_draws(prompts, k, random) -> None:
     values = np.array([math.nan if value is None else value for _, value in rows])
     failed = np.array([value is None for _, value in rows])
     for failed_as_zero in (False, True):
-        found = best_of(numbers, values, failed, k, failed_as_zero)
+        best = best_of(numbers, values, failed, k, failed_as_zero)
         expected = [best_by_all_draws(some, k, failed_as_zero) for some in prompts]
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(best, expected, rtol=1e-12, atol=1e-12)
 
 
 @given(st.integers(1, 300), st.data())
 def test_pass_at_k_is_the_unbiased_estimator(n, data) -> None:
     c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
     values = np.array([1.0] * c + [0.0] * (n - c))
-    (found,) = best_of(np.zeros(n, np.int64), values, np.zeros(n, bool), k, True)
-    assert found == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k), rel=1e-12, abs=1e-12)
+    (best,) = best_of(np.zeros(n, np.int64), values, np.zeros(n, bool), k, True)
+    assert best == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k), rel=1e-12, abs=1e-12)
 
 
 @given(st.integers(1, 5_000))

@@ -53,5 +53,5 @@ def test_rewards():
         == f"bioprobench.ord|profile:bioprobench|repeats:last|reward:kendall_tau|{END}"
     )
     lexical = task_named("lexical")
-    found = reward_signature(lexical, lexical.checked({"reward": "rouge_l"}))
-    assert found == f"lexical|bleu_tokens:13a|nltk_rules:3.9|reward:rouge_l|{NLTK}|{END}"
+    signature = reward_signature(lexical, lexical.checked({"reward": "rouge_l"}))
+    assert signature == f"lexical|bleu_tokens:13a|nltk_rules:3.9|reward:rouge_l|{NLTK}|{END}"

@@ -29,9 +29,9 @@ REFERENCES: dict[str, Any] = {
 
 
 def rewards(task: str, responses: list[str], references: list[Any], index: Any = None, **options: Any) -> Scores:
-    found = Scorer().score(responses, references, index, task=task, task_options=options)
-    assert not found.is_score
-    return found
+    scores = Scorer().score(responses, references, index, task=task, task_options=options)
+    assert not scores.is_score
+    return scores
 
 
 def block(text: str) -> str:
@@ -80,9 +80,9 @@ CASES = [
 
 @pytest.mark.parametrize(("task", "options", "response", "reward", "reason"), CASES)
 def test_cases(task, options, response, reward, reason):
-    found = rewards(task, [response], [REFERENCES[task]], **options)
-    assert found.rewards[0] == pytest.approx(reward, abs=1e-12)
-    assert found.reasons.tolist() == [reason]
+    scores = rewards(task, [response], [REFERENCES[task]], **options)
+    assert scores.rewards[0] == pytest.approx(reward, abs=1e-12)
+    assert scores.reasons.tolist() == [reason]
 
 
 @pytest.mark.parametrize(("task", "options"), [*((task, {}) for task in sorted(REFERENCES)), *PROFILED])
@@ -90,17 +90,17 @@ def test_cases(task, options, response, reward, reason):
 @examples(40)
 def test_any_response_has_a_finite_reward(task, options, responses):
     told = task_named(task)
-    found = rewards(task, responses, [REFERENCES[task]], [0] * len(responses), **options)
-    assert found.rewards.shape == (len(responses),)
-    assert found.rewards.dtype == np.float64
-    assert np.isfinite(found.rewards).all()
-    assert set(found.reasons) <= told.reasons.keys()
-    assert set(np.unique(found.passed)) <= {0.0, 1.0}
-    for name, column in found.components.items():
+    scores = rewards(task, responses, [REFERENCES[task]], [0] * len(responses), **options)
+    assert scores.rewards.shape == (len(responses),)
+    assert scores.rewards.dtype == np.float64
+    assert np.isfinite(scores.rewards).all()
+    assert set(scores.reasons) <= told.reasons.keys()
+    assert set(np.unique(scores.passed)) <= {0.0, 1.0}
+    for name, column in scores.components.items():
         assert np.isfinite(column).all()
         assert name in told.components or not column.any()
     alone = [rewards(task, [response], [REFERENCES[task]], **options).rewards[0] for response in responses]
-    assert found.rewards.tolist() == alone
+    assert scores.rewards.tolist() == alone
 
 
 ONE_STEP = {"wrong_steps": ["a"], "correct_steps": ["a"]}

@@ -192,10 +192,10 @@ def test_keywords():
     assert len(chosen) == 64
     assert {f"word{k}" for k in range(10)}.isdisjoint(chosen), "the shortest are the farthest from the text"
     record = {"output": many_words(65), "generated_response": many_words(10)}
-    found = evaluate("bioprobench.gen", [record], metrics=["keyword_f1"])
-    assert [failure.reason for failure in found.failed] == ["keywords_need_model"]
-    assert len(found.warnings) == 1
-    assert found.aggregate["keyword_f1"] is None
+    evaluation = evaluate("bioprobench.gen", [record], metrics=["keyword_f1"])
+    assert [failure.reason for failure in evaluation.failed] == ["keywords_need_model"]
+    assert len(evaluation.warnings) == 1
+    assert evaluation.aggregate["keyword_f1"] is None
     ranked = evaluate("bioprobench.gen", [record], metrics=["keyword_f1"], keyword_embedder=by_length)
     assert ranked.aggregate["keyword_f1"] > 0
 
@@ -206,16 +206,16 @@ def test_lexical_is_sacrebleu_s():
     texts = [" ".join(dice.choices(WORDS, k=dice.randrange(1, 30))) for _ in range(40)]
     records = [{"response": a, "reference": b} for a, b in pairwise(texts)]
     wanted = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_avg", "corpus_bleu", "rouge_l"]
-    found = evaluate("lexical", [*records, {"response": None, "reference": "x"}], metrics=wanted)
+    evaluation = evaluate("lexical", [*records, {"response": None, "reference": "x"}], metrics=wanted)
     for n in range(1, 5):
         metric = bleu(effective_order=True, max_ngram_order=n)
         theirs = [metric.sentence_score(r["response"], [r["reference"]]).score / 100 for r in records]
-        assert found.per_record[f"bleu_{n}"][:-1].tolist() == pytest.approx(theirs, abs=1e-9)
+        assert evaluation.per_record[f"bleu_{n}"][:-1].tolist() == pytest.approx(theirs, abs=1e-9)
     together = bleu().corpus_score([r["response"] for r in records], [[r["reference"] for r in records]]).score
-    assert found.aggregate["corpus_bleu"] == pytest.approx(together / 100, abs=1e-9)
-    mean = np.mean([found.per_record[f"bleu_{n}"][:-1] for n in range(1, 5)], axis=0)
-    assert found.per_record["bleu_avg"][:-1].tolist() == pytest.approx(mean.tolist())
-    assert [(failure.record, failure.reason) for failure in found.failed] == [(39, "no_response")]
+    assert evaluation.aggregate["corpus_bleu"] == pytest.approx(together / 100, abs=1e-9)
+    mean = np.mean([evaluation.per_record[f"bleu_{n}"][:-1] for n in range(1, 5)], axis=0)
+    assert evaluation.per_record["bleu_avg"][:-1].tolist() == pytest.approx(mean.tolist())
+    assert [(failure.record, failure.reason) for failure in evaluation.failed] == [(39, "no_response")]
 
 
 def test_vanilla_is_the_mean_of_three_and_a_section_may_be_compared():
@@ -225,10 +225,12 @@ def test_vanilla_is_the_mean_of_three_and_a_section_may_be_compared():
         assert (responses, references) == (["wash the cells"], ["wash the cells twice"])
         return [0.9]
 
-    found = evaluate("lexical", records, bertscore=bertscore, metrics=["vanilla", "bleu_avg", "rouge_l", "bertscore"])
-    parts = [found.aggregate[name] for name in ("bleu_avg", "rouge_l", "bertscore")]
-    assert found.aggregate["vanilla"] == pytest.approx(sum(parts) / 3)
-    assert found.aggregate["bertscore"] == 0.9
+    evaluation = evaluate(
+        "lexical", records, bertscore=bertscore, metrics=["vanilla", "bleu_avg", "rouge_l", "bertscore"]
+    )
+    parts = [evaluation.aggregate[name] for name in ("bleu_avg", "rouge_l", "bertscore")]
+    assert evaluation.aggregate["vanilla"] == pytest.approx(sum(parts) / 3)
+    assert evaluation.aggregate["bertscore"] == 0.9
     answer = "<think>x</think><key>Step 1: {}</key> <ORC>Step 1: Wash the cells</orc><note>n</note>"
     records = [{"response": answer, "reference": "Step 1: Wash the cells"}]
     whole, section = (

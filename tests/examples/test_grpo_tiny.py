@@ -38,22 +38,24 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     arguments = ["prepare", str(FOLDER / "protocols.jsonl"), "-o", str(folder), "--test", "0", "--similarity", "1"]
     assert RUNNER.invoke(main, arguments).exit_code == 0
     path = folder / "train.jsonl"
-    found: list[dict[str, Any]] = protocols.read_rows(write_rows(path, [*read_rows(path), SPOKEN]))
-    return found
+    prepared: list[dict[str, Any]] = protocols.read_rows(write_rows(path, [*read_rows(path), SPOKEN]))
+    return prepared
 
 
 def test_right_answers_get_the_full_reward(rows: list[dict[str, Any]]) -> None:
     assert len(rows) == 11
     assert rows[0]["prompt"] == "Write a laboratory protocol to harvest yeast cells.\n"
     assert rows[-1]["prompt"] == "How?\nOnly: mix.\n"
-    answers = [protocols.right_answer(one) for one in protocols.protocols_of(rows)]
+    answers = [protocols.right_answer(protocol) for protocol in protocols.protocols_of(rows)]
     assert Scorer().score(answers, [row["reference"] for row in rows]).rewards == pytest.approx([1.0] * len(rows))
 
 
 def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
     """A policy that imitates them has something to gain for every prompt, and is right sometimes."""
     dice, samples = protocols.Dice("test"), 40
-    answers = [protocols.careless_answer(dice, one) for one in protocols.protocols_of(rows) for _ in range(samples)]
+    answers = [
+        protocols.careless_answer(dice, protocol) for protocol in protocols.protocols_of(rows) for _ in range(samples)
+    ]
     scores = Scorer().score(answers, [row["reference"] for row in rows for _ in range(samples)])
     assert set(scores.reasons) == {"ok", "low_coverage", "step_count"}
     for start in range(0, len(answers), samples):
@@ -78,6 +80,6 @@ def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
     command = ["bash", str(script), str(FOLDER / "protocols.jsonl"), "--seed", "3"]
     done = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True, env=environment())
     example = clone / "examples" / "grpo_tiny"
-    given = ["local", f"{clone}/examples:{clone}/clients", str(example / "train.py"), "--rows", "rows/train.jsonl"]
-    assert done.stdout.splitlines()[-7:] == [*given, "--seed", "3"]
+    arguments = ["local", f"{clone}/examples:{clone}/clients", str(example / "train.py"), "--rows", "rows/train.jsonl"]
+    assert done.stdout.splitlines()[-7:] == [*arguments, "--seed", "3"]
     assert len(protocols.read_rows(work / "rows" / "train.jsonl")) == 10

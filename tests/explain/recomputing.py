@@ -35,7 +35,7 @@ def explained(response: str, reference: Any, settings: dict[str, Any], suggestio
     assert_steps(document, scores.steps[0])
     any_of = [] if isinstance(reference, str) else reference.get("any_of", [])
     against = scorer.score([response] * len(any_of), any_of) if any_of else []
-    assert [one["reward"] for one in document["alternatives"]] == [*(against.rewards if any_of else [])]
+    assert [alternative["reward"] for alternative in document["alternatives"]] == [*(against.rewards if any_of else [])]
     return document
 
 
@@ -51,10 +51,10 @@ def assert_steps(document: dict[str, Any], steps: list[dict[str, Any]]) -> None:
     assert len(steps) in (0, len(document["prediction"]))
 
 
-def similarity(found: dict[str, Any]) -> float:
+def similarity(overlap: dict[str, Any]) -> float:
     """Return the IoU of the two listed sets."""
-    union = len(found["shared"]) + len(found["missing"]) + len(found["extra"])
-    return len(found["shared"]) / union if union else 1.0
+    union = len(overlap["shared"]) + len(overlap["missing"]) + len(overlap["extra"])
+    return len(overlap["shared"]) / union if union else 1.0
 
 
 def object_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
@@ -74,9 +74,9 @@ def parameter_similarity(document: dict[str, Any], pair: dict[str, Any]) -> floa
     sides = [[tuple(phrase["words"]) for phrase in step["parameters"]] for step in steps]
     mode = document["config"]["parameter_similarity"]
     if mode == "quantities" and pair["parameters"]["compared"] == "terms":
-        found = pair["parameters"]
+        overlap = pair["parameters"]
         for side, name in zip(sides, ("extra", "missing"), strict=True):
-            listed = [text for element in found["shared"] + found[name] for text in element.split(" = ")]
+            listed = [text for element in overlap["shared"] + overlap[name] for text in element.split(" = ")]
             assert all_terms([tuple(text.split(" ")) for text in listed]) == all_terms(side)
     return iou(*map(all_terms if mode == "quantities" else all_words, sides))
 
@@ -161,7 +161,7 @@ def assert_recomputes(document: dict[str, Any]) -> None:
         assert order_of(document) == components["order"] == document["order"]["value"]
         assert content_of(document) == components["content"] == document["content"]["value"]
     assert_added_numbers(document)
-    rewards = [one["reward"] for one in document["alternatives"]] or [document["reward"]]
+    rewards = [alternative["reward"] for alternative in document["alternatives"]] or [document["reward"]]
     assert document["alternative"] == next(k for k, reward in enumerate(rewards) if max(rewards) - reward <= 1e-9)
     assert rewards[document["alternative"]] == document["reward"]
     assert_chained(document)
@@ -169,7 +169,7 @@ def assert_recomputes(document: dict[str, Any]) -> None:
 
 def assert_added_numbers(document: dict[str, Any]) -> None:
     """Count the numbers that only the prose has, and compare them with those of the explanation."""
-    limit, found = document["config"]["max_added_numbers"], 0
+    limit, added = document["config"]["max_added_numbers"], 0
     for k, prose in enumerate(document["prose"]):
         step = document["prediction"][k] if k < len(document["prediction"]) else None
         if limit is None or step is None or step["action"] is None:
@@ -181,10 +181,10 @@ def assert_added_numbers(document: dict[str, Any]) -> None:
         assert set(prose["added_numbers"]) == {word for word in numbers if NUMBER.fullmatch(word)}
         assert len(set(prose["added_numbers"])) == len(prose["added_numbers"])
         assert {word for mark in prose["added_marks"] for word in mark["words"]} <= set(prose["added_numbers"])
-        found += len(prose["added_numbers"])
-    assert document["added_numbers"] == (None if limit is None else found)
+        added += len(prose["added_numbers"])
+    assert document["added_numbers"] == (None if limit is None else added)
     if limit is not None and document["reason"] in ("ok", "added_numbers"):
-        assert (found > limit) == (document["reason"] == "added_numbers")
+        assert (added > limit) == (document["reason"] == "added_numbers")
 
 
 def assert_chained(document: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ def damaged(rng: random.Random, references: int) -> list[Steps]:
         return step(rng.choice(actions), rng.choice(objects), rng.choice(parameters))
 
     several = [[drawn() for _ in range(rng.randint(1, 6 if references == 1 else 4))] for _ in range(references)]
-    steps = [dict(one) for one in rng.choice(several)]
+    steps = [dict(element) for element in rng.choice(several)]
     for _ in range(rng.randint(1, 4)):
         edit, k = rng.randrange(4), rng.randrange(len(steps))
         if edit == 0 and len(steps) > 1:
@@ -84,7 +84,7 @@ def test_no_edit_of_one_step_is_better(alternatives):
     for seed in range(CASES):
         rng = random.Random(seed)
         steps, *references = damaged(rng, alternatives)
-        reference = {"any_of": [{"steps": one} for one in references]}
+        reference = {"any_of": [{"steps": alternative} for alternative in references]}
         scorer = Scorer(**CONFIGS[seed % len(CONFIGS)])
         explanation = explain(scorer, told(steps), reference if alternatives > 1 else reference["any_of"][0], 20)
         edited = [told(changed) for changed in single_edits(steps, list(chain(*references)))]
@@ -99,22 +99,24 @@ def test_no_edit_of_one_step_is_better(alternatives):
 def test_an_edit_may_lead_to_another_alternative(monkeypatch):
     near, far = steps_of("add[rna], wash[tube]"), steps_of("add[pbs], wash[gel], run[rna]")
     reference = {"any_of": [{"steps": near}, {"steps": far}]}
-    found = explained(told(far[:2]), reference, {}, 1)
-    assert (found["alternative"], [one["reward"] for one in found["alternatives"]]) == (0, [0.4, 0.0])
-    (first,) = found["suggestions"]
+    explanation = explained(told(far[:2]), reference, {}, 1)
+    assert (explanation["alternative"], [entry["reward"] for entry in explanation["alternatives"]]) == (0, [0.4, 0.0])
+    (first,) = explanation["suggestions"]
     assert (first["alternative"], first["reference_steps"], first["reward"]) == (1, [3], 1.0)
     assert first["text"].startswith("Add alternative 2's step 3 (run) after step 2: ")
-    assert found["exhaustive"] is True
+    assert explanation["exhaustive"] is True
     monkeypatch.setattr(suggestions, "MAX_BYTES", 10)
-    found = explained(told(far[:2]), reference, {}, 20)
-    assert {one["alternative"] for one in found["suggestions"]} == {0}
-    assert found["exhaustive"] is False
+    explanation = explained(told(far[:2]), reference, {}, 20)
+    assert {entry["alternative"] for entry in explanation["suggestions"]} == {0}
+    assert explanation["exhaustive"] is False
 
 
 def test_rewritten_prose_has_no_number_of_its_own():
     steps, reference = steps_of("add[pbs[5 ml]"), steps_of("add[pbs[3 ml]")
-    found = explained(told(steps), {"steps": reference}, {"max_added_numbers": 0}, 1)
-    assert [(one["kind"], one["reward"]) for one in found["suggestions"]] == [("use_parameters", 1.0)]
+    explanation = explained(told(steps), {"steps": reference}, {"max_added_numbers": 0}, 1)
+    assert [(suggestion["kind"], suggestion["reward"]) for suggestion in explanation["suggestions"]] == [
+        ("use_parameters", 1.0)
+    ]
 
 
 @pytest.mark.parametrize("wanted", [0, 5])
@@ -126,5 +128,7 @@ def test_nothing_is_searched_without_need(wanted):
 
 def test_a_response_that_begins_inside_think_is_searched_as_well():
     steps, reference = steps_of("add[pbs], spin[rna]"), steps_of("spin[rna], add[pbs]")
-    found = explained(told(steps).removeprefix("<think>"), {"steps": reference}, {"think_prefilled": True}, 1)
-    assert [(one["kind"], one["reward"]) for one in found["suggestions"]] == [("swap_steps", 1.0)]
+    explanation = explained(told(steps).removeprefix("<think>"), {"steps": reference}, {"think_prefilled": True}, 1)
+    assert [(suggestion["kind"], suggestion["reward"]) for suggestion in explanation["suggestions"]] == [
+        ("swap_steps", 1.0)
+    ]

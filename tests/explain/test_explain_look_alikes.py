@@ -48,7 +48,7 @@ def test_characters_that_do_no_harm_are_not_named() -> None:
 
 
 def test_long_responses_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.service.explain.look_alikes.read_response", None)
+    monkeypatch.setattr("assay.service.explain.verdict.read_response", None)
     response = RESPONSE.replace("<think>", "<think>" + f"{NBSP}{ZERO_WIDTH}" * 20_000).replace("<key>", "")
     assert explain(Scorer(), response, REFERENCE).reason == "missing_sections"
 

@@ -23,9 +23,9 @@ assert SECOND in GOOD
 
 def repair(response: str) -> dict:
     """Return the repair of a response, which must pass the gates."""
-    (found,) = explained(response, REFERENCE, {}, 5)["suggestions"]
-    assert (found["kind"], found["reason"]) == ("mend", "ok")
-    return found
+    (suggestion,) = explained(response, REFERENCE, {}, 5)["suggestions"]
+    assert (suggestion["kind"], suggestion["reason"]) == ("mend", "ok")
+    return suggestion
 
 
 LINES = {
@@ -55,8 +55,8 @@ LINES = {
 def test_an_invalid_line_is_repaired(done):
     response = GOOD.replace(SECOND, LINES[done])
     assert response != GOOD
-    found = repair(response)
-    assert (found["text"], found["steps"], found["reward"]) == (
+    suggestion = repair(response)
+    assert (suggestion["text"], suggestion["steps"], suggestion["reward"]) == (
         f"In step 2, {done}; both gates then pass, reward +1.0000.",
         [2],
         1.0,
@@ -65,11 +65,11 @@ def test_an_invalid_line_is_repaired(done):
 
 def test_steps_on_several_lines_are_joined():
     response = GOOD
-    for one in R:
-        response = response.replace(json.dumps(one), json.dumps(one, indent=1))
-    found = repair(response)
-    assert found["reward"] == 1.0
-    assert "write it on one line" in found["text"]
+    for element in R:
+        response = response.replace(json.dumps(element), json.dumps(element, indent=1))
+    suggestion = repair(response)
+    assert suggestion["reward"] == 1.0
+    assert "write it on one line" in suggestion["text"]
 
 
 def test_the_repair_with_the_largest_reward_is_taken():
@@ -89,8 +89,8 @@ def test_what_cannot_be_repaired_is_deleted():
 
 def test_words_are_added_to_the_prose():
     key, prose = GOOD.split("<orc>")
-    (found,) = explained(f"{key}<orc>{prose.replace('300 x g', 'full speed')}", REFERENCE, {}, 1)["suggestions"]
-    assert found["text"] == "Write “300”, “xg” in step 3 of <orc>; both gates then pass, reward +1.0000."
+    (suggestion,) = explained(f"{key}<orc>{prose.replace('300 x g', 'full speed')}", REFERENCE, {}, 1)["suggestions"]
+    assert suggestion["text"] == "Write “300”, “xg” in step 3 of <orc>; both gates then pass, reward +1.0000."
 
 
 PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of PBS.\nStep 3: Spin the tube at 300 x g."
@@ -100,18 +100,18 @@ PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of 
     "text", [PROSE, PROSE.replace("\n\n- ", " ").replace("\nStep 3: ", " ")], ids=["lines", "one line"]
 )
 def test_plain_prose_gets_the_four_sections(text):
-    (found,) = explained(text, REFERENCE, {}, 5)["suggestions"]
-    assert (found["kind"], found["reason"], found["steps"]) == ("skeleton", "ok", [1, 2, 3])
-    assert found["gain"] > 0
-    read = explained(found["response"], REFERENCE, {})
-    assert [one["action"]["text"] for one in read["prediction"]] == ["harvest", "wash", "spin"]
-    assert [one["text"].split()[0] for one in read["prose"]] == ["Harvest", "Wash", "Spin"]
+    (suggestion,) = explained(text, REFERENCE, {}, 5)["suggestions"]
+    assert (suggestion["kind"], suggestion["reason"], suggestion["steps"]) == ("skeleton", "ok", [1, 2, 3])
+    assert suggestion["gain"] > 0
+    read = explained(suggestion["response"], REFERENCE, {})
+    assert [element["action"]["text"] for element in read["prediction"]] == ["harvest", "wash", "spin"]
+    assert [element["text"].split()[0] for element in read["prose"]] == ["Harvest", "Wash", "Spin"]
 
 
 def test_key_lines_alone_get_the_other_sections():
-    text = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
-    (found,) = explained(f"Here it is:\n{text}", REFERENCE, {}, 5)["suggestions"]
-    assert (found["kind"], found["reward"]) == ("skeleton", 1.0)
+    text = "\n".join(f"Step {k}: {json.dumps(element)}" for k, element in enumerate(R, 1))
+    (suggestion,) = explained(f"Here it is:\n{text}", REFERENCE, {}, 5)["suggestions"]
+    assert (suggestion["kind"], suggestion["reward"]) == ("skeleton", 1.0)
 
 
 def test_the_number_of_a_line_is_kept_or_given():

@@ -8,7 +8,7 @@ import pytest
 
 from assay import Scorer
 from assay.service.explain.explanation import explain
-from assay.service.explain.shortening import shortened
+from assay.service.explain.schema import shortened
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED
 
 WORDS = " ".join(f"w{k}" for k in range(200))

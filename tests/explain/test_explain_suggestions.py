@@ -27,25 +27,25 @@ def suggested(response: str, settings: dict | None = None, most: int = 5) -> lis
     """Return the suggestions, each checked by rescoring."""
     settings = settings or {}
     document = explained(response, REFERENCE, settings, most)
-    for found in document["suggestions"]:
-        assert_promise_kept(document, found, response, REFERENCE, settings)
+    for suggestion in document["suggestions"]:
+        assert_promise_kept(document, suggestion, response, REFERENCE, settings)
     assert len(document["suggestions"]) <= most
-    gains = [found["gain"] for found in document["suggestions"]]
+    gains = [suggestion["gain"] for suggestion in document["suggestions"]]
     assert gains == sorted(gains, reverse=True)
     return document["suggestions"]
 
 
-def assert_promise_kept(document: dict, found: dict, response: str, reference: object, settings: dict) -> None:
-    changed = response if found["response"] is None else found["response"]
-    scores = Scorer(**settings | found["config"]).score([changed], [reference])
-    assert scores.rewards[0] == found["reward"]
-    assert found["reward"] - document["reward"] == found["gain"]
-    assert scores.reasons[0] == found["reason"]
+def assert_promise_kept(document: dict, suggestion: dict, response: str, reference: object, settings: dict) -> None:
+    changed = response if suggestion["response"] is None else suggestion["response"]
+    scores = Scorer(**settings | suggestion["config"]).score([changed], [reference])
+    assert scores.rewards[0] == suggestion["reward"]
+    assert suggestion["reward"] - document["reward"] == suggestion["gain"]
+    assert scores.reasons[0] == suggestion["reason"]
     after = {name: column[0] for name, column in scores.components.items()}
     before = document["components"]
-    listed = [(change["name"], change["before"], change["after"]) for change in found["changes"]]
+    listed = [(change["name"], change["before"], change["after"]) for change in suggestion["changes"]]
     assert listed == [(name, before[name], after[name]) for name in before if before[name] != after[name]]
-    assert found["gain"] > 0 or (found["kind"] in ("mend", "skeleton") and found["gain"] == 0)
+    assert suggestion["gain"] > 0 or (suggestion["kind"] in ("mend", "skeleton") and suggestion["gain"] == 0)
 
 
 GEL = [step("shake", "gel")] * 9
@@ -97,15 +97,15 @@ DAMAGED = {
 def test_failed_gates_are_repaired():
     unrepaired = {}
     for name, damaged in DAMAGED.items():
-        best = next((found for found in suggested(damaged) if found["kind"] == "mend"), None)
+        best = next((suggestion for suggestion in suggested(damaged) if suggestion["kind"] == "mend"), None)
         if best is None or (best["reason"], best["reward"]) != ("ok", 1.0):
             unrepaired[name] = best
     assert unrepaired == {}
 
 
 def test_the_setting_is_suggested_where_the_prompt_has_opened_think():
-    found = suggested(GOOD.removeprefix("<think>"))
-    setting = next(one for one in found if one["kind"] == "setting")
+    suggestions = suggested(GOOD.removeprefix("<think>"))
+    setting = next(suggestion for suggestion in suggestions if suggestion["kind"] == "setting")
     assert (setting["config"], setting["response"], setting["reward"]) == ({"think_prefilled": True}, None, 1.0)
 
 
@@ -125,8 +125,8 @@ def test_nothing_is_suggested_for_the_best_reward_nor_where_none_is_wanted():
 def test_promises_are_kept(rollout):
     response, reference = rollout
     document = explained(response, reference, {}, 20)
-    for found in document["suggestions"]:
-        assert_promise_kept(document, found, response, reference, {})
+    for suggestion in document["suggestions"]:
+        assert_promise_kept(document, suggestion, response, reference, {})
 
 
 @given(st.text("abc", max_size=40), st.text("abcd", max_size=40))

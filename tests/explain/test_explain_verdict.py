@@ -37,7 +37,7 @@ def test_failure(reason):
     assert (failure["place"]["line"] if failure["place"] else None) == line
     assert failure["message"].endswith(".")
     assert failure["remedy"].endswith((".", "…"))
-    passed = {found["name"]: found["passed"] for found in document["checks"]}
+    passed = {gate["name"]: gate["passed"] for gate in document["checks"]}
     names = list(passed)
     assert passed[check] is False
     assert all(passed[name] for name in names[: names.index(check)])

@@ -35,4 +35,4 @@ def rewards(singles: list[dict[str, Any]]) -> list[float]:
     from assay import Scorer
 
     scorer = Scorer()
-    return [float(scorer.score(one["responses"], one["references"]).rewards[0]) for one in singles]
+    return [float(scorer.score(single["responses"], single["references"]).rewards[0]) for single in singles]

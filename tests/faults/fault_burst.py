@@ -26,7 +26,7 @@ OPENRLHF_TRIES, OPENRLHF_PAUSE, OPENRLHF_TIMEOUT = 5, 1.0, 180.0
 
 def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
     expected = Scorer().score(batch["responses"], batch["references"], batch["reference_index"]).rewards.tolist()
-    bodies = [orjson.dumps(one) for one in singles]
+    bodies = [orjson.dumps(single) for single in singles]
     with ready("--max-work-bytes", str(WORK_BYTES)) as server:
         idle = resident(server.process.pid)
 
@@ -62,8 +62,8 @@ def test_only_right_answers_and_refusals(batch, batch_body, singles, rewards):
 def test_openrlhf_misses_no_reward(singles, rewards, batch_body):
     """With that client's own rule of retries, and a budget so small that others would be refused."""
     asked = [
-        orjson.dumps({"query": ["Q: " + one["responses"][0]], "prompts": ["Q: "], "labels": one["references"]})
-        for one in singles
+        orjson.dumps({"query": ["Q: " + single["responses"][0]], "prompts": ["Q: "], "labels": single["references"]})
+        for single in singles
     ]
     with ready("--max-work-bytes", str(WORK_BYTES), "--max-queued-bytes", "0") as server:
 
@@ -79,12 +79,12 @@ def test_openrlhf_misses_no_reward(singles, rewards, batch_body):
 
         async def burst() -> tuple[list[float | None], list[Answer]]:
             batches = [asyncio.create_task(fetch(server.url, request(batch_body))) for _ in range(BATCHES)]
-            found = await asyncio.gather(*(reward(k) for k in range(SINGLES)))
-            return found, await asyncio.gather(*batches)
+            outcomes = await asyncio.gather(*(reward(k) for k in range(SINGLES)))
+            return outcomes, await asyncio.gather(*batches)
 
         started = perf_counter()
-        found, batches = asyncio.run(burst())
+        single_rewards, batches = asyncio.run(burst())
     statuses = Counter(answer.status for answer in batches)
-    print(f"\n{perf_counter() - started:.1f} s; missing {found.count(None)}; batches beside them {statuses}")
-    assert found == [rewards[k % len(rewards)] for k in range(SINGLES)]
+    print(f"\n{perf_counter() - started:.1f} s; missing {single_rewards.count(None)}; batches beside them {statuses}")
+    assert single_rewards == [rewards[k % len(rewards)] for k in range(SINGLES)]
     assert set(statuses) <= {200, 429}

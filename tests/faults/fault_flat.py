@@ -134,7 +134,7 @@ def test_a_scorer_stays_flat():
 
 @pytest.mark.soak
 def test_memory_and_latency_stay_flat(singles, rewards, batch_body):
-    bodies = [orjson.dumps(one) for one in singles]
+    bodies = [orjson.dumps(single) for single in singles]
     medium = [orjson.dumps(as_request(generate(40, 5, seed))) for seed in range(8)]
     sizes: list[tuple[float, int]] = []
     statuses: Counter[int] = Counter()

@@ -16,15 +16,15 @@ MAX_RUNS = 128
 
 def totals(server: LiveServer) -> dict[str, float]:
     """Return the rewards counted for each run, of all tasks."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     with server.client() as client:
         reply = client.get("/metrics")
     assert reply.status_code == 200
     for family in parse_text(reply.text):
         for sample in family.samples:
             if sample.name == "assay_reward_count":
-                found[sample.labels["run"]] = found.get(sample.labels["run"], 0) + sample.value
-    return found
+                sums[sample.labels["run"]] = sums.get(sample.labels["run"], 0) + sample.value
+    return sums
 
 
 @pytest.mark.attack

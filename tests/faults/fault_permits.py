@@ -30,17 +30,17 @@ STATUSES = {0, 200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 431, 503, 504}
 def test_every_permit_comes_back(singles, rewards):
     flags = ("--max-work-bytes", "4000000", "--max-queued-bytes", "8000000", "--max-body-bytes", "3000000")
     flags += ("--body-seconds", "2", "--head-seconds", "2")
-    bodies = [orjson.dumps(one) for one in singles]
+    bodies = [orjson.dumps(single) for single in singles]
     batch = orjson.dumps(as_request(generate(MEDIUM // 5, 5, 4)))
     with ready(*flags) as server, ready(*flags) as other:
         speeds(server, other, bodies, batch)
         with Watch(server, bodies[0], rewards[0]) as watch:
-            found = asyncio.run(storm(server, bodies, batch, seed=1))
+            outcomes = asyncio.run(storm(server, bodies, batch, seed=1))
         check_settled(server)
         after, unharmed = speeds(server, other, bodies, batch)
-    print(f"\n{found}\nsingles, batches a second afterwards {after}, on a server that was spared {unharmed}")
-    assert found.keys() <= STATUSES
-    assert {0, 200, 400, 408, 413, 422, 429, 504} <= found.keys()
+    print(f"\n{outcomes}\nsingles, batches a second afterwards {after}, on a server that was spared {unharmed}")
+    assert outcomes.keys() <= STATUSES
+    assert {0, 200, 400, 408, 413, 422, 429, 504} <= outcomes.keys()
     assert not watch.failures
     assert all(now > 0.7 * then for then, now in zip(unharmed, after, strict=True))
 
@@ -48,14 +48,14 @@ def test_every_permit_comes_back(singles, rewards):
 async def storm(server: LiveServer, bodies: list[bytes], batch: bytes, seed: int) -> Counter[int]:
     dice = random.Random(seed)
     at_once = asyncio.Semaphore(TOGETHER)
-    found: Counter[int] = Counter()
+    outcomes: Counter[int] = Counter()
 
-    async def one() -> None:
+    async def request_once() -> None:
         async with at_once:
-            found[await misbehave(server, bodies, batch, dice)] += 1
+            outcomes[await misbehave(server, bodies, batch, dice)] += 1
 
-    await asyncio.gather(*(one() for _ in range(REQUESTS)))
-    return found
+    await asyncio.gather(*(request_once() for _ in range(REQUESTS)))
+    return outcomes
 
 
 async def misbehave(server: LiveServer, bodies: list[bytes], batch: bytes, dice: random.Random) -> int:
@@ -100,8 +100,8 @@ def speeds(server: LiveServer, other: LiveServer, bodies: list[bytes], batch: by
         assert all(answer.status == 200 for answer in answers)
         return len(sent) / (perf_counter() - started)
 
-    found = []
+    maxima = []
     for sent in (bodies, [batch] * 20):
         turns = [(rate(server.url, sent), rate(other.url, sent)) for _ in range(8)]
-        found.append([max(column) for column in zip(*turns, strict=True)])
-    return list(zip(*found, strict=True))
+        maxima.append([max(column) for column in zip(*turns, strict=True)])
+    return list(zip(*maxima, strict=True))

@@ -28,16 +28,16 @@ def test_faults_name_the_row_and_the_alternative(score, tmp_path: Path, source: 
         [REFERENCE] * 17,
         [REFERENCE, None],
     ]
-    rows = [{"response": PERFECT, "reference": one} for one in references]
-    found, said = score(rows, *INCLUDE, code=1, source=source, target=source)
-    assert [row.get("alternative") for row in found] == [1, None, None, None, None]
-    assert [row["error"]["reason"] for row in found[1:]] == [
+    rows = [{"response": PERFECT, "reference": reference} for reference in references]
+    table, said = score(rows, *INCLUDE, code=1, source=source, target=source)
+    assert [row.get("alternative") for row in table] == [1, None, None, None, None]
+    assert [row["error"]["reason"] for row in table[1:]] == [
         "no_alternatives",
         "bad_step_line",
         "too_many",
         "wrong_type",
     ]
-    details = [row["error"]["detail"] for row in found[1:]]
+    details = [row["error"]["detail"] for row in table[1:]]
     line, nothing = (
         "line 1 is not of the form 'Step N: {...}'",
         "it has no step: a line such as 'Step 1: {...}' is needed",
@@ -56,14 +56,14 @@ def test_equal_lists_are_a_group(score, target: str) -> None:
         {"response": response, "reference": reference}
         for response, reference in zip([PERFECT, SWAPPED, PERFECT, PERFECT, SWAPPED], references, strict=True)
     ]
-    found, _ = score(rows, "--include", "advantages", target=target)
+    table, _ = score(rows, "--include", "advantages", target=target)
     half = 0.5**0.5
-    assert [row["advantage"] for row in found] == pytest.approx([half, -half, 0, 0, 0])
+    assert [row["advantage"] for row in table] == pytest.approx([half, -half, 0, 0, 0])
     if target in ("json", "jsonl"):
-        assert [row["reference"] for row in found] == references
+        assert [row["reference"] for row in table] == references
     else:  # one type for all
         lists = [reference if isinstance(reference, list) else [REFERENCE] for reference in references]
-        assert [row["reference"] for row in found] == [lists[0], [OTHER, REFERENCE], *lists[2:]]
+        assert [row["reference"] for row in table] == [lists[0], [OTHER, REFERENCE], *lists[2:]]
 
 
 @pytest.mark.parametrize("kind", ["list", "large_list", "dictionaries", "steps", "struct", "any_of"])
@@ -75,7 +75,7 @@ def test_types_of_columns(call, tmp_path: Path, kind: str) -> None:
         "list": lambda: pa.array(texts),
         "large_list": lambda: pa.array(texts, pa.large_list(pa.large_string())),
         "dictionaries": lambda: pa.array(texts, pa.list_(pa.dictionary(pa.int32(), pa.string()))),
-        "steps": lambda: pa.array([[{"steps": one["steps"]} for one in steps], [STEPS]]),
+        "steps": lambda: pa.array([[{"steps": step["steps"]} for step in steps], [STEPS]]),
         "struct": lambda: pa.array([{"any_of": texts[0]}, {"any_of": texts[1]}]),
         "any_of": lambda: pa.array([{"any_of": [steps[0] | {"any_of": None}, STEPS]}, {"any_of": [STEPS]}]),
     }
@@ -83,10 +83,10 @@ def test_types_of_columns(call, tmp_path: Path, kind: str) -> None:
     source, target = write_table(tmp_path / "in.parquet", table), tmp_path / "out.arrow"
     done = call("score", source, "-o", target, *INCLUDE)
     assert done.exit_code == 0, done.output
-    found = read_table(target)
-    assert found["alternative"].to_pylist() == index
-    assert found["reward"].to_pylist() == [1.0, 1.0]
-    assert found["steps"].to_pylist() == list(Scorer().score([PERFECT] * 2, [REFERENCE], steps=True).steps or ())
+    rows = read_table(target)
+    assert rows["alternative"].to_pylist() == index
+    assert rows["reward"].to_pylist() == [1.0, 1.0]
+    assert rows["steps"].to_pylist() == list(Scorer().score([PERFECT] * 2, [REFERENCE], steps=True).steps or ())
 
 
 @pytest.mark.parametrize("target", [*FORMATS, "arrows", "feather"])
@@ -96,9 +96,9 @@ def test_steps_of_rows_without_an_error(score, tmp_path: Path, target: str) -> N
         {"response": "no", "reference": "x"},
         {"response": "no", "reference": OTHER},
     ]
-    found, _ = score(rows, *INCLUDE, code=1, target=target)
+    table, _ = score(rows, *INCLUDE, code=1, target=target)
     steps = (Scorer().score([PERFECT], [REFERENCE], steps=True).steps or [])[0]
-    assert [(row.get("steps"), row.get("alternative")) for row in found] == [(steps, 0), (None, None), ([], 0)]
+    assert [(row.get("steps"), row.get("alternative")) for row in table] == [(steps, 0), (None, None), ([], 0)]
     if target in COLUMNAR:
         schema = read_table(tmp_path / f"out.{target}").schema
         names = "start", "end", "orc_start", "orc_end", "coverage", "reference", "value"
@@ -120,8 +120,8 @@ def test_a_field_with_the_name_of_a_result_is_never_overwritten(call, tmp_path: 
     scored = write(tmp_path / f"first.{fmt}", [{name: row[name] for name in ("response", "reference")}])
     for flags, names in ((INCLUDE, {"steps", "alternative"}), (INCLUDE, {"steps", "alternative"}), ((), set())):
         assert call("score", scored, "-o", again, *flags).exit_code == 0
-        (found,) = read(again)
-        assert set(found) == {"response", "reference", "reward", "reason"} | names
+        (table,) = read(again)
+        assert set(table) == {"response", "reference", "reward", "reason"} | names
         scored = again.rename(tmp_path / f"scored.{fmt}")
 
 
@@ -149,17 +149,17 @@ def test_rows_of_several_tasks(score, source: str) -> None:
         question | {"reference": ["5 ml"] if source == "parquet" else {"any_of": ["5 ml"]}},
         {"task": "score", "response": SWAPPED, "reference": [REFERENCE]},
     ]
-    found, said = score(rows, "--task-field", "task", *INCLUDE, code=1, source=source)
-    assert [row.get("alternative") for row in found] == [1, None, 0]
-    assert found[1]["error"]["reason"] == "bad_reference"
+    table, said = score(rows, "--task-field", "task", *INCLUDE, code=1, source=source)
+    assert [row.get("alternative") for row in table] == [1, None, 0]
+    assert table[1]["error"]["reason"] == "bad_reference"
     assert source == "parquet" or f"reference of bioprobench.pqa: {NOT_OF_SCORE} (bad_reference)" in said
-    assert [len(row["steps"]) for row in found[::2]] == [2, 2]
+    assert [len(row["steps"]) for row in table[::2]] == [2, 2]
 
 
 def test_every_command_reads_lists(call, tmp_path: Path) -> None:
     """Of texts, and of structs with nulls."""
     lists: list[list[Any]] = [[OTHER, REFERENCE], [{"steps": STEPS["steps"]}, {"steps": STEPS["steps"][:1]}]]
-    structs = pa.array([[{"steps": one["steps"], "any_of": None} for one in lists[1]]] * 2)
+    structs = pa.array([[{"steps": alternative["steps"], "any_of": None} for alternative in lists[1]]] * 2)
     for references in lists:
         rows = [{"response": text, "reference": references, "prompt": "How?"} for text in (PERFECT, SWAPPED)]
         sources = [write(tmp_path / f"in.{fmt}", rows) for fmt in FORMATS]
@@ -186,6 +186,6 @@ def test_a_row_with_many_alternatives_is_read_in_pieces(call, tmp_path: Path) ->
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=3000)
     done = call("score", tmp_path / "in.parquet", "-o", tmp_path / "out.parquet", "--include", "steps,advantages", "-q")
     assert done.exit_code == 0, done.output
-    found = read_table(tmp_path / "out.parquet")
-    assert set(found["alternative"].to_pylist()) == {15}
-    assert found["advantage"].to_pylist() == [0.0] * 5000
+    rows = read_table(tmp_path / "out.parquet")
+    assert set(rows["alternative"].to_pylist()) == {15}
+    assert rows["advantage"].to_pylist() == [0.0] * 5000

@@ -11,11 +11,11 @@ import pytest
 from click.testing import Result
 
 from assay.service.errors import UnreadableInput
-from assay.service.records.files import source_file
-from assay.service.records.manifest import Manifest, WrongAnswers, read_manifest
-from assay.service.records.matching import Rows
-from assay.service.records.responses import samples_in
-from assay.service.records.rows import Fault
+from assay.service.records.files.opening import source_file
+from assay.service.records.jobs.manifest import Manifest, WrongAnswers, read_manifest
+from assay.service.records.rows.matching import Rows
+from assay.service.records.rows.responses import samples_in
+from assay.service.records.rows.rows import Fault
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import ERR, GEN, ORD, PQA, PROTOCOL, ROW, TRAIN
 

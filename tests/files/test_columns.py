@@ -58,12 +58,12 @@ def test_columns_have_the_bits_of_jsonl(call, tmp_path: Path, many, expected, en
     result = call("score", source, "-o", target, *BOTH)
     assert result.exit_code == 0, result.stderr
     assert f"scored       {len(many):,}" in result.stderr
-    found = read(target)
-    assert found.schema.names == [*table.schema.names, "reward", "reason", *COMPONENTS, "advantage"]
-    assert found.select(table.schema.names).to_pylist() == many
-    assert found.to_pylist() == expected
-    assert all(found.schema.field(name).type == pa.float64() for name in ("reward", *COMPONENTS, "advantage"))
-    assert [field.type for field in found.schema][: len(table.schema)] == [field.type for field in read(source).schema]
+    rows = read(target)
+    assert rows.schema.names == [*table.schema.names, "reward", "reason", *COMPONENTS, "advantage"]
+    assert rows.select(table.schema.names).to_pylist() == many
+    assert rows.to_pylist() == expected
+    assert all(rows.schema.field(name).type == pa.float64() for name in ("reward", *COMPONENTS, "advantage"))
+    assert [field.type for field in rows.schema][: len(table.schema)] == [field.type for field in read(source).schema]
 
 
 def test_dictionaries_that_change_from_batch_to_batch(call, tmp_path: Path) -> None:
@@ -101,17 +101,17 @@ def test_every_fault_is_listed_and_written_without_affecting_others(call, tmp_pa
     source, target = write(tmp_path / f"in.{ending}", table, 3), tmp_path / f"out.{ending}"
     result = call("score", source, "-o", target, *BOTH)
     assert result.exit_code == 1
-    found = read(target)
-    assert found.schema.names == ["response", "reference", "id", "reward", "reason", *COMPONENTS, "advantage", "error"]
-    errors = found["error"].to_pylist()
+    scored = read(target)
+    assert scored.schema.names == ["response", "reference", "id", "reward", "reason", *COMPONENTS, "advantage", "error"]
+    errors = scored["error"].to_pylist()
     assert [error and error["reason"] for error in errors] == [row[2] for row in rows]
     listed = [line for line in result.stderr.splitlines() if line.startswith(f"{source}#")]
     assert listed == [f"{source}#{e['row']}: {e['detail']} ({e['reason']})" for e in errors if e]
     assert [error["row"] for error in errors if error] == [2, 3, 4, 5, 6, 7]
     for name in ("reward", "reason", *COMPONENTS, "advantage"):
-        assert found[name].is_null().to_pylist() == [row[2] is not None for row in rows], name
-    assert found["reward"].to_pylist()[0] == 1.0
-    assert found["advantage"].to_pylist()[0] == pytest.approx(0.5**0.5)
+        assert scored[name].is_null().to_pylist() == [row[2] is not None for row in rows], name
+    assert scored["reward"].to_pylist()[0] == 1.0
+    assert scored["advantage"].to_pylist()[0] == pytest.approx(0.5**0.5)
     lines = tmp_path / "out.jsonl"
     assert call("score", source, "-o", lines).exit_code == 1
     assert [row.get("error") for row in read_rows(lines)] == errors
@@ -130,8 +130,8 @@ def test_values_of_every_kind_in_json_rows(call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in.jsonl", rows)
     for target in (tmp_path / "out.parquet", tmp_path / "out.arrow"):
         assert call("score", source, "-o", target).exit_code == 0
-        found = read(target).to_pylist()
-        assert [{name: row[name] for name in first} for row in (found[0], found[-1])] == [first, last]
+        table = read(target).to_pylist()
+        assert [{name: row[name] for name in first} for row in (table[0], table[-1])] == [first, last]
 
 
 def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
@@ -155,12 +155,12 @@ def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
     for ending in COLUMNAR:
         source, target = write(tmp_path / f"in.{ending}", table), tmp_path / f"out.{ending}"
         assert call("score", source, "-o", target).exit_code == 0
-        found = read(target)
-        assert found.schema.names == [*kept, "reward", "reason"]
-        assert found.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
-        assert found.schema.metadata[b"mine"] == b"kept"
-        assert found.schema.metadata[b"signature"].decode() == Scorer().signature
-        assert found["reward"].to_pylist() == [1.0]
+        rows = read(target)
+        assert rows.schema.names == [*kept, "reward", "reason"]
+        assert rows.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
+        assert rows.schema.metadata[b"mine"] == b"kept"
+        assert rows.schema.metadata[b"signature"].decode() == Scorer().signature
+        assert rows["reward"].to_pylist() == [1.0]
     lines = tmp_path / "out.jsonl"
     assert call("score", source, "-o", lines).exit_code == 0
     (row,) = read_rows(lines)
@@ -188,7 +188,9 @@ def test_a_damaged_file_leaves_the_earlier_output(call, tmp_path: Path, ending: 
 
 def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("assay.service.records.files.find_spec", lambda name: None if name == "pyarrow" else find(name))
+    monkeypatch.setattr(
+        "assay.service.records.files.opening.find_spec", lambda name: None if name == "pyarrow" else find(name)
+    )
     lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
     columns = write(tmp_path / "in.parquet", pa.table({"response": ["x"], "reference": [KEY_LINE]}))
     for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.forms import PROMPTS, SUPERVISED, PromptRow, json_text
+from assay.service.records.rows.forms import PROMPTS, SUPERVISED, PromptRow, json_text
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import write
 from tests.prepare.published import ANSWER, CHAT, EVAL, KEY, ORD, PQA, QUESTION, SFT, STEPS, TRAIN

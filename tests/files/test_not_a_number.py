@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.files import with_nulls
+from assay.service.records.files.opening import with_nulls
 from tests.command_line import KEY_LINE, RESPONSE, read_rows
 
 ROW: dict[str, Any] = {"id": "a", "prompt": "p", "response": RESPONSE, "reference": KEY_LINE, "reward": 1.0}

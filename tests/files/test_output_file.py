@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.records.output_file import appended_file, lines_to, write_document
+from assay.service.records.output.output_file import appended_file, lines_to, write_document
 from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p"}

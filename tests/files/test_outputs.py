@@ -57,9 +57,9 @@ def test_only_a_device_needs_no_extension(call, source) -> None:
 def test_redirected_streams_are_files(run, source) -> None:
     with open("in.jsonl", "r+b") as both:
         into_itself = run("score", "in.jsonl", capture_output=False, stdout=both, stderr=subprocess.PIPE)
-    with open("in.jsonl", "rb") as given:
+    with open("in.jsonl", "rb") as stream:
         command = [*ASSAY, "score", "-", "-o", "in.jsonl"]
-        from_itself = subprocess.run(command, env=environment(), stdin=given, stderr=subprocess.PIPE, check=False)
+        from_itself = subprocess.run(command, env=environment(), stdin=stream, stderr=subprocess.PIPE, check=False)
     for done in (into_itself, from_itself):
         assert done.returncode == 2
         assert b"INPUT and --output are the same file" in done.stderr

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.records.files import array_rows, json_document, jsonl_rows
-from assay.service.records.rows import Fields, Location, Record, fill_rollout, pieces, rollout_of, value_key
-from assay.service.records.wrong_files import DocumentError
+from assay.service.records.files.opening import array_rows, json_document, jsonl_rows
+from assay.service.records.files.wrong_files import DocumentError
+from assay.service.records.rows.rows import Fields, Location, Record, fill_rollout, pieces, rollout_of, value_key
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -79,12 +79,12 @@ def test_only_a_longer_line_is_skipped(excess: int, ended: bool) -> None:
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 5), st.integers(1, 60))
 def test_pieces_keep_order_and_limits(sizes: list[int], max_rows: int, max_bytes: int) -> None:
     rows = [Record(Location("line", n), None, None, size) for n, size in enumerate(sizes)]
-    found = list(pieces(iter(rows), max_rows, max_bytes))
-    assert [row for piece in found for row in piece] == rows
-    for piece in found:
+    parts = list(pieces(iter(rows), max_rows, max_bytes))
+    assert [row for piece in parts for row in piece] == rows
+    for piece in parts:
         assert 1 <= len(piece) <= max_rows
         assert len(piece) == 1 or sum(row.size for row in piece) <= max_bytes
-    for piece, following in itertools.pairwise(found):
+    for piece, following in itertools.pairwise(parts):
         full = sum(row.size for row in piece) + following[0].size > max_bytes
         assert len(piece) == max_rows or full
 

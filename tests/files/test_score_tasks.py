@@ -48,8 +48,8 @@ def test_the_bits_are_those_of_the_scorer(score, source: str, target: str) -> No
     """Which are those of one task at a time: tests/rewards/test_mixed.py."""
     content = rows_of_file(columnar=source in ("parquet", "arrow"))
     flags = (*BY_TASK, *BOTH, *FLAGS, "--group-field", "group")
-    found, _ = score(content, *flags, source=source, target=target, names=TASK_COMPONENTS)
-    assert [(row["reward"], row["reason"]) for row in found] == [(row.reward, row.reason) for row in ROWS]
+    rows, _ = score(content, *flags, source=source, target=target, names=TASK_COMPONENTS)
+    assert [(row["reward"], row["reason"]) for row in rows] == [(row.reward, row.reason) for row in ROWS]
     scores = Scorer(order="lcs").score(
         [row.response for row in ROWS],
         [row.reference for row in ROWS],
@@ -57,10 +57,10 @@ def test_the_bits_are_those_of_the_scorer(score, source: str, target: str) -> No
         task=[row.task for row in ROWS],
         task_options={name: options for name, options in OPTIONS.items() if name != "order"},
     )
-    assert [row["advantage"] for row in found] == scores.advantages().tolist()
-    columns = {name: [row["components"][name] for row in found] for name in TASK_COMPONENTS}
+    assert [row["advantage"] for row in rows] == scores.advantages().tolist()
+    columns = {name: [row["components"][name] for row in rows] for name in TASK_COMPONENTS}
     assert columns == {name: column.tolist() for name, column in scores.components.items()}
-    kept = [{name: value for name, value in row.items() if name not in RESULTS} for row in found]
+    kept = [{name: value for name, value in row.items() if name not in RESULTS} for row in rows]
     if target in ("parquet", "arrow"):
         kept = [{**row, "reference": old["reference"]} for row, old in zip(kept, content, strict=True)]
     assert kept == content
@@ -81,10 +81,10 @@ def test_faults_name_the_row_and_its_task(score, tmp_path: Path, source: str) ->
         {**good, "task": "score ", "g": "1"},
     ]
     flags = (*BY_TASK, "--group-field", "g", "--include", "advantages")
-    found, said = score(rows, *flags, code=1, source=source, target=source)
+    table, said = score(rows, *flags, code=1, source=source, target=source)
     path = tmp_path / f"in.{source}"
-    assert [row.get("advantage") for row in found] == [0.0, None, 0.0, *[None] * 6]
-    errors = [row.get("error", {}) for row in found]
+    assert [row.get("advantage") for row in table] == [0.0, None, 0.0, *[None] * 6]
+    errors = [row.get("error", {}) for row in table]
     assert [error.get("reason") for error in errors] == [
         *(None, "unknown_task", None, "bad_reference", "bad_step_line"),
         *("not_a_string", "wrong_type", "wrong_type", "unknown_task"),
@@ -102,8 +102,8 @@ def test_a_path_into_the_row(score, source: str) -> None:
         {"metadata": {"x": 1}, "reference": REFERENCE, "response": RESPONSE},
         {"reference": REFERENCE, "response": RESPONSE},
     ]
-    found, _ = score(rows, "--task-field", "metadata.task", source=source)
-    assert [row["reward"] for row in found] == [1.0] * 3
+    table, _ = score(rows, "--task-field", "metadata.task", source=source)
+    assert [row["reward"] for row in table] == [1.0] * 3
     _, said = score(rows, "--task-field", "metadata.tsk", source=source, code=2)
     assert "'metadata.tsk'" in said
     assert "--task-field" in said
@@ -146,15 +146,15 @@ def test_records_and_references(score, source: str, own_references: bool) -> Non
     rows: list[dict[str, Any]] = QUESTIONS
     if own_references:
         rows = [{"response": row["generated_response"], "reference": row["answer"]} for row in QUESTIONS]
-    found, _ = score(rows, *PQA, *BOTH, source=source, target=source, names=TASK_COMPONENTS)
+    table, _ = score(rows, *PQA, *BOTH, source=source, target=source, names=TASK_COMPONENTS)
     texts, answers = ([row[name] for row in QUESTIONS] for name in ("generated_response", "answer"))
     scores = Scorer().score(texts, answers, [0, 0, 2], task="bioprobench.pqa")
-    assert [row["reward"] for row in found] == scores.rewards.tolist() == [1.0, 0.0, 0.0]
-    assert [row["advantage"] for row in found] == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0.0])
-    columns = {name: [row["components"][name] for row in found] for name in TASK_COMPONENTS}
+    assert [row["reward"] for row in table] == scores.rewards.tolist() == [1.0, 0.0, 0.0]
+    assert [row["advantage"] for row in table] == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0.0])
+    columns = {name: [row["components"][name] for row in table] for name in TASK_COMPONENTS}
     assert columns == {name: column.tolist() for name, column in scores.components.items()}
     added = {"reward", "reason", "components", "advantage"}
-    assert [{name: value for name, value in row.items() if name not in added} for row in found] == rows
+    assert [{name: value for name, value in row.items() if name not in added} for row in table] == rows
 
 
 @pytest.mark.parametrize("flags", [[], ["--reference-field", "ground_truth"]])
@@ -165,8 +165,8 @@ def test_a_field_of_the_record_is_not_the_whole_reference(score, flags: list[str
     scores = Scorer().score([program], [row], task="bioplanner")
     expected = {name: column[0] for name, column in scores.components.items()}
     for task in (("--task", "bioplanner"), BY_TASK):
-        found, _ = score([row | {"task": "bioplanner"}], "--include", "components", *task, *flags)
-        assert found[0]["components"] == expected
+        rows, _ = score([row | {"task": "bioplanner"}], "--include", "components", *task, *flags)
+        assert rows[0]["components"] == expected
 
 
 # A request document: the reply of the service

@@ -24,7 +24,10 @@ WRONG = {
     "columns.jsonl": (lambda text: b"PAR1" + text, "it is Parquet, not JSONL: mv columns.jsonl columns.parquet"),
     "lines.parquet": (lambda text: text, "it is JSONL, neither Parquet nor Arrow: mv lines.parquet lines.jsonl"),
     "lines.json": (lambda text: text, "it is JSONL, one object a line: mv lines.json lines.jsonl"),
-    "array.jsonl": (lambda text: json.dumps([json.loads(one) for one in text.splitlines()]).encode(), "jq -c '.[]' <"),
+    "array.jsonl": (
+        lambda text: json.dumps([json.loads(line) for line in text.splitlines()]).encode(),
+        "jq -c '.[]' <",
+    ),
     "pretty.jsonl": (lambda _: json.dumps(GOOD, indent=1).encode(), "jq -c . < pretty.jsonl"),
     "pointer.jsonl": (lambda text: b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
     "empty.json": (lambda text: b"", "it is empty"),

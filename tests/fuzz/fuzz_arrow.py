@@ -16,15 +16,15 @@ import pyarrow as pa
 from assay import Scorer
 from assay.kernels.column import column_of
 from assay.service.http.endpoints.score import answer_arrow
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import ARROW, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import ARROW, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.cases import answer as answer_text
 from tests.cases.writing import KEY
 from tests.guard_pages import GuardedMemory
 
-LIMITS = Limits(1 << 26, 1000, 262_144)
+LIMITS = RequestLimits(1 << 26, 1000, 262_144)
 SCORER = Scorer(threads=1)
 
 
@@ -40,9 +40,9 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         responses, references = references, responses
     index = np.arange(table.num_rows)
     scores = SCORER.score_columns(memory.column(responses), memory.column(references), index)
-    found = pa.ipc.open_stream(reply.body).read_all()
-    assert found["reward"].to_pylist() == scores.rewards.tolist()
-    assert found["reason"].to_pylist() == scores.reasons.tolist()
+    columns = pa.ipc.open_stream(reply.body).read_all()
+    assert columns["reward"].to_pylist() == scores.rewards.tolist()
+    assert columns["reason"].to_pylist() == scores.reasons.tolist()
 
 
 def stream_of(table: Any, rows: int | None = None) -> bytes:

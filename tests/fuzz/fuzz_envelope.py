@@ -15,10 +15,10 @@ import orjson
 
 from assay import Scorer, ScoringError
 from assay.service.http.endpoints.score import answer_json
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.fuzz.request_seeds import WORDS, requests
 from tests.guard_pages import GuardedMemory
 from tests.http.wire.test_fast_path import LIMITS
@@ -43,19 +43,25 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         assert reply.status in (400, 413, 422)
         assert reply.issues
         return
-    found, request = orjson.loads(reply.body), orjson.loads(data)
+    document, request = orjson.loads(reply.body), orjson.loads(data)
     scorer = SCORER.with_overrides(request.get("config", {}))
     try:
         scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
     except ScoringError as error:
         raise AssertionError("a request was answered that cannot be scored") from error
-    assert found["rewards"] == scores.rewards.tolist()
-    assert found["reasons"] == scores.reasons.tolist()
+    assert document["rewards"] == scores.rewards.tolist()
+    assert document["reasons"] == scores.reasons.tolist()
 
 
 def seeds() -> list[bytes]:
     plain = [json.dumps(request).encode() for request in requests()]
-    return [*plain, *(json.dumps(one, ensure_ascii=False, indent=1).encode() for one in requests()), b"", b"[1]", b"5"]
+    return [
+        *plain,
+        *(json.dumps(document, ensure_ascii=False, indent=1).encode() for document in requests()),
+        b"",
+        b"[1]",
+        b"5",
+    ]
 
 
 if __name__ == "__main__":

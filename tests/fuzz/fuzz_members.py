@@ -10,8 +10,8 @@ from tests.fuzz.fuzzing import fuzz, outcome
 import orjson
 
 from assay.service.http.endpoints.trainers.rows import JsonObject, elements
-from assay.service.http.wire.problems import Problem
 from assay.service.scoring.labels import ABSENT, members
+from assay.service.wire.problems import Problem
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory

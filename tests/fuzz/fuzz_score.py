@@ -87,8 +87,8 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     assert_sound(scores, 3)
     for row in (0, 2):
         assert_row(scores, row, expected)
-    one, of = (memory.column(column_of([text.encode()])) for text in (response, reference))
-    alone = scorer.score_columns(one, of, scores.reference_index[:1], steps=True)
+    response_column, of = (memory.column(column_of([text.encode()])) for text in (response, reference))
+    alone = scorer.score_columns(response_column, of, scores.reference_index[:1], steps=True)
     assert_row(alone, 0, expected)
 
 
@@ -100,11 +100,11 @@ def seeds() -> list[bytes]:
             pairs.append((answer(ONE_STEP, f"Step 1: add pbs 5 min {row['text']}"), ONE_STEP))
         else:
             pairs.append((row["response"], row["reference"] if isinstance(row["reference"], str) else ONE_STEP))
-    found = [
+    encoded = [
         bytes([k % len(SCORERS)]) + response.encode(errors="replace") + SEPARATOR + reference.encode()
         for k, (response, reference) in enumerate(pairs)
     ]
-    return [data for data in found if len(data) < 8000]
+    return [data for data in encoded if len(data) < 8000]
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ from tests.fuzz.fuzzing import fuzz
 # isort: split
 from assay import Scorer
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
-from assay.service.http.endpoints.trainers.endpoint import Query
+from assay.service.http.endpoints.trainers.endpoint import TrainerQuery
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.stage_times import StageTimes
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.guard_pages import GuardedMemory
@@ -32,7 +32,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data[1:])
     options = dialect.options()
     inline = len(body) + 64
-    chosen = Query(SCORER, FastPath(SCORER, inline, LIMITS), options, {})
+    chosen = TrainerQuery(SCORER, FastPath(SCORER, inline, LIMITS), options, {})
     route = endpoint(dialect)
     general = outcome(route._answer, Body(body, b"", JSON, False), chosen, StageTimes())
     assert outcome(route._answer, Body(body, b"", JSON, True), chosen, StageTimes()) == general

@@ -32,7 +32,7 @@ with nullcontext() if STANDALONE else atheris.instrument_imports(include=["assay
     import tests.reference.scorer  # noqa: F401
 
 from assay.kernels.warmup import warmup  # noqa: E402
-from assay.service.http.wire.problems import Problem  # noqa: E402
+from assay.service.wire.problems import Problem  # noqa: E402
 from tests.guard_pages import GuardedMemory, forget, guarded_memory  # noqa: E402
 
 __all__ = ["Check", "fuzz", "outcome"]
@@ -60,7 +60,7 @@ def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> Non
     with guarded_memory() as memory:
         count = 0
 
-        def one(data: bytes) -> None:
+        def target(data: bytes) -> None:
             nonlocal count
             forget()
             memory.put_at_end(count % 2 == 0)
@@ -70,14 +70,14 @@ def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> Non
 
         if sys.argv[1:2] == ["--input"]:
             for _ in range(2):
-                one(Path(sys.argv[2]).read_bytes())
+                target(Path(sys.argv[2]).read_bytes())
         elif STANDALONE:
-            seeded(one, seeds, words, int(sys.argv[2]))
+            seeded(target, seeds, words, int(sys.argv[2]))
         else:
-            libfuzzer(one, seeds, words)
+            libfuzzer(target, seeds, words)
 
 
-def seeded(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str], count: int) -> None:
+def seeded(target: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str], count: int) -> None:
     """Run `count` inputs, the same ones each time: every fourth is a seed, the others are mutated seeds."""
     faulthandler.enable()
     dice = random.Random(7)
@@ -90,7 +90,7 @@ def seeded(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence
             kept.truncate()
             kept.write(data)
             kept.flush()
-            one(data)
+            target(data)
     Path(kept.name).unlink()
     print(count)
 
@@ -119,7 +119,7 @@ def mutated(dice: random.Random, seeds: Sequence[bytes], splices: Sequence[bytes
     return bytes(data[:MAX_BYTES])
 
 
-def libfuzzer(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str]) -> None:
+def libfuzzer(target: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str]) -> None:
     """Run libFuzzer until its time limit or a failure; it saves the failing input."""
     folder = Path(tempfile.mkdtemp(prefix="assay-fuzz-"))
     for k, data in enumerate(seeds):
@@ -130,5 +130,5 @@ def libfuzzer(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Seque
         escaped = ["".join(f"\\x{byte:02x}" for byte in word.encode()) for word in words]
         dictionary.write_text("".join(f'"{word}"\n' for word in escaped), encoding="ascii")
         options.append(f"-dict={dictionary}")
-    atheris.Setup([*sys.argv, str(folder), *options], one)
+    atheris.Setup([*sys.argv, str(folder), *options], target)
     atheris.Fuzz()

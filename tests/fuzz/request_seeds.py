@@ -23,8 +23,8 @@ WORDS = [
 
 def requests() -> list[dict[str, Any]]:
     """Right ones and wrong ones."""
-    given = list(rollouts.generate(6, 2, seed=4))
-    pairs = [{"responses": [one["response"]], "references": [one["reference"]]} for one in given]
+    generated = list(rollouts.generate(6, 2, seed=4))
+    pairs = [{"responses": [rollout["response"]], "references": [rollout["reference"]]} for rollout in generated]
     good = {"responses": [answer(), "", "µ" * 40], "references": [KEY, {"steps": [STEP]}], "reference_index": [0, 1, 1]}
     return [
         *pairs,

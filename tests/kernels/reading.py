@@ -56,15 +56,15 @@ def verdicts_of(texts: Sequence[str], before: int = 0, after: int = 0, max_steps
 def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:
     """Return the verdict of the textbook twin on a reference."""
     sections = find_sections(text)
-    given = lines(sections.key if sections else text)
-    if len(given) > max_steps:
+    rows = lines(sections.key if sections else text)
+    if len(rows) > max_steps:
         return Verdict("too_long", None)
-    for number, line in enumerate(given):
+    for number, line in enumerate(rows):
         try:
             key_step(line)
         except BadStepError as bad:
             return Verdict(bad.reason, number)
-    return Verdict("ok" if given else "no_steps", None)
+    return Verdict("ok" if rows else "no_steps", None)
 
 
 def texts_of(column: TextColumn | None) -> list[bytes] | None:

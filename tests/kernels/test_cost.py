@@ -77,7 +77,7 @@ def ratio_and_growth(usual: Load, single: Load, double: Load, rounds: int) -> tu
     for load in loads:
         load.seconds()
     times = [[load.seconds() / load.bytes for load in loads] for _ in range(rounds)]
-    return median(max(one, two) / common for common, one, two in times), 2 * median(b / a for _, a, b in times)
+    return median(max(time, two) / common for common, time, two in times), 2 * median(b / a for _, a, b in times)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.kernels.compiler import JIT
 from assay.kernels.json_columns import BODY_DEPTH, FIELDS, FIT, FROM_STEPS, MAX_STEPS_BYTES, NO_STEP_GIVEN, NOT_STEPS
 from assay.kernels.warmup import warmup
-from assay.service.http.wire.json_codec import NotJsonError, TooManyError, open_envelope
+from assay.service.wire.json_codec import NotJsonError, TooManyError, open_envelope
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, json_strings, json_values
 
@@ -31,21 +31,21 @@ def by_kernel(body: bytes) -> Any:
         return NOT_JSON
     if not envelope.is_object:
         return "no object"
-    found: dict[str, Any] = {"unknown": sorted(envelope.unknown), **envelope.values}
+    document: dict[str, Any] = {"unknown": sorted(envelope.unknown), **envelope.values}
     for name in ("references", "responses"):
         column = envelope.responses if name == "responses" else envelope.references and envelope.references.texts
         rows, faulty = texts_of(column), dict(envelope.invalid_rows.get(name, ()))
         if rows is not None:
-            found[name] = [faulty.get(k, row) for k, row in enumerate(rows)]
+            document[name] = [faulty.get(k, row) for k, row in enumerate(rows)]
         elif name in envelope.not_arrays:
-            found[name] = "no array"
-    return found
+            document[name] = "no array"
+    return document
 
 
 def check(body: bytes) -> Any:
     """Return what the kernel reads, after comparing it with orjson; steps are tested elsewhere."""
     warmup()
-    found = by_kernel(body)
+    by_kernels = by_kernel(body)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -53,21 +53,21 @@ def check(body: bytes) -> Any:
         if "infinity" in error.msg:  # a number that no double holds
             return NOT_JSON
     if value is NOT_JSON:
-        assert found is NOT_JSON, body[:200]
+        assert by_kernels is NOT_JSON, body[:200]
         return NOT_JSON
     if not isinstance(value, dict):
-        assert found == "no object"
-        return found
+        assert by_kernels == "no object"
+        return by_kernels
     expected = {"unknown": sorted(value.keys() - set(FIELDS)), **{k: v for k, v in value.items() if k in FIELDS}}
     for name in {"references", "responses"} & value.keys():
         expected[name] = "no array"
         if isinstance(value[name], list):
             expected[name] = [row.encode() if isinstance(row, str) else "wrong_type" for row in value[name]]
             steps = {k for k, row in enumerate(value[name]) if isinstance(row, dict) and name == "references"}
-            for columns in (found, expected):
+            for columns in (by_kernels, expected):
                 columns[name] = [row for k, row in enumerate(columns[name]) if k not in steps]
-    assert found == expected, body[:200]
-    return found
+    assert by_kernels == expected, body[:200]
+    return by_kernels
 
 
 def all_bodies(parts: list[str], longest: int) -> Iterable[bytes]:
@@ -77,7 +77,7 @@ def all_bodies(parts: list[str], longest: int) -> Iterable[bytes]:
 def test_every_short_document():
     tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"responses"', "1", " "]
     read = [check(body) for body in all_bodies(tokens, 4 if JIT else 2)]
-    assert sum(found is not NOT_JSON for found in read) > (30 if JIT else 2)
+    assert sum(document is not NOT_JSON for document in read) > (30 if JIT else 2)
     inside = all_bodies(["[", "]", ",", '"x"', "null", "{}"], 5 if JIT else 2)
     assert sum(check(b'{"responses":' + body + b"}") is not NOT_JSON for body in inside) > (15 if JIT else 2)
     for body in (

@@ -56,8 +56,8 @@ def named(path: str) -> Any:
 
 
 def test_private_names():
-    found = {path: named(path) and str(inspect.signature(named(path))) for path in SIGNATURES}
-    assert found == SIGNATURES, f"Numba {numba.__version__}"
+    signatures = {path: named(path) and str(inspect.signature(named(path))) for path in SIGNATURES}
+    assert signatures == SIGNATURES, f"Numba {numba.__version__}"
     library = cpu_target.target_context.codegen().create_library("a library")
     missing = [name for name in LIBRARY if not hasattr(library, name)]
     missing += [path for path in ATTRIBUTES if named(path) is None]

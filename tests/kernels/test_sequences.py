@@ -74,7 +74,7 @@ by_kernel = pytest.mark.parametrize("kernel", PAIRS, ids=["lcs", "levenshtein", 
 @pytest.mark.parametrize("kinds", [1, 2, 5, 40, 1000])
 @by_kernel
 def test_sizes(kernel, kinds):
-    rows = [(random_symbols(one, kinds, 1), random_symbols(other, kinds, 2)) for one in SIZES for other in SIZES]
+    rows = [(random_symbols(size, kinds, 1), random_symbols(other, kinds, 2)) for size in SIZES for other in SIZES]
     assert kernel.many(rows) == [kernel.twin(*row) for row in rows]
 
 

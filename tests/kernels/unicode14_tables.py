@@ -38,14 +38,14 @@ def map_code_point(code: int) -> str:
 
 def compositions() -> dict[tuple[int, int], int]:
     """Return every canonical pair that NFC composes, except Hangul."""
-    found = {}
+    pairs = {}
     for code in range(LAST):
         parts = unicodedata.decomposition(chr(code)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
             first, second = (int(part, 16) for part in parts)
             if unicodedata.normalize("NFC", chr(first) + chr(second)) == chr(code):
-                found[first, second] = code
-    return found
+                pairs[first, second] = code
+    return pairs
 
 
 def build() -> dict[str, np.ndarray]:

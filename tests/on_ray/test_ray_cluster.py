@@ -47,11 +47,11 @@ def with_alternatives(references: list[str]) -> list[Any]:
     return [{"any_of": [references[k - 1], text]} if k % 2 else text for k, text in enumerate(references)]
 
 
-def same(found: Scores, expected: Scores) -> None:
-    assert found.rewards.tobytes() == expected.rewards.tobytes()
-    assert found.reason_codes.tobytes() == expected.reason_codes.tobytes()
-    assert found.measures.tobytes() == expected.measures.tobytes()
-    assert found.advantages().tobytes() == expected.advantages().tobytes()
+def same(scores: Scores, expected: Scores) -> None:
+    assert scores.rewards.tobytes() == expected.rewards.tobytes()
+    assert scores.reason_codes.tobytes() == expected.reason_codes.tobytes()
+    assert scores.measures.tobytes() == expected.measures.tobytes()
+    assert scores.advantages().tobytes() == expected.advantages().tobytes()
 
 
 class TestPool:
@@ -74,10 +74,10 @@ class TestPool:
         responses, references, index = batch
         whole = responses, with_alternatives(references), index
         expected = Scorer(order="lcs").score(*whole, steps=True)
-        for found in (pool.score(*whole, steps=True), asyncio.run(pool.score_async(*whole, steps=True))):
-            same(found, expected)
-            assert list(found.steps) == list(expected.steps)
-            assert found.alternative.tobytes() == expected.alternative.tobytes()
+        for scores in (pool.score(*whole, steps=True), asyncio.run(pool.score_async(*whole, steps=True))):
+            same(scores, expected)
+            assert list(scores.steps) == list(expected.steps)
+            assert scores.alternative.tobytes() == expected.alternative.tobytes()
 
     def test_a_killed_actor_loses_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)
@@ -114,18 +114,18 @@ class TestDataset:
             actors=2,
             order="lcs",
         )
-        found = scored.to_pandas().sort_values("number").reset_index(drop=True)
+        frame = scored.to_pandas().sort_values("number").reset_index(drop=True)
         lists = [{"any_of": [references[k - 1], text]} for k, text in enumerate(references)]
         expected = Scorer(order="lcs").score(responses, lists, index, steps=True)
-        assert found["alternative"][:count].tolist() == expected.alternative.tolist()
-        assert [len(steps) for steps in found["steps"][:count]] == list(map(len, expected.steps))
-        assert found["number"].tolist() == list(range(count + 1))
-        assert found["reward"][:count].to_numpy(float).tobytes() == expected.rewards.tobytes()
-        assert found["reason"][:count].tolist() == expected.reasons.tolist()
-        assert found["coverage"][:count].to_numpy(float).tobytes() == expected.components["coverage"].tobytes()
-        assert found["reward"].isna().tolist() == [False] * count + [True]
-        assert found["error"][count]["reason"] == "bad_step_line"
-        assert found["error"][:count].isna().all()
+        assert frame["alternative"][:count].tolist() == expected.alternative.tolist()
+        assert [len(steps) for steps in frame["steps"][:count]] == list(map(len, expected.steps))
+        assert frame["number"].tolist() == list(range(count + 1))
+        assert frame["reward"][:count].to_numpy(float).tobytes() == expected.rewards.tobytes()
+        assert frame["reason"][:count].tolist() == expected.reasons.tolist()
+        assert frame["coverage"][:count].to_numpy(float).tobytes() == expected.components["coverage"].tobytes()
+        assert frame["reward"].isna().tolist() == [False] * count + [True]
+        assert frame["error"][count]["reason"] == "bad_step_line"
+        assert frame["error"][:count].isna().all()
 
 
 class TestServe:
@@ -143,11 +143,11 @@ class TestServe:
         assert steps["steps"] == list(
             Scorer(order="lcs").score(responses, with_alternatives(references), index, steps=True).steps
         )
-        found = handle.score.remote(*batch).result()
-        assert found["rewards"].tobytes() == expected.rewards.tobytes()
-        assert found["reasons"] == expected.reasons.tolist()
-        assert found["components"]["content"].tobytes() == expected.components["content"].tobytes()
-        assert found["config_id"] == Scorer(order="lcs").config_id
+        scores = handle.score.remote(*batch).result()
+        assert scores["rewards"].tobytes() == expected.rewards.tobytes()
+        assert scores["reasons"] == expected.reasons.tolist()
+        assert scores["components"]["content"].tobytes() == expected.components["content"].tobytes()
+        assert scores["config_id"] == Scorer(order="lcs").config_id
         strict = handle.score.remote(*batch, config={"order": "strict"}).result()
         assert strict["rewards"].tobytes() == Scorer().score(*batch).rewards.tobytes()
 

@@ -90,13 +90,13 @@ class TestPool:
         texts = [rollout["reference"] for rollout in example_rollouts]
         references = [{"any_of": [texts[k - 1], text]} if k % 2 else text for k, text in enumerate(texts)]
         index = np.arange(len(responses)) % len(references)
-        found = pool.score(responses, references, index, steps=True)
+        scores = pool.score(responses, references, index, steps=True)
         expected = Scorer(order="lcs").score(responses, references, index, steps=True)
-        assert found.rewards.tobytes() == expected.rewards.tobytes()
-        assert found.measures.tobytes() == expected.measures.tobytes()
-        assert found.alternative.tolist() == expected.alternative.tolist()
-        assert 0 < found.alternative.sum() < len(responses)
-        assert list(found.steps) == list(expected.steps)
+        assert scores.rewards.tobytes() == expected.rewards.tobytes()
+        assert scores.measures.tobytes() == expected.measures.tobytes()
+        assert scores.alternative.tolist() == expected.alternative.tolist()
+        assert 0 < scores.alternative.sum() < len(responses)
+        assert list(scores.steps) == list(expected.steps)
         assert pool.score(responses[:1], references[:1]).steps is None
 
     def test_issues_name_the_alternative(self, pool):
@@ -104,9 +104,9 @@ class TestPool:
         for references in (wrong, wrong[:2], wrong[3:]):
             with pytest.raises(InvalidReference) as expected:
                 Scorer().score([PERFECT], references, [0])
-            with pytest.raises(InvalidReference) as found:
+            with pytest.raises(InvalidReference) as raised:
                 pool.score([PERFECT], references, [0])
-            assert found.value.issues == expected.value.issues
+            assert raised.value.issues == expected.value.issues
 
 
 class TestDatasetScorer:
@@ -119,39 +119,42 @@ class TestDatasetScorer:
         right, order = "[ANSWER_START][1, 1, 0][ANSWER_END]", '{"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}'
         columns = {"task": ["score", "bioprobench.ord", None], "response": [PERFECT, right, "x"]}
         table = pa.table({**columns, "reference": [REFERENCE, order, REFERENCE]})
-        found = self.scored(table, components=True, tasks=("task", {"bioprobench.ord": {"repeats": "failed"}}))
-        assert found.column_names[3:-1] == ["reward", "reason", *TASK_COMPONENTS]
+        scored_table = self.scored(table, components=True, tasks=("task", {"bioprobench.ord": {"repeats": "failed"}}))
+        assert scored_table.column_names[3:-1] == ["reward", "reason", *TASK_COMPONENTS]
         scores = Scorer().score(
             *(columns["response"], [REFERENCE, order, REFERENCE]),
             task=["score", "bioprobench.ord", "score"],
             task_options={"bioprobench.ord": {"repeats": "failed"}},
         )
-        assert found["reward"].to_pylist() == scores.rewards.tolist() == [1.0, -1.0, 0.0]
+        assert scored_table["reward"].to_pylist() == scores.rewards.tolist() == [1.0, -1.0, 0.0]
         with pytest.raises(InvalidRequest, match="tsk"):
             self.scored(table, tasks=("tsk", None))
 
     def test_lists_are_alternatives_of_rows_of_score_only(self):
         columns = {"task": ["score", "bioprobench.pqa", "score"], "response": [PERFECT] * 3}
         table = pa.table({**columns, "reference": [["x", REFERENCE], ["5 ml"], [REFERENCE, REFERENCE]]})
-        found = self.scored(table, tasks=("task", None), steps=True)
-        assert found.column_names[3:] == ["reward", "reason", "steps", "alternative", "error"]
-        assert found["reward"].to_pylist() == [None, None, 1.0]
-        assert found["alternative"].to_pylist() == [None, None, 0]
-        assert [None if steps is None else len(steps) for steps in found["steps"].to_pylist()] == [None, None, 1]
-        first, second, _ = found["error"].to_pylist()
+        scored_table = self.scored(table, tasks=("task", None), steps=True)
+        assert scored_table.column_names[3:] == ["reward", "reason", "steps", "alternative", "error"]
+        assert scored_table["reward"].to_pylist() == [None, None, 1.0]
+        assert scored_table["alternative"].to_pylist() == [None, None, 0]
+        assert [None if steps is None else len(steps) for steps in scored_table["steps"].to_pylist()] == [None, None, 1]
+        first, second, _ = scored_table["error"].to_pylist()
         assert first["detail"].startswith("reference.any_of[0] of score: line 1 is not of the form")
         assert second["reason"] == "bad_reference"
 
     def test_a_fault_is_an_error_and_never_a_reward(self):
         rows = [(PERFECT, REFERENCE), (PERFECT, "x"), (None, REFERENCE), (PERFECT, None)]
         table = pa.table({"id": range(4), "response": [r for r, _ in rows], "reference": [r for _, r in rows]})
-        found = self.scored(table)
-        assert found.column_names == ["id", "response", "reference", "reward", "reason", "error"]
+        scored_table = self.scored(table)
+        assert scored_table.column_names == ["id", "response", "reference", "reward", "reason", "error"]
         empty = self.scored(table.slice(0, 0))
-        assert empty.select(["reward", "reason", "error"]).schema == found.select(["reward", "reason", "error"]).schema
-        assert found["reward"].to_pylist() == [1.0, None, None, None]
-        assert found["reason"].to_pylist() == ["ok", None, None, None]
-        errors = found["error"].to_pylist()
+        assert (
+            empty.select(["reward", "reason", "error"]).schema
+            == scored_table.select(["reward", "reason", "error"]).schema
+        )
+        assert scored_table["reward"].to_pylist() == [1.0, None, None, None]
+        assert scored_table["reason"].to_pylist() == ["ok", None, None, None]
+        errors = scored_table["error"].to_pylist()
         assert errors[0] is None
         assert [error["reason"] for error in errors[1:]] == ["bad_step_line", "not_a_string", "wrong_type"]
 
@@ -171,10 +174,10 @@ def test_settings_of_a_replica_arrive_unchanged(tmp_path, monkeypatch):
     keys = tmp_path / "keys"
     keys.write_text("one\ntwo\n")
     monkeypatch.setenv("ASSAY_MIN_COVERAGE", "0.9")
-    given = effective_settings({"threads": 1, "order": "lcs", "max_mean_words": "20", "api_keys_file": str(keys)})
+    settings = effective_settings({"threads": 1, "order": "lcs", "max_mean_words": "20", "api_keys_file": str(keys)})
     monkeypatch.delenv("ASSAY_MIN_COVERAGE")
     keys.unlink()
-    config = builder(given)().state.service.config
+    config = builder(settings)().state.service.config
     assert (config.score.order, config.score.min_coverage, config.score.max_mean_words) == ("lcs", 0.9, 20.0)
     assert config.server.threads == 1
     assert [key.get_secret_value() for key in config.server.api_keys] == ["one", "two"]

@@ -25,9 +25,9 @@ COMPONENT_PAGES = sorted((DOCS / "reward").glob("*.md"))
 
 def section(title: str) -> str:
     """Return the text under a heading, up to the next one of its level."""
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found, title
-    return found[1]
+    match = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert match, title
+    return match[1]
 
 
 def rows(text: str) -> Iterator[list[str]]:

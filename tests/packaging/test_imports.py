@@ -94,8 +94,8 @@ class House:
 
     def room(self, name: str) -> str | None:
         """Return the room of a module, None if it has none."""
-        found = [room for room in self.floors if MODULES[name] == room or MODULES[name].startswith(room)]
-        return max(found, key=len, default=None)
+        rooms = [room for room in self.floors if MODULES[name] == room or MODULES[name].startswith(room)]
+        return max(rooms, key=len, default=None)
 
     def allows(self, each: Import) -> bool:
         """Return whether a module may import another one; it may if one of them has no room."""

@@ -175,7 +175,9 @@ def test_the_commands_that_a_page_names_exist() -> None:
     for page, line in named_in_pages(COMMAND):
         command = main.get_command(context, line.split()[0])
         parameters = command.params if command else []
-        options = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+        options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)} | {
+            "--help"
+        }
         flags = {word.partition("=")[0] for word in line.split() if word.startswith("--")}
         if command is None or not flags <= options:
             wrong.append(f"{page}: assay {line}")

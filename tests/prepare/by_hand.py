@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.research.prepare.examples import Example
-from assay.service.explain.reading import Step
-from assay.service.records.rows import Location, Place
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.rows import Location, RowPlace
 
-PLACE = Place("records.jsonl", Location("line", 1))
+PLACE = RowPlace("records.jsonl", Location("line", 1))
 
-RINSE = Step("rinse", ("beaker", "ethanol"), ("70%", "10 s"))
-DRY = Step("dry", ("beaker",), ("60 °c", "1 h"))
+RINSE = ReadStep("rinse", ("beaker", "ethanol"), ("70%", "10 s"))
+DRY = ReadStep("dry", ("beaker",), ("60 °c", "1 h"))
 
 
 def example(dataset: str, task: str, question: str, reference: Any, record: Any = None, **fields: Any) -> Example:
@@ -21,7 +21,7 @@ def example(dataset: str, task: str, question: str, reference: Any, record: Any 
 
 
 def protocol(
-    steps: Sequence[Step] = (RINSE, DRY), question: str = "How is a beaker cleaned?", **fields: Any
+    steps: Sequence[ReadStep] = (RINSE, DRY), question: str = "How is a beaker cleaned?", **fields: Any
 ) -> Example:
     """An example of SCORE."""
     reference = {"steps": [step._asdict() for step in steps]}

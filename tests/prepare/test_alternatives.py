@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 
 from assay import Scorer
-from assay.service.records.forms import TRAINERS, unfolded
-from assay.service.records.manifest import read_manifest
-from assay.service.records.rows import reference_of
+from assay.service.records.jobs.manifest import read_manifest
+from assay.service.records.rows.forms import TRAINERS, unfolded
+from assay.service.records.rows.rows import reference_of
 from tests.command_line import read_rows, write_rows
 
 Call = Callable[..., Result]
@@ -66,8 +66,8 @@ def test_the_rows_of_every_trainer(prepare, call: Call, tmp_path: Path, trainer:
     assert [(row["reward"], row["alternative"]) for row in read_rows(scored)] == [(1.0, 1), (1.0, 0)]
     by_prompt = [{"prompt": prompt, "response": ""} for prompt in read_manifest(str(folder)).prompts.values()]
     by_reference = [row | {"reference": ALTERNATIVES} for row in by_prompt[:1]]
-    for given in (by_prompt, [*by_reference, *by_prompt[1:]]):
-        done = call("score", folder, write_rows(answers, given), "-o", scored)
+    for names in (by_prompt, [*by_reference, *by_prompt[1:]]):
+        done = call("score", folder, write_rows(answers, names), "-o", scored)
         assert done.exit_code == 0, done.output
         assert [row["id"] for row in read_rows(scored)] == ["a", "d"]
 
@@ -125,10 +125,10 @@ def test_commands_on_the_folder(prepare, call: Call, tmp_path: Path) -> None:
     for trainer, path in (("trl", ("reference",)), ("verl", ("reward_model", "ground_truth"))):
         chosen = tmp_path / f"{trainer}.jsonl"
         assert call("select", scored, "--curriculum", "--trainer", trainer, "-o", chosen, "-q").exit_code == 0
-        found: Any = read_rows(chosen)
+        rows: Any = read_rows(chosen)
         for name in path:
-            found = [row[name] for row in found]
-        assert sorted(found) == sorted([ALTERNATIVES, [key("grow")]])
+            rows = [row[name] for row in rows]
+        assert sorted(rows) == sorted([ALTERNATIVES, [key("grow")]])
     plain = tmp_path / "plain.jsonl"
     assert call("select", scored, "--curriculum", "-o", plain, "-q").exit_code == 0
     assert not {"steps", "alternative", "reward"}.intersection(*read_rows(plain))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.prepare.examples import Example, Options, key_lines_of, read_example
+from assay.research.prepare.examples import Example, PrepareOptions, key_lines_of, read_example
 from assay.research.prepare.prompts import messages_of
 from assay.research.prepare.split import with_ids
-from assay.service.explain.reading import Step
-from assay.service.records.fields import prompt_of
-from assay.service.records.rows import Fault, Location, Place
-from assay.service.records.shapes import EXAMPLES, FORMS, SHAPES, TASKS
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.fields import prompt_of
+from assay.service.records.rows.rows import Fault, Location, RowPlace
+from assay.service.records.rows.shapes import EXAMPLES, FORMS, SHAPES, TASKS
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.registry import REWARD_TASKS, SCORE, reward_of
 from assay.service.scoring.references import ReferenceTexts
@@ -48,22 +48,22 @@ from tests.prepare.published import (
     TRAIN,
 )
 
-PLACE = Place("data/demo.jsonl", Location("line", 3))
-GRPO = Options()
-KNOWLEDGE = Options(stage="knowledge")
-READ_STEPS = tuple(Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in STEPS)
+PLACE = RowPlace("data/demo.jsonl", Location("line", 3))
+GRPO = PrepareOptions()
+KNOWLEDGE = PrepareOptions(stage="knowledge")
+READ_STEPS = tuple(ReadStep(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in STEPS)
 
 
-def example(record: Any, options: Options = GRPO) -> Example:
-    found = read_example(record, PLACE, options)
-    assert isinstance(found, Example), found
-    return found
+def example(record: Any, options: PrepareOptions = GRPO) -> Example:
+    extracted = read_example(record, PLACE, options)
+    assert isinstance(extracted, Example), extracted
+    return extracted
 
 
-def fault(record: Any, options: Options = GRPO) -> Fault:
-    found = read_example(record, PLACE, options)
-    assert isinstance(found, Fault), found
-    return found
+def fault(record: Any, options: PrepareOptions = GRPO) -> Fault:
+    extracted = read_example(record, PLACE, options)
+    assert isinstance(extracted, Fault), extracted
+    return extracted
 
 
 # SciRecipe
@@ -71,11 +71,11 @@ def fault(record: Any, options: Options = GRPO) -> Fault:
 
 @pytest.mark.parametrize("record", [TRAIN, EVAL, RL, SFT, CHAT], ids=["train", "eval", "rl", "sft", "chat"])
 def test_every_shape_of_scirecipe_gives_the_same_question_and_steps(record: dict[str, Any]) -> None:
-    found = example(record)
-    assert (found.dataset, found.task, found.level) == ("scirecipe", "score", "1")
-    assert (found.question, found.reference, found.answer) == (QUESTION, KEY, ANSWER)
-    assert found.steps == READ_STEPS
-    assert found.record is record
+    extracted = example(record)
+    assert (extracted.dataset, extracted.task, extracted.level) == ("scirecipe", "score", "1")
+    assert (extracted.question, extracted.reference, extracted.answer) == (QUESTION, KEY, ANSWER)
+    assert extracted.steps == READ_STEPS
+    assert extracted.record is record
 
 
 def test_sections_may_be_in_their_tags_beside_columns_that_are_null() -> None:
@@ -98,9 +98,14 @@ def test_what_only_some_shapes_have() -> None:
         (CHAT, "", None, rl, tuple(CHAT["messages"][:2])),
         ({**TRAIN, "system": SYSTEM}, "", None, None, (system, asked)),
     ):
-        found = example(record)
-        assert (found.id, found.type, found.library, found.prompt) == (name, kind, library, prompt)
-        assert found.has_distractors == (record is EVAL)
+        extracted = example(record)
+        assert (extracted.id, extracted.type, extracted.library, extracted.prompt) == (
+            name,
+            kind,
+            library,
+            prompt,
+        )
+        assert extracted.has_distractors == (record is EVAL)
     assert prompt_of(TRAIN) == QUESTION
     assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == library_of({"query": f"{'İ' * 9} {LIBRARY}"}) == rl
     rollout = example({"query": QUESTION, "reference": KEY, "response": ANSWER})
@@ -130,9 +135,18 @@ def test_pqa_and_ord() -> None:
         (PQA, "bioprobench.pqa", "parameter", {"answer": "100"}),
         (ORD, "bioprobench.ord", "top", steps),
     ):
-        found = example(record)
-        assert (found.dataset, found.task, found.type, found.level) == (task, task, kind, None)
-        assert (found.question, found.reference, found.id) == (record["question"], reference, record["id"])
+        extracted = example(record)
+        assert (extracted.dataset, extracted.task, extracted.type, extracted.level) == (
+            task,
+            task,
+            kind,
+            None,
+        )
+        assert (extracted.question, extracted.reference, extracted.id) == (
+            record["question"],
+            reference,
+            record["id"],
+        )
 
 
 @pytest.mark.parametrize(
@@ -141,87 +155,108 @@ def test_pqa_and_ord() -> None:
 )
 @pytest.mark.parametrize("task", [None, "bioprobench.err", "bioprobench.rea_err"])
 def test_err_and_rea_err(record: dict[str, Any], truth: bool, step: str, task: str | None) -> None:
-    found = example(record, Options(task=task))
-    assert (found.dataset, found.task) == (task or "bioprobench.err", "bioprobench.err")
-    assert (found.reference, found.question) == ({"is_correct": truth}, step)
+    extracted = example(record, PrepareOptions(task=task))
+    assert (extracted.dataset, extracted.task) == (task or "bioprobench.err", "bioprobench.err")
+    assert (extracted.reference, extracted.question) == ({"is_correct": truth}, step)
 
 
 @pytest.mark.parametrize("task", [None, "lexical", "bioprobench.gen"])
 def test_gen(task: str | None) -> None:
-    found = example(GEN, Options(task=task))
-    assert (found.dataset, found.task, found.type, found.level) == ("bioprobench.gen", "lexical", None, "easy")
-    assert found.reference == {"reference": "1. Weigh.\n2. Melt.\n3. Pour."}
-    assert found.question == "How is a gel made?"
-    assert found.prompt == (
+    extracted = example(GEN, PrepareOptions(task=task))
+    assert (extracted.dataset, extracted.task, extracted.type, extracted.level) == (
+        "bioprobench.gen",
+        "lexical",
+        None,
+        "easy",
+    )
+    assert extracted.reference == {"reference": "1. Weigh.\n2. Melt.\n3. Pour."}
+    assert extracted.question == "How is a gel made?"
+    assert extracted.prompt == (
         {"role": "system", "content": "You know gels."},
         {"role": "user", "content": "List the steps.\n\nHow is a gel made?"},
     )
 
 
 def test_bioprot() -> None:
-    found = example(PROTOCOL)
-    assert (found.dataset, found.task, found.id) == ("bioprot", "bioplanner", "12")
-    assert (found.reference, found.question) == ({"ground_truth": PROGRAM}, "Agarose gel\n\nA gel of 1 %.")
-    assert found.text == f"Agarose gel\n\nA gel of 1 %.\n\n{PROTOCOL['steps']}"
+    extracted = example(PROTOCOL)
+    assert (extracted.dataset, extracted.task, extracted.id) == ("bioprot", "bioplanner", "12")
+    assert (extracted.reference, extracted.question) == (
+        {"ground_truth": PROGRAM},
+        "Agarose gel\n\nA gel of 1 %.",
+    )
+    assert extracted.text == f"Agarose gel\n\nA gel of 1 %.\n\n{PROTOCOL['steps']}"
     described = example({**PROTOCOL, "ai_generated_description": "Pours a gel."})
     assert described.question == "Agarose gel\n\nPours a gel."
-    asked = messages_of(found, None)[1]["content"]
+    asked = messages_of(extracted, None)[1]["content"]
     assert asked.startswith("Title: Agarose gel\n\nA gel of 1 %.\n\nFunctions:\n")
     generated = example({**PROTOCOL, "edited_pseudocode": None})
     assert generated.reference == {"ground_truth": PROTOCOL["generated_pseudocode"]}
 
 
 def test_protocol_qa_is_a_question_of_pqa() -> None:
-    found = example(LAB)
-    assert (found.dataset, found.task, found.type, found.id) == (
+    extracted = example(LAB)
+    assert (extracted.dataset, extracted.task, extracted.type, extracted.id) == (
         "labbench.protocolqa",
         "bioprobench.pqa",
         "troubleshooting",
         "b0a1",
     )
-    assert found.reference == {"answer": LAB["ideal"]}
-    assert found.question == f"{LAB['question']}\n\nProtocol:\n{LAB['protocol']}"
-    choices = found.record["choices"]
+    assert extracted.reference == {"answer": LAB["ideal"]}
+    assert extracted.question == f"{LAB['question']}\n\nProtocol:\n{LAB['protocol']}"
+    choices = extracted.record["choices"]
     assert sorted(choices) == sorted([LAB["ideal"], *LAB["distractors"]])
     reordered = {**LAB, "distractors": LAB["distractors"][::-1]}
     assert (
         example(reordered).record["choices"]
         == choices
-        == example(LAB, Options(task="bioprobench.pqa")).record["choices"]
+        == example(LAB, PrepareOptions(task="bioprobench.pqa")).record["choices"]
     )
     places = {example({**LAB, "id": f"q{number}"}).record["choices"].index(LAB["ideal"]) for number in range(40)}
     assert places == {0, 1, 2, 3}
-    assert "CANARY" not in repr(found)
-    assert all(choice in messages_of(found, None)[1]["content"] for choice in choices)
+    assert "CANARY" not in repr(extracted)
+    assert all(choice in messages_of(extracted, None)[1]["content"] for choice in choices)
 
 
 # Records of one's own
 
 
 def test_steps_of_ones_own() -> None:
-    found = example({**OWN, "type": "Scaling"})
-    assert (found.dataset, found.task, found.type, found.question) == ("rows", "score", "scaling", QUESTION)
-    assert (found.steps, found.prompt, found.answer) == (READ_STEPS, None, None)
+    extracted = example({**OWN, "type": "Scaling"})
+    assert (extracted.dataset, extracted.task, extracted.type, extracted.question) == (
+        "rows",
+        "score",
+        "scaling",
+        QUESTION,
+    )
+    assert (extracted.steps, extracted.prompt, extracted.answer) == (READ_STEPS, None, None)
     assert example({"title": QUESTION, "reference": {"steps": STEPS}}).steps == READ_STEPS
-    assert key_lines_of(found.reference) == (found.reference, READ_STEPS)
+    assert key_lines_of(extracted.reference) == (extracted.reference, READ_STEPS)
     named = [{**STEPS[0], "action": action} for action in ("mix", "Mix.", "mix", "dry", "spin down", "wash")]
     for steps, by_steps, by_actions in ((named[:3], "1", "1"), (named[:5], "2", "1"), (named, "2", "2")):
         record = {"goal": QUESTION, "steps": steps, "level": "9"}
         assert example(record).level == by_steps
-        assert example(record, Options(levels="actions")).level == by_actions
-    found = example(TEXT, KNOWLEDGE)
-    assert (found.dataset, found.text, found.reference) == ("text", TEXT["text"], None)
+        assert example(record, PrepareOptions(levels="actions")).level == by_actions
+    extracted = example(TEXT, KNOWLEDGE)
+    assert (extracted.dataset, extracted.text, extracted.reference) == ("text", TEXT["text"], None)
 
 
 def test_rows_of_other_tasks() -> None:
-    found = example(ROW)
-    assert (found.dataset, found.task, found.reference) == ("rows", "bioprobench.err", {"is_correct": False})
-    assert (found.question, found.prompt) == ("Right or wrong?", tuple(ROW["prompt"]))
+    extracted = example(ROW)
+    assert (extracted.dataset, extracted.task, extracted.reference) == (
+        "rows",
+        "bioprobench.err",
+        {"is_correct": False},
+    )
+    assert (extracted.question, extracted.prompt) == ("Right or wrong?", tuple(ROW["prompt"]))
     as_text = json.dumps({"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"], "note": "x" * 1000})
-    found = example({"prompt": "Sort: b, a", "task": "bioprobench.ord", "reference": as_text})
-    assert found.reference == {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
-    found = example({"prompt": "How?", "task": "lexical", "reference": "Like this.", "type": "A", "level": 3})
-    assert (found.reference, found.type, found.level) == ({"reference": "Like this."}, "a", "3")
+    extracted = example({"prompt": "Sort: b, a", "task": "bioprobench.ord", "reference": as_text})
+    assert extracted.reference == {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
+    extracted = example({"prompt": "How?", "task": "lexical", "reference": "Like this.", "type": "A", "level": 3})
+    assert (extracted.reference, extracted.type, extracted.level) == (
+        {"reference": "Like this."},
+        "a",
+        "3",
+    )
 
 
 # Faults
@@ -262,14 +297,14 @@ FAULTS: list[tuple[Any, str, str]] = [
 
 def test_faults_name_what_is_wrong() -> None:
     for record, reason, detail in FAULTS:
-        found = fault(record)
-        assert (found.reason, detail in found.detail) == (reason, True), found
+        actual = fault(record)
+        assert (actual.reason, detail in actual.detail) == (reason, True), actual
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_example_of_a_form_is_of_it(form: str) -> None:
     stage = "knowledge" if form in ("text", "protocol") else "grpo"
-    assert example(json.loads(EXAMPLES[form]), Options(stage=stage)).dataset == form
+    assert example(json.loads(EXAMPLES[form]), PrepareOptions(stage=stage)).dataset == form
     assert [*EXAMPLES] == [*FORMS]
 
 
@@ -296,28 +331,28 @@ RECORDS = st.one_of(
     VALUES,
 )
 OPTIONS = st.builds(
-    Options, task=st.none() | st.sampled_from(TASKS), stage=st.sampled_from(["knowledge", "supervised", "grpo"])
+    PrepareOptions, task=st.none() | st.sampled_from(TASKS), stage=st.sampled_from(["knowledge", "supervised", "grpo"])
 )
 
 
 @given(RECORDS, OPTIONS)
-def test_any_record_is_an_example_or_a_fault(record: Any, options: Options) -> None:
-    found = read_example(record, PLACE, options)
-    if isinstance(found, Fault):
-        assert found.reason.isidentifier()
-        assert found.detail
+def test_any_record_is_an_example_or_a_fault(record: Any, options: PrepareOptions) -> None:
+    extracted = read_example(record, PLACE, options)
+    if isinstance(extracted, Fault):
+        assert extracted.reason.isidentifier()
+        assert extracted.detail
         return
-    assert found.dataset in FORMS
-    assert found.task in REWARD_TASKS
-    assert with_ids([found])[0].id.strip()
-    assert found.record is record or found.dataset == "labbench.protocolqa"
-    if options.stage == "knowledge" and found.reference is None:
-        assert found.text is not None
+    assert extracted.dataset in FORMS
+    assert extracted.task in REWARD_TASKS
+    assert with_ids([extracted])[0].id.strip()
+    assert extracted.record is record or extracted.dataset == "labbench.protocolqa"
+    if options.stage == "knowledge" and extracted.reference is None:
+        assert extracted.text is not None
         return
-    assert found.question.strip()
-    if found.task == SCORE:
-        assert key_lines_of(found.reference) == (found.reference, found.steps)
+    assert extracted.question.strip()
+    if extracted.task == SCORE:
+        assert key_lines_of(extracted.reference) == (extracted.reference, extracted.steps)
     else:
-        assert reward_of(found.task).read_references(Batch(references=ReferenceTexts([found.reference]))) == [
-            found.reference
+        assert reward_of(extracted.task).read_references(Batch(references=ReferenceTexts([extracted.reference]))) == [
+            extracted.reference
         ]

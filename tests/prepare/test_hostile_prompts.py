@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.research.prepare.templates import MAX_FILLED, MAX_SIZE, BadTemplate, in_texts, joined, parse
+from assay.research.prepare.templates import MAX_FILLED, MAX_SIZE, BadTemplate, in_texts, join_templates, parse
 from assay.service.errors import UsageError
 from tests.command_line import write_rows
 
@@ -172,7 +172,7 @@ def test_templates_up_to_the_limit() -> None:
     for refused in (
         lambda: parse("x" * (MAX_SIZE + 1)),
         lambda: in_texts(("abb",), "b", (HALF,)),
-        lambda: joined((HALF,), (HALF + "x",)),
+        lambda: join_templates((HALF,), (HALF + "x",)),
     ):
         with pytest.raises(BadTemplate, match=f"more than {MAX_SIZE:,} characters"):
             refused()

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from assay.research.prepare.preparation import STAGE_TRAINERS
 from assay.service.errors import UsageError
-from assay.service.records.manifest import Entry, manifest_bytes, read_manifest
+from assay.service.records.jobs.manifest import ManifestEntry, manifest_bytes, read_manifest
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import EVERY, TEXT
 
@@ -138,7 +138,7 @@ def test_answers_to_other_rows_and_missing_ones_are_named(
 def repeated(content: bytes) -> bytes:
     """Return a manifest with another row of the id GEN-1, whose digest is right."""
     document = json.loads(content)
-    rows = [Entry(**row) for row in document.pop("rows")]
+    rows = [ManifestEntry(**row) for row in document.pop("rows")]
     document.pop("manifest")
     return manifest_bytes(document, [*rows, next(row for row in rows if row.id == "GEN-1")])
 
@@ -190,9 +190,9 @@ def test_names_of_sources_are_relative_and_ids_are_of_one_row(tmp_path: Path, ca
     call("prepare", tmp_path / "hub", tmp_path / "b.jsonl", "-o", tmp_path / "rows", "--similarity", 1)
     content = (tmp_path / "rows" / "assay.json").read_text()
     assert str(tmp_path) not in content
-    found = json.loads(content)
-    assert [source["name"] for source in found["sources"]] == ["hub/data/a.jsonl", "b.jsonl"]
-    assert found["left_out"]["records"][0]["source"] == "hub/data/a.jsonl"
-    ids = [row["id"] for row in found["rows"]]
-    assert len(set(ids)) == len(ids) == 5 == found["renamed_ids"]
+    document = json.loads(content)
+    assert [source["name"] for source in document["sources"]] == ["hub/data/a.jsonl", "b.jsonl"]
+    assert document["left_out"]["records"][0]["source"] == "hub/data/a.jsonl"
+    ids = [row["id"] for row in document["rows"]]
+    assert len(set(ids)) == len(ids) == 5 == document["renamed_ids"]
     assert all(identifier.startswith("same-") for identifier in ids)

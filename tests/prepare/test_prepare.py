@@ -12,10 +12,10 @@ import pytest
 from click.testing import Result
 
 from assay.research.prepare.split import split_digest
-from assay.research.prepare.summary import Statistics
+from assay.research.prepare.summary import RowStatistics
 from assay.service import terminal
-from assay.service.explain.reading import Step
-from assay.service.records.shapes import forms_with_examples
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.shapes import forms_with_examples
 from assay.service.rewards.scorer import Scorer
 from assay.service.tables.table import Table
 from tests.command_line import read_rows, write_rows
@@ -43,8 +43,8 @@ PQA = {"id": "q", "question": "Add ____ of buffer.", "choices": ["2 ml", "5 ml"]
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "assay.json").read_bytes())
-    return found
+    document: dict[str, Any] = json.loads((folder / "assay.json").read_bytes())
+    return document
 
 
 def written(folder: Path) -> list[dict[str, Any]]:
@@ -83,17 +83,17 @@ def test_rows_their_files_and_the_manifest(prepare: Prepare, tmp_path: Path) -> 
     source, out = write_rows(tmp_path / "records.jsonl", [*RECORDS, PQA]), tmp_path / "new" / "rows"
     assert prepare(source, to=out).stderr == ""
     train, test = (read_rows(out / f"{split}.jsonl") for split in ("train", "test"))
-    order = [one["id"] for one in [*RECORDS, PQA]]
+    order = [entry["id"] for entry in [*RECORDS, PQA]]
     for rows in (train, test):
         assert [row["id"] for row in rows] == sorted((row["id"] for row in rows), key=order.index)
     assert (len(train), len(test)) == (19, 2)
     names = ["prompt", "reference", "id", "task", "group", "level", "type", "split"]
     assert all(list(row) == names for row in train + test)
-    found = manifest(out)
-    assert found["sources"] == [
+    document = manifest(out)
+    assert document["sources"] == [
         {"name": source.name, "sha256": sha256(source.read_bytes()).hexdigest(), "records": 21, "held_out": False}
     ]
-    assert found["files"] == [
+    assert document["files"] == [
         {
             "split": split,
             "path": f"{split}.jsonl",
@@ -103,10 +103,10 @@ def test_rows_their_files_and_the_manifest(prepare: Prepare, tmp_path: Path) -> 
         }
         for split, rows in (("train", train), ("test", test))
     ]
-    assert found["split_sha256"] == split_digest((row["group"], row["id"], row["split"]) for row in train + test)
-    assert (found["read"], found["written"], found["renamed_ids"]) == (21, 21, 0)
-    assert found["groups"] == {"groups": 21, "largest": 1, "of_one": 21}
-    assert found["left_out"] == {"counts": {}, "records": []}
+    assert document["split_sha256"] == split_digest((row["group"], row["id"], row["split"]) for row in train + test)
+    assert (document["read"], document["written"], document["renamed_ids"]) == (21, 21, 0)
+    assert document["groups"] == {"groups": 21, "largest": 1, "of_one": 21}
+    assert document["left_out"] == {"counts": {}, "records": []}
 
 
 def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ def test_the_rows_get_the_rewards_that_they_promise(prepare: Prepare, tmp_path: 
 
 
 def test_the_same_records_give_the_same_bytes(prepare: Prepare, tmp_path: Path) -> None:
-    one, two, other = (tmp_path / name for name in ("one", "two", "other"))
-    for folder, seed in ((one, 3), (two, 3), (other, 4)):
+    first, two, other = (tmp_path / name for name in ("one", "two", "other"))
+    for folder, seed in ((first, 3), (two, 3), (other, 4)):
         prepare(RECORDS, "--seed", seed, to=folder)
     for file in ("train.jsonl", "test.jsonl", "assay.json"):
-        assert (one / file).read_bytes() == (two / file).read_bytes()
-    assert sides(other) != sides(one)
-    assert manifest(other)["split_sha256"] != manifest(one)["split_sha256"]
+        assert (first / file).read_bytes() == (two / file).read_bytes()
+    assert sides(other) != sides(first)
+    assert manifest(other)["split_sha256"] != manifest(first)["split_sha256"]
 
 
 def test_every_output_format(prepare: Prepare, tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_records_that_are_held_out(prepare: Prepare, call: Callable[..., Result]
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"{more}:19: ")
     assert line.endswith("(in_held_out_group)")
-    found = manifest(out)
-    assert [source["held_out"] for source in found["sources"]] == [False, True]
-    assert (found["read"], found["written"], found["left_out"]["counts"]) == (21, 20, {"in_held_out_group": 1})
+    document = manifest(out)
+    assert [source["held_out"] for source in document["sources"]] == [False, True]
+    assert (document["read"], document["written"], document["left_out"]["counts"]) == (21, 20, {"in_held_out_group": 1})
     refused = prepare(held_out, "--hold-out", held_out, "--test", "0.1", status=2)
     assert "exclude each other" in refused.stderr
     assert "warning: the split train is empty" in prepare(held_out, "--hold-out", held_out).stderr
@@ -182,13 +182,13 @@ def test_records_with_a_fault_are_listed_and_left_out(
     listed = listed[:4]
     source = tmp_path / "records.jsonl"
     assert [line.removeprefix(f"{source}:").partition(":")[0] for line in listed] == ["21", "22", "23", "24"]
-    found = manifest(out)
-    left_out = found["left_out"]["records"]
-    assert [f"{source}:{one['line']}: {one['detail']} ({one['reason']})" for one in left_out] == listed
-    assert sum(found["left_out"]["counts"].values()) == 4
-    assert (found["read"], found["written"]) == (24, 20)
+    document = manifest(out)
+    left_out = document["left_out"]["records"]
+    assert [f"{source}:{entry['line']}: {entry['detail']} ({entry['reason']})" for entry in left_out] == listed
+    assert sum(document["left_out"]["counts"].values()) == 4
+    assert (document["read"], document["written"]) == (24, 20)
     assert "records left out" in done.stdout
-    assert sides(out).keys() == {one["id"] for one in RECORDS}
+    assert sides(out).keys() == {entry["id"] for entry in RECORDS}
     monkeypatch.setattr(terminal, "MAX_LISTED", 2)
     listed = prepare([*RECORDS[:2], *[b"no json"] * 5], status=1).stderr.splitlines()
     omitted = "… and 3 more lines with the same problem: not_json (assay.json lists all)"
@@ -230,12 +230,12 @@ def test_a_split_in_a_field_of_records_is_kept_unless_a_share_is_asked_for(
 ) -> None:
     """As in one file of BioProBench's tasks; a split that is not one is not kept."""
     named = ["test", "validation", "Train", "odd", None]
-    records = [{**one, "split": named[n % 5]} for n, one in enumerate(RECORDS)]
+    records = [{**entry, "split": named[n % 5]} for n, entry in enumerate(RECORDS)]
     source = write(tmp_path / "all.parquet", [*records, {**PQA, "split": "test"}])
     (note,) = prepare(source).stderr.splitlines()
     assert note == f"note: {source}: 9 records held out by the field 'split'; --test SHARE would split them"
     tested = {name for name, split in sides(out).items() if split == "test"}
-    assert tested == {"q", *(one["id"] for one in records if one["split"] in named[:2])}
+    assert tested == {"q", *(entry["id"] for entry in records if entry["split"] in named[:2])}
     assert len(sides(out)) == 21
     assert not prepare(source, "--test", "0.1").stderr
     assert list(sides(out).values()).count("test") == 2
@@ -244,21 +244,21 @@ def test_a_split_in_a_field_of_records_is_kept_unless_a_share_is_asked_for(
 ROWS = [
     (protocol([RINSE, DRY], "How is it cleaned?", type="planning", level="1", answer="one two three"), "train"),
     (protocol([RINSE, DRY, RINSE, DRY], "How?", type="planning", level="2"), "train"),
-    (protocol([Step(" Dry ", (), ())], "How is it dried?", type="planning", level="1"), "test"),
+    (protocol([ReadStep(" Dry ", (), ())], "How is it dried?", type="planning", level="1"), "test"),
     (choice(), "train"),
 ]
 
 
 def test_the_figures_of_rows() -> None:
-    found = Statistics(ROWS).document()
+    document = RowStatistics(ROWS).document()
     keys = ("split", "task", "type", "level", "rows")
-    assert [tuple(row[key] for key in keys) for row in found["rows"]] == [
+    assert [tuple(row[key] for key in keys) for row in document["rows"]] == [
         ("train", "bioprobench.pqa", None, None, 1),
         ("train", "score", "planning", "1", 1),
         ("train", "score", "planning", "2", 1),
         ("test", "score", "planning", "1", 1),
     ]
-    assert found["steps"] == {
+    assert document["steps"] == {
         "rows": 3,
         "mean": 7 / 3,
         "median": 2.0,
@@ -266,13 +266,13 @@ def test_the_figures_of_rows() -> None:
         "largest": 4,
         "histogram": {"1": 1, "2": 1, "4": 1},
     }
-    assert found["words"]["question"] == {"rows": 4, "mean": 3.25, "median": 4.0, "smallest": 1, "largest": 4}
+    assert document["words"]["question"] == {"rows": 4, "mean": 3.25, "median": 4.0, "smallest": 1, "largest": 4}
     # rinse beaker ethanol 70% 10 s; dry beaker 60 °c 1 h
     reference = {"rows": 4, "mean": (12 + 24 + 1 + 2) / 4, "median": 7.0, "smallest": 1, "largest": 24}
-    assert found["words"]["reference"] == reference
-    assert found["words"]["answer"] == {"rows": 1, "mean": 3.0, "median": 3.0, "smallest": 3, "largest": 3}
-    assert found["words"]["text"] == {"rows": 0}
-    assert found["actions"] == {
+    assert document["words"]["reference"] == reference
+    assert document["words"]["answer"] == {"rows": 1, "mean": 3.0, "median": 3.0, "smallest": 3, "largest": 3}
+    assert document["words"]["text"] == {"rows": 0}
+    assert document["actions"] == {
         "steps": 7,
         "distinct": 2,
         "most_frequent": [{"action": "dry", "steps": 4}, {"action": "rinse", "steps": 3}],
@@ -281,10 +281,10 @@ def test_the_figures_of_rows() -> None:
 
 def test_long_protocols_share_a_row_in_the_terminal() -> None:
     rows = [(protocol([DRY] * count), "train") for count in (12, 30, 2)]
-    table = list(Statistics(rows).parts())[3]
+    table = list(RowStatistics(rows).parts())[3]
     assert isinstance(table, Table)
     shown = [[str(cell) for cell in row] for row in table.cells]
     assert shown == [["2", "1", "33.3%"], ["12 or more", "2", "66.7%"]]
-    assert Statistics(rows).document()["steps"]["histogram"] == {"2": 1, "12": 1, "30": 1}
-    assert len(list(Statistics([(choice(), "train")]).parts())) == 2
-    assert Statistics([]).document()["steps"] == {"rows": 0, "histogram": {}}
+    assert RowStatistics(rows).document()["steps"]["histogram"] == {"2": 1, "12": 1, "30": 1}
+    assert len(list(RowStatistics([(choice(), "train")]).parts())) == 2
+    assert RowStatistics([]).document()["steps"] == {"rows": 0, "histogram": {}}

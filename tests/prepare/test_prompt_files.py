@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from assay.research.prepare.examples import Example, Options, read_example
+from assay.research.prepare.examples import Example, PrepareOptions, read_example
 from assay.research.prepare.prompt_files import read_prompts
-from assay.research.prepare.prompt_sets import OwnPrompts, PromptSet
+from assay.research.prepare.prompt_sets import SAMPLES, OwnPrompts, PromptSet
 from assay.research.prepare.prompts import (
     CHOICE,
     CONTEXT,
@@ -27,10 +27,9 @@ from assay.research.prepare.prompts import (
     VERDICT,
     messages_of,
 )
-from assay.research.prepare.samples import SAMPLES
-from assay.research.reports.prompts import prompt_warning
+from assay.research.reports.evaluated_tasks import prompt_warning
 from assay.service.errors import UsageError
-from assay.service.records.rows import Fault
+from assay.service.records.rows.rows import Fault
 from tests.command_line import read_rows, write_rows
 from tests.prepare import by_hand, published
 
@@ -151,7 +150,7 @@ def test_a_script_with_branches_for_the_tasks_of_the_benchmark(write: Write) -> 
     script: dict[str, Any] = {}
     exec(BENCHMARK, script)
     for record in (published.PQA, published.ORD, published.ERR, published.RIGHT, published.GEN):
-        example = read_example(record, by_hand.PLACE, Options())
+        example = read_example(record, by_hand.PLACE, PrepareOptions())
         assert isinstance(example, Example)
         name = "GEN" if example.task == "lexical" else example.task.partition(".")[2].upper()
         assert prompts.messages(example, None) == [{"role": "user", "content": script["ask"](record, name)}]

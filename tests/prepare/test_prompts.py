@@ -12,8 +12,8 @@ from assay.research.prepare.examples import Example
 from assay.research.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, PromptCheck, ideal_answer, messages_of
 from assay.research.prepare.split import TRAIN, Libraries
 from assay.service.errors import InvalidReference
-from assay.service.explain.reading import Step
-from assay.service.records.fields import Message
+from assay.service.explain.reading import ReadStep
+from assay.service.records.rows.fields import Message
 from assay.service.rewards.scorer import Scorer
 from assay.service.tasks.bioprobench.answers import END, START, truth_of
 from assay.service.tasks.bioprobench.ord import order_of
@@ -108,21 +108,21 @@ def faults(records: Sequence[Example]) -> list[str | None]:
     for record in records:
         actions = libraries.actions_for(record, TRAIN)
         rows.append((record, messages_of(record, actions), actions))
-    found = CHECK.faults(rows)
-    assert all(fault is None or fault.reason == "ideal_answer" for fault in found)
-    return [None if fault is None else fault.detail for fault in found]
+    faults_of_rows = CHECK.faults(rows)
+    assert all(fault is None or fault.reason == "ideal_answer" for fault in faults_of_rows)
+    return [None if fault is None else fault.detail for fault in faults_of_rows]
 
 
 def fault_of(record: Example) -> str | None:
     """Return the fault of a record between two valid ones of other tasks."""
-    first, found, last = faults([by_hand.choice(), record, by_hand.protocol()])
+    first, fault, last = faults([by_hand.choice(), record, by_hand.protocol()])
     assert first is None
     assert last is None
-    return found
+    return fault
 
 
-def steps_of(protocol: list[dict[str, Any]]) -> list[Step]:
-    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in protocol]
+def steps_of(protocol: list[dict[str, Any]]) -> list[ReadStep]:
+    return [ReadStep(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in protocol]
 
 
 def test_the_ideal_answer_of_a_protocol() -> None:
@@ -174,7 +174,7 @@ def test_the_ideal_answer_of_any_protocol_gets_the_full_reward(protocol: list[di
 
 def test_prose_that_must_be_long_is_a_fault() -> None:
     """The mean of words a step counts, 2 and 59 or 57, and 30 is the most."""
-    long = [Step("mix", tuple(f"reagent {k}" for k in range(29)), ()), Step("add", ("tube",), ())]
+    long = [ReadStep("mix", tuple(f"reagent {k}" for k in range(29)), ()), ReadStep("add", ("tube",), ())]
     fault = fault_of(by_hand.protocol(long)) or ""
     assert fault.startswith("the ideal answer gets 0.0328 of 1: a step has 30.5 words on average")
     fits = [long[0]._replace(objects=long[0].objects[1:]), long[1]]
@@ -192,10 +192,10 @@ def test_a_library_that_lacks_actions_is_a_fault() -> None:
 
 
 def test_answers_that_cannot_be_read_are_faults() -> None:
-    records = [by_hand.protocol([Step("add", ("tube </key> <orc>",), ())])]
+    records = [by_hand.protocol([ReadStep("add", ("tube </key> <orc>",), ())])]
     records += [by_hand.choice(answer, [answer, "2 ml"]) for answer in ("salt & water", " 5 ml", 5)]
-    found = [fault_of(record) or "" for record in records]
-    assert [fault.partition(": ")[0] for fault in found] == ["the ideal answer gets 0 of 1"] * 4
+    details = [fault_of(record) or "" for record in records]
+    assert [fault.partition(": ")[0] for fault in details] == ["the ideal answer gets 0 of 1"] * 4
     repeated = fault_of(by_hand.order("aab", "abb"))  # the same steps, but not as often
     assert repeated is not None
     assert "more than once" in repeated

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from assay.research.prepare.examples import Example, Options
+from assay.research.prepare.examples import Example, PrepareOptions
 from assay.research.prepare.preparation import STAGE_TRAINERS, RowMaker
 from assay.service.errors import UsageError
-from assay.service.records.forms import SUPERVISED, TRAINERS
-from assay.service.records.rows import Fault, Location, Place
+from assay.service.records.rows.forms import SUPERVISED, TRAINERS
+from assay.service.records.rows.rows import Fault, Location, RowPlace
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]
@@ -44,16 +44,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "trl": {"prompt": MESSAGES, "completion": IDEAL[2:]},
     "openrlhf": {"input": MESSAGES, "output": IDEAL[2:]},
 }
-PLACE = Place("records.jsonl", Location("line", 1))
+PLACE = RowPlace("records.jsonl", Location("line", 1))
 
 
 def example(**fields: Any) -> Example:
-    given = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
-    return Example(place=PLACE, id="a", dataset="scirecipe", **(given | fields))
+    values = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
+    return Example(place=PLACE, id="a", dataset="scirecipe", **(values | fields))
 
 
-def row_of(maker: RowMaker, one: Example) -> dict[str, Any] | Fault:
-    return maker.row(one, MESSAGES, "ideal", "g", "train")
+def row_of(maker: RowMaker, example_of_row: Example) -> dict[str, Any] | Fault:
+    return maker.row(example_of_row, MESSAGES, "ideal", "g", "train")
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -61,18 +61,18 @@ def test_prompts(trainer: str) -> None:
     """tests/trainers/test_prepared_rows.py gives such rows to the trainers themselves."""
     steps = [json.loads(line.partition(": ")[2]) for line in REFERENCE.splitlines()]
     assert steps == STEPS["steps"]
-    assert row_of(RowMaker(Options(trainer)), example(reference=REFERENCE)) == PROMPTS[trainer]
+    assert row_of(RowMaker(PrepareOptions(trainer)), example(reference=REFERENCE)) == PROMPTS[trainer]
 
 
 @pytest.mark.parametrize("trainer", SUPERVISED)
 def test_answers(trainer: str) -> None:
-    row = row_of(RowMaker(Options(trainer, "supervised")), example())
+    row = row_of(RowMaker(PrepareOptions(trainer, "supervised")), example())
     assert row == {**ANSWERS.get(trainer, {"messages": IDEAL}), **NAMED, **ABOUT, "answer_from": "reference"}
 
 
 def test_published_answers() -> None:
     """SCORE's are learned as they are, if they get the full reward; those of other tasks in the form asked for."""
-    maker = RowMaker(Options("trl", "supervised"))
+    maker = RowMaker(PrepareOptions("trl", "supervised"))
     published = row_of(maker, example(answer=PERFECT))
     assert isinstance(published, dict)
     assert published["completion"] == [{"role": "assistant", "content": PERFECT}]
@@ -87,11 +87,11 @@ def test_published_answers() -> None:
 
 
 def test_texts_and_stages() -> None:
-    maker = RowMaker(Options("ms-swift", "knowledge"))
+    maker = RowMaker(PrepareOptions("ms-swift", "knowledge"))
     assert row_of(maker, example(text="Wash the cells.")) == {"text": "Wash the cells.", "id": "a", **ABOUT}
     assert row_of(maker, example()) == Fault("no_text", "it has no text of a protocol")
     with pytest.raises(UsageError, match="areal has no rows for the stage supervised; these have: trl, verl, openrlhf"):
-        RowMaker(Options("areal", "supervised"))
+        RowMaker(PrepareOptions("areal", "supervised"))
     for stage, trainers in STAGE_TRAINERS.items():
         assert set(trainers) <= set(TRAINERS)
         assert "trl" in trainers, f"the default trainer has the stage {stage}"

@@ -10,28 +10,30 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from assay.research.prepare.examples import Example, Options, open_examples
+from assay.research.prepare.examples import Example, PrepareOptions, open_examples
 from assay.service.errors import UsageError
-from assay.service.records.files import Source, expand
-from assay.service.records.rows import Fault, Place
+from assay.service.records.files.opening import SourceFile, expand
+from assay.service.records.rows.rows import Fault, RowPlace
 from tests.files.any_format import write as write_rows
 from tests.prepare.published import ERR, EVAL, LAB, OWN, PQA, PROTOCOL, RIGHT, TRAIN
 
-Read = list[Example | tuple[Place, Fault]]
+Read = list[Example | tuple[RowPlace, Fault]]
 
 
 def read(*sources: Path) -> Read:
-    found: Read = []
+    items: Read = []
     for file in expand([str(source) for source in sources]):
-        with open_examples(file, Options()) as examples:
-            found += examples
-    return found
+        with open_examples(file, PrepareOptions()) as examples:
+            items += examples
+    return items
 
 
-def ids_of(found: Read) -> list[str]:
+def ids_of(items: Read) -> list[str]:
     """Return the id of each record, or its place in its file if it has none."""
     return [
-        one.id or one.place.location.within(Path(one.place.source).name) for one in found if isinstance(one, Example)
+        item.id or item.place.location.within(Path(item.place.source).name)
+        for item in items
+        if isinstance(item, Example)
     ]
 
 
@@ -75,9 +77,9 @@ def numbered(*numbers: int) -> list[dict[str, Any]]:
     ],
 )
 def test_json(tmp_path: Path, name: str, content: Any, locations: list[str]) -> None:
-    found = read(write(tmp_path / name, content))
-    assert ids_of(found) == [str(number) for number in range(1, len(locations) + 1)]
-    places = [one.place for one in found if isinstance(one, Example)]
+    rows = read(write(tmp_path / name, content))
+    assert ids_of(rows) == [str(number) for number in range(1, len(locations) + 1)]
+    places = [row.place for row in rows if isinstance(row, Example)]
     assert [f"{place.location.kind} {place.location.number}" for place in places] == locations
     assert {place.source for place in places} == {str(tmp_path / name)}
 
@@ -92,10 +94,10 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
         assert of_columns.replaced(place=of_json.place, id=of_json.id) == of_json
 
     row = {**OWN, "made": pa.scalar(0, pa.timestamp("s")).as_py(), "image": b"\x00"}  # values that JSON lacks
-    (found,) = read(write(tmp_path / "a.parquet", [row]))
-    assert isinstance(found, Example)
-    assert (found.record["made"], found.record["image"]) == ("1970-01-01T00:00:00", "AA==")
-    assert json.dumps(found.record)
+    (table,) = read(write(tmp_path / "a.parquet", [row]))
+    assert isinstance(table, Example)
+    assert (table.record["made"], table.record["image"]) == ("1970-01-01T00:00:00", "AA==")
+    assert json.dumps(table.record)
 
 
 # Folders
@@ -115,7 +117,7 @@ def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
     assert ids_of(read(folder)) == ["3", "1", "data-00001-of-00002.arrow#1"]
     assert [file.split for file in expand([str(folder)])] == [None, None]
     path = write(tmp_path / "test" / "test.jsonl", [OWN])
-    assert expand([str(path)]) == [Source(str(path), "jsonl")]
+    assert expand([str(path)]) == [SourceFile(str(path), "jsonl")]
     for name, rows in (("train", [OWN]), ("test", numbered(2)), ("validation", numbered(3))):
         saved(tmp_path / "gels" / name, rows)
     write(tmp_path / "gels" / "dataset_dict.json", {"splits": ["train", "test", "validation"]})

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.prepare.examples import Example, Options, read_example
+from assay.research.prepare.examples import Example, PrepareOptions, read_example
 from assay.research.prepare.prompts import messages_of
 from assay.research.prepare.split import (
     TEST,
@@ -28,9 +28,9 @@ from assay.research.prepare.split import (
     with_ids,
 )
 from assay.service.errors import NotInstalled
-from assay.service.explain.reading import Step, canons
-from assay.service.records.fields import FieldError
-from assay.service.records.rows import Location, Place
+from assay.service.explain.reading import ReadStep, canons
+from assay.service.records.rows.fields import FieldError
+from assay.service.records.rows.rows import Location, RowPlace
 from assay.service.tasks.scirecipe_records import library_of
 from tests.prepare import by_hand
 from tests.prepare.by_hand import DRY, choice, example, order, protocol
@@ -47,9 +47,9 @@ def side(groups: list[str], share: float, seed: int) -> dict[str, str]:
     """The split of each group, which has one."""
     splits = seeded_splits(groups, share, seed)
     assert len(splits) == len(groups)
-    found = set(zip(groups, splits, strict=True))
-    assert len(found) == len(set(groups))
-    return dict(found)
+    pairs = set(zip(groups, splits, strict=True))
+    assert len(pairs) == len(set(groups))
+    return dict(pairs)
 
 
 @given(NAMES, SHARES, SEEDS)
@@ -82,8 +82,8 @@ def test_a_new_group_moves_only_groups_at_the_end_of_test(groups: list[str], sha
     before, after = side(groups, share, seed), side(grown, share, seed)
     sizes, wanted = Counter(groups), [max(1.0, share * len(rows)) for rows in (groups, grown)]
     fitting = {name for name in before if all(sizes[name] <= rows for rows in wanted)}
-    one, other = ({name for name in fitting if splits[name] == TEST} for splits in (before, after))
-    assert one <= other or other <= one
+    earlier, other = ({name for name in fitting if splits[name] == TEST} for splits in (before, after))
+    assert earlier <= other or other <= earlier
 
 
 def test_seeds_give_different_splits_that_stay_the_same_in_later_versions() -> None:
@@ -115,7 +115,7 @@ OTHERS = tuple(f"act{number:02}" for number in range(40))
 
 
 def of(used: Sequence[str], library: Sequence[str] | None, **fields: object) -> Example:
-    steps = [Step(action, ("tube",), ()) for action in used]
+    steps = [ReadStep(action, ("tube",), ()) for action in used]
     return by_hand.protocol(steps, library=None if library is None else tuple(library), **fields)
 
 
@@ -173,22 +173,22 @@ def test_figures_of_one_seed() -> None:
 def test_any_actions(used: list[str], library: list[str], others: list[str], seed: int, distractors: int) -> None:
     record = of(used, library)
     made = libraries([of(others, None), record], seed, distractors)
-    found = made.actions_for(record, TRAIN)
-    assert found is not None
+    actions = made.actions_for(record, TRAIN)
+    assert actions is not None
     own = {canon for canon in canons([*used, *library]) if canon}
-    names = canons(list(found))
+    names = canons(list(actions))
     assert all(names)
     assert len(set(names)) == len(names)
     assert own <= set(names) <= own | set(canons(others))
     pool = {canon for canon in canons(others) if canon} - own
     assert min(len(pool), 1 if distractors else 0) <= len(names) - len(own) <= min(len(pool), distractors)
-    assert library_of({"prompt": messages_of(record, found)}) == found
-    assert made.actions_for(record, TRAIN) == found
+    assert library_of({"prompt": messages_of(record, actions)}) == actions
+    assert made.actions_for(record, TRAIN) == actions
 
 
-EXACT = Options(similarity=1.0)
-LONG = Step("centrifuge", ("culture of yeast cells", "falcon tube"), ("300 xg", "5 min", "4 °c"))
-OTHER = Step("dry", ("slides",), ())
+EXACT = PrepareOptions(similarity=1.0)
+LONG = ReadStep("centrifuge", ("culture of yeast cells", "falcon tube"), ("300 xg", "5 min", "4 °c"))
+OTHER = ReadStep("dry", ("slides",), ())
 
 
 def asked(question: str, record: Any = None, **fields: Any) -> Example:
@@ -196,7 +196,7 @@ def asked(question: str, record: Any = None, **fields: Any) -> Example:
     return protocol([OTHER], question, **fields).replaced(record=record or {})
 
 
-def partition(examples: list[Example], options: Options = EXACT) -> set[frozenset[int]]:
+def partition(examples: list[Example], options: PrepareOptions = EXACT) -> set[frozenset[int]]:
     members = defaultdict(set)
     for row, name in enumerate(groups_of(examples, options).names):
         members[name].add(row)
@@ -217,7 +217,7 @@ CONNECTED = {
     "an id that is repeated": (asked("Why?", {"id": "p7"}), asked("How?", {"id": "p7"})),
     "an id in two files": (
         asked("Why?", {"id": 7}),
-        asked("How?", {"id": 7}).replaced(place=Place("other.jsonl", Location("line", 1))),
+        asked("How?", {"id": 7}).replaced(place=RowPlace("other.jsonl", Location("line", 1))),
     ),
     "questions of two tasks": (
         asked("How is a beaker cleaned?"),
@@ -283,7 +283,7 @@ def test_ids_groups_and_splits_do_not_depend_on_files_or_order(
     def prepared(order: Sequence[int], files: Sequence[str]) -> tuple[Counter[tuple[Any, ...]], str]:
         members = []
         for number, (k, name) in enumerate(zip(order, files, strict=True)):
-            member = read_example(records[k], Place(name, Location("line", number)), EXACT)
+            member = read_example(records[k], RowPlace(name, Location("line", number)), EXACT)
             assert isinstance(member, Example)
             members.append(member.replaced(held_out=k in held_out))
         members = with_ids(members)
@@ -306,8 +306,8 @@ def connected(count: int, pairs: Iterable[tuple[int, int]]) -> set[frozenset[int
     """The connected components of a graph."""
     component = list(range(count))
     for a, b in pairs:
-        component = [component[a] if one == component[b] else one for one in component]
-    return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
+        component = [component[a] if other == component[b] else other for other in component]
+    return {frozenset(k for k, other in enumerate(component) if other == name) for name in set(component)}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -317,12 +317,12 @@ def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) 
     pytest.importorskip("datasketch")
     prompts = texts(seed)
     rows = [asked(text) for text in prompts]
-    found = partition(rows, Options(similarity=similarity))
+    components = partition(rows, PrepareOptions(similarity=similarity))
     pairs = combinations(range(60), 2)
-    assert found == connected(60, ((a, b) for a, b in pairs if jaccard(prompts[a], prompts[b]) >= similarity))
-    assert 30 < len(found) < 58
+    assert components == connected(60, ((a, b) for a, b in pairs if jaccard(prompts[a], prompts[b]) >= similarity))
+    assert 30 < len(components) < 58
     titled = [asked(f'In "One Protocol of Four Words", {question}?') for question in ("why", "how is it done")]
-    groups = groups_of([*rows, *titled], Options(similarity=similarity))
+    groups = groups_of([*rows, *titled], PrepareOptions(similarity=similarity))
     assert set(groups.near_duplicates) == {2}
     assert len(groups.sizes()) == 62 - len(groups.near_duplicates) - 1
     assert groups.sizes()[:2] == [2, 2]
@@ -333,6 +333,6 @@ def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.Monke
     rows = [asked("How?"), asked("how")]
     assert len(partition(rows)) == 1
     with pytest.raises(NotInstalled) as raised:
-        groups_of(rows, Options())
+        groups_of(rows, PrepareOptions())
     assert "datasketch" in raised.value.advice[0].detail
     assert "--similarity 1" in raised.value.advice[0].detail

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.research.prepare.structured import MAX_DEPTH, protocol_text
-from assay.service.records.rows import Fault
+from assay.service.records.rows.rows import Fault
 from tests.prepare.published import CORPUS, NESTED, SECTIONED, STRUCTURED
 from tests.prepare.test_forms import KNOWLEDGE, example, fault
 
@@ -36,8 +36,12 @@ TEXTS = (
 
 def test_published_protocols_are_texts_of_the_stage_knowledge() -> None:
     for record, parts in zip(STRUCTURED, TEXTS, strict=True):
-        found = example(record, KNOWLEDGE)
-        assert (found.dataset, found.text, found.reference) == ("protocol", "\n\n".join(parts), None)
+        extracted = example(record, KNOWLEDGE)
+        assert (extracted.dataset, extracted.text, extracted.reference) == (
+            "protocol",
+            "\n\n".join(parts),
+            None,
+        )
         assert fault(record).reason == "no_question"
     assert example(CORPUS, KNOWLEDGE).id == "Protocol.io-1"
     noted = example({**SECTIONED, "notes": "Hot agarose burns."}, KNOWLEDGE).text or ""
@@ -100,8 +104,8 @@ WRONG = [
 
 def test_what_cannot_be_read_is_named() -> None:
     for record, reason, detail in WRONG:
-        found = fault(record, KNOWLEDGE)
-        assert (found.reason, detail in found.detail) == (reason, True), found
+        actual = fault(record, KNOWLEDGE)
+        assert (actual.reason, detail in actual.detail) == (reason, True), actual
 
 
 TREES = st.recursive(
@@ -126,6 +130,6 @@ def test_nested_and_numbered_steps_are_the_same_text(tree: Any, random: Any) -> 
     steps = list(flat(tree).items())
     text = "\n".join(["Steps:", *(f"{number} {step}" for number, step in steps)])
     random.shuffle(steps)
-    found = [protocol_text({"protocol": form}) for form in (tree, dict(steps))]
-    assert not any(isinstance(part, Fault) for part in found)
-    assert [*found] == [text, text]
+    texts = [protocol_text({"protocol": form}) for form in (tree, dict(steps))]
+    assert not any(isinstance(part, Fault) for part in texts)
+    assert [*texts] == [text, text]

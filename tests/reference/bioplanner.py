@@ -10,10 +10,10 @@ UNDEFINED = "undefined_function"
 
 def stated(code: str) -> dict[str, dict[str, str]]:
     """Map each function name to the arguments of its last call in the text."""
-    found = {}
+    calls = {}
     for name, arguments in re.findall(r"(\w+)\s*\(([^)]+)\)", code):
-        found[name] = dict(re.findall(r"(\w+)=[\"']([^\"']+)[\"']", arguments))
-    return found
+        calls[name] = dict(re.findall(r"(\w+)=[\"']([^\"']+)[\"']", arguments))
+    return calls
 
 
 def share(part: set[str], whole: set[str]) -> float | None:
@@ -24,8 +24,8 @@ def penalized_distance(names: list[str], predicted: str, true: str) -> int:
     """Return the Levenshtein distance of the calls, plus 1 for each undefined name in the predicted program."""
 
     def calls(code: str) -> list[str]:
-        found = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-        return [name.id for name in found if isinstance(name, ast.Name)]
+        functions = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+        return [name.id for name in functions if isinstance(name, ast.Name)]
 
     def known(called: list[str]) -> list[str]:
         return [name if name in names else UNDEFINED for name in called]

@@ -15,10 +15,10 @@ def pqa(response: Any) -> tuple[str, int] | None:
     """Return answer and confidence of the first block, or FAILED."""
     if not isinstance(response, str):
         return FAILED
-    found = BLOCK.search(response.split("</think>")[-1])
-    if found is None:
+    match = BLOCK.search(response.split("</think>")[-1])
+    if match is None:
         return FAILED
-    block = found[1].strip()
+    block = match[1].strip()
     if "&" in block:
         parts = block.split("&")
         if len(parts) != 2:
@@ -37,23 +37,23 @@ def order(response: Any, steps: int) -> list[int] | None:
     """Return the indices of the last block, or FAILED."""
     if not isinstance(response, str):
         return FAILED
-    found = BLOCK.findall(response.split("</think>")[-1])
-    if not found:
+    matches = BLOCK.findall(response.split("</think>")[-1])
+    if not matches:
         return FAILED
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            given = ast.literal_eval(found[-1].strip())
-        if set(given) != set(range(steps)):
+            values = ast.literal_eval(matches[-1].strip())
+        if set(values) != set(range(steps)):
             return FAILED
-        return [range(steps).index(int(k)) if isinstance(k, int) else [][k] for k in given]
+        return [range(steps).index(int(k)) if isinstance(k, int) else [][k] for k in values]
     except Exception:
         return FAILED
 
 
-def pairs_in_order(given: list[str], right: list[str]) -> tuple[int, int]:
+def pairs_in_order(predicted: list[str], right: list[str]) -> tuple[int, int]:
     """Count (concordant, all) pairs of distinct texts, each at its last position."""
-    last_given = {text: k for k, text in enumerate(given)}
+    last_given = {text: k for k, text in enumerate(predicted)}
     last_right = {text: k for k, text in enumerate(right)}
     every = list(combinations(last_right, 2))
     concordant = sum((last_given[a] < last_given[b]) == (last_right[a] < last_right[b]) for a, b in every)
@@ -67,8 +67,8 @@ def verdict(response: Any, cut_instruction: bool = True) -> bool | None:
     text = response.split("</think>")[-1]
     if cut_instruction:
         text = text.split("[/INST]")[-1]
-    found = BLOCK.search(text)
-    answer = found[1].strip() if found else text.strip().split("\n")[-1]
+    match = BLOCK.search(text)
+    answer = match[1].strip() if match else text.strip().split("\n")[-1]
     if "True" in answer or "true" in answer:
         return True
     if "False" in answer or "false" in answer:
@@ -131,21 +131,21 @@ def thoth_order(response: str, steps: int) -> list[int] | None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                given = ast.literal_eval(candidate)
+                values = ast.literal_eval(candidate)
         except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
             continue
-        if isinstance(given, list):
+        if isinstance(values, list):
             try:
-                indices = [int(value) for value in given]
+                indices = [int(value) for value in values]
             except (TypeError, ValueError, OverflowError):
                 return FAILED
             return indices if sorted(indices) == list(range(1, steps + 1)) else FAILED
     return FAILED
 
 
-def thoth_pairs(given: list[int], right: list[int]) -> tuple[int, int]:
+def thoth_pairs(predicted: list[int], right: list[int]) -> tuple[int, int]:
     """Count (concordant, all) pairs of positions of the right order, by the last position of each index in both."""
-    last_given = {index: k for k, index in enumerate(given)}
+    last_given = {index: k for k, index in enumerate(predicted)}
     last_right = {index: k for k, index in enumerate(right)}
     every = list(combinations(right, 2))
     agree = [(last_given[a] - last_given[b]) * (last_right[a] - last_right[b]) > 0 for a, b in every]
@@ -155,6 +155,6 @@ def thoth_pairs(given: list[int], right: list[int]) -> tuple[int, int]:
 def thoth_verdict(response: str) -> bool | None:
     """Return True, False or FAILED: as `verdict`, in any case."""
     text = response.split("</think>")[-1].split("[/INST]")[-1]
-    found = BLOCK.search(text)
-    answer = (found[1] if found else text.strip().split("\n")[-1]).lower()
+    match = BLOCK.search(text)
+    answer = (match[1] if match else text.strip().split("\n")[-1]).lower()
     return True if "true" in answer else False if "false" in answer else FAILED

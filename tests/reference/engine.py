@@ -18,13 +18,13 @@ Row = Mapping[str, Any]
 
 
 def score_row(row: Row) -> dict[str, Any]:
-    found = score_one(row["response"], parse_reference(row["reference"], row["config"]), row["config"])
-    return {"reward": found.pop("reward"), "reason": found.pop("reason"), "components": found}
+    result = score_one(row["response"], parse_reference(row["reference"], row["config"]), row["config"])
+    return {"reward": result.pop("reward"), "reason": result.pop("reason"), "components": result}
 
 
 def steps_row(row: Row) -> dict[str, Any]:
-    found = score_one(row["response"], parse_reference(row["reference"], row["config"]), row["config"], steps=True)
-    return {"alternative": found["alternative"], "steps": found["steps"]}
+    result = score_one(row["response"], parse_reference(row["reference"], row["config"]), row["config"], steps=True)
+    return {"alternative": result["alternative"], "steps": result["steps"]}
 
 
 def words_row(row: Row) -> dict[str, Any]:

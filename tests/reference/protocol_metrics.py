@@ -26,11 +26,11 @@ def predicted_steps(response: str, think_prefilled: bool = False) -> list[KeySte
     sections = find_sections("<think>" + text if think_prefilled else text)
     if len(text.encode()) > limits["max_response_bytes"] or sections is None:
         return []
-    given = lines(sections.key)
-    if len(given) > limits["max_steps"]:
+    rows = lines(sections.key)
+    if len(rows) > limits["max_steps"]:
         return []
     try:
-        return [key_step(line) for line in given]
+        return [key_step(line) for line in rows]
     except BadStepError:
         return []
 
@@ -52,7 +52,7 @@ def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict
     n, m = len(prediction), len(reference)
     p, r = [step.action for step in prediction], [step.action for step in reference]
     W = anchors(p, r)
-    found = NOTHING | {
+    metrics = NOTHING | {
         "step_m": float(n == m),
         "order_s": float(p == r),
         "order_lcs": 2 * lcs_length(p, r) / (n + m),
@@ -62,13 +62,13 @@ def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict
         settings = complete_settings({})
         obj = [object_match(prediction[i], reference[j], "fallback") for i, j in W]
         par = [parameter_match(prediction[i], reference[j]) for i, j in W]
-        found |= {
+        metrics |= {
             "semantic_a": content(prediction, reference, W, settings),
             "mean_obj": mean(obj),
             "mean_par": mean([b if a >= 0.5 else 0.0 for a, b in zip(obj, par, strict=True)]),
             "mean_position": mean([position_match(i, j, m, settings["position_decay"]) for i, j in W]),
         }
-    return found
+    return metrics
 
 
 def adherence(

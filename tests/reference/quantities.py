@@ -29,22 +29,22 @@ def value(word: str) -> Decimal | None:
 
 def terms(element: tuple[str, ...]) -> list[Term]:
     """Return the terms of an element's words: (dimension, value) for quantities, ("", value), or the word."""
-    found: list[Term] = []
+    read_terms: list[Term] = []
     words = iter([*element, ""])
     word = next(words)
     while word:
         following = next(words)
         number = value(word)
         if number is None:
-            found.append(word)
+            read_terms.append(word)
         elif following in IN_BASE_UNITS:
             dimension, size = IN_BASE_UNITS[following]
-            found.append((dimension, EXACT.multiply(number, Decimal(size))))
+            read_terms.append((dimension, EXACT.multiply(number, Decimal(size))))
             following = next(words)
         else:
-            found.append(("", number))
+            read_terms.append(("", number))
         word = following
-    return found
+    return read_terms
 
 
 def all_terms(elements: list[tuple[str, ...]]) -> set[Term]:

@@ -37,20 +37,20 @@ def parse_reference(
     """
     max_steps = max(complete_settings(settings)["max_steps"], MAX_REFERENCE_STEPS)
     if isinstance(reference, Mapping) and "any_of" in reference:
-        return tuple(parse_reference(one, settings) for one in listed(reference["any_of"]))
+        return tuple(parse_reference(alternative, settings) for alternative in listed(reference["any_of"]))
     if isinstance(reference, str):
         text = encodable(reference)
         if len(text.encode()) > MAX_REFERENCE_BYTES:
             raise UnreadableReferenceError("too_long")
         sections = None if text.lstrip(" \t\n\r").startswith("{") else find_sections(text)
-        given, read = lines(sections.key if sections else text), key_step
+        rows, read = lines(sections.key if sections else text), key_step
     else:
-        given, read = reference["steps"], step_from_object
-    if len(given) > max_steps:
+        rows, read = reference["steps"], step_from_object
+    if len(rows) > max_steps:
         raise UnreadableReferenceError("too_long")
-    if not given:
+    if not rows:
         raise UnreadableReferenceError("no_steps")
-    return [read(step) for step in given]
+    return [read(step) for step in rows]
 
 
 def step_from_object(fields: Any) -> KeyStep:
@@ -115,8 +115,8 @@ def steps_of(text: str, read: Reading, reference: ParsedReference, settings: dic
     if not read.coverages:
         return []
     W = anchors([step.action for step in read.key], [step.action for step in reference])
-    found = matches(read.key, reference, W, settings)
-    return step_column(text, read.coverages, found, settings["think_prefilled"])
+    pairs = matches(read.key, reference, W, settings)
+    return step_column(text, read.coverages, pairs, settings["think_prefilled"])
 
 
 def score(

@@ -25,11 +25,11 @@ def find_sections(text: str) -> Sections | None:
     starts: list[int] = []
     position = 0
     for boundary in BOUNDARIES:
-        found = boundary.search(text, position)
-        if found is None:
+        match = boundary.search(text, position)
+        if match is None:
             return None
-        ends.append(found.start())
-        starts.append(found.end())
-        position = found.end()
+        ends.append(match.start())
+        starts.append(match.end())
+        position = match.end()
     texts = [text[start:end] for start, end in zip(starts, ends[1:], strict=False)]
     return Sections(*texts, key_start=starts[1], orc_start=starts[2])

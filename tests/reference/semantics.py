@@ -45,13 +45,13 @@ def matches(
     prediction: list[KeyStep], reference: list[KeyStep], W: list[tuple[int, int]], settings: dict[str, Any]
 ) -> list[tuple[int, int, float]]:
     """Return i, j and m_ij (Obj + ½ Par) of every anchor."""
-    found = []
+    pairs = []
     for i, j in W:
         obj = object_match(prediction[i], reference[j], settings["object_similarity"])
         par = parameter_match(prediction[i], reference[j], settings["parameter_similarity"]) if obj >= 0.5 else 0.0
         m_ij = position_match(i, j, len(reference), settings["position_decay"]) if settings["use_position"] else 1.0
-        found.append((i, j, m_ij * (obj + 0.5 * par)))
-    return found
+        pairs.append((i, j, m_ij * (obj + 0.5 * par)))
+    return pairs
 
 
 def content(

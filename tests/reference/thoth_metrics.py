@@ -15,8 +15,8 @@ NAMES = ("step_m", "order_s", "order_lcs", "order_tau", "semantic_a", "mean_obj"
 
 
 def key_lines(text: str) -> list[str]:
-    found = SECTIONS.search(text)
-    block = found[2] if found else text
+    match = SECTIONS.search(text)
+    block = match[2] if match else text
     return [line.rstrip() for line in block.strip().splitlines() if line.strip()]
 
 
@@ -80,7 +80,7 @@ def thoth_metrics(response: str, reference: str) -> dict[str, float]:
         par.append(similar if obj[-1] >= 0.5 else 0.0)
         position.append(max(0.0, 1.0 - (abs(i - j) / len(r)) ** 1.5))
     pairs = [(a[0] < b[0]) == (a[1] < b[1]) for a, b in combinations(W, 2)]
-    found = {
+    metrics = {
         "step_m": float(len(predicted_lines) == len(reference_lines)),
         "order_s": float(p == r),
         "order_lcs": 2 * lcs_length(p, r) / (len(p) + len(r)) if p or r else 1.0,
@@ -88,4 +88,4 @@ def thoth_metrics(response: str, reference: str) -> dict[str, float]:
     }
     content = [m * (o + 0.5 * x) for m, o, x in zip(position, obj, par, strict=True)]
     columns = zip(NAMES[4:], (content, obj, par, position), strict=True)
-    return found | {name: sum(values) / len(W) if W else 0.0 for name, values in columns}
+    return metrics | {name: sum(values) / len(W) if W else 0.0 for name, values in columns}

@@ -57,7 +57,7 @@ def runs(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """Apply step 5: standardise numbers and units of the runs."""
-    found = []
+    pieces = []
     after_number = False  # whether the run before is a number
     rest = iter(runs(text))
     run = next(rest, None)
@@ -65,20 +65,20 @@ def words(text: str) -> list[str]:
         following = next(rest, None)
         number = NUMBER.match(run)
         if number and number.end() == len(run):
-            found.append(run)
+            pieces.append(run)
             after_number = True
         elif number and run[number.end() :] in UNIT:
-            found += [number.group(), UNIT[run[number.end() :]]]
+            pieces += [number.group(), UNIT[run[number.end() :]]]
             after_number = False
         elif after_number and run == "x" and following == "g":
-            found.append("xg")
+            pieces.append("xg")
             following = next(rest, None)
             after_number = False
         else:
-            found.append(UNIT[run] if after_number and run in UNIT else run)
+            pieces.append(UNIT[run] if after_number and run in UNIT else run)
             after_number = False
         run = following
-    return found
+    return pieces
 
 
 def canon(text: str) -> str:

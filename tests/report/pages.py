@@ -43,13 +43,13 @@ class Page(HTMLParser):
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag == "a":
-            self.links.add(given.pop("href"))
+            self.links.add(attributes.pop("href"))
         assert tag in ALLOWED
-        assert not FORBIDDEN & given.keys()
-        assert not any(name.startswith("on") for name in given)
-        self.ids |= {given["id"]} if "id" in given else set()
+        assert not FORBIDDEN & attributes.keys()
+        assert not any(name.startswith("on") for name in attributes)
+        self.ids |= {attributes["id"]} if "id" in attributes else set()
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

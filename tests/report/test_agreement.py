@@ -92,8 +92,8 @@ def test_a_resample_is_the_sample_of_its_rows(rows, random):
 @examples(40)
 def test_p_values_of_all_orders(rows):
     a, b, y = np.array(rows).T
-    found = permutation_p(np.array([a, b]), y, 9, 0)
-    assert found.tolist() == pytest.approx([float(twin.permutation_p(x, y)) for x in (a, b)])
+    p_values = permutation_p(np.array([a, b]), y, 9, 0)
+    assert p_values.tolist() == pytest.approx([float(twin.permutation_p(x, y)) for x in (a, b)])
 
 
 @pytest.mark.parametrize("n", [40, 501])
@@ -102,11 +102,11 @@ def test_p_values_of_random_orders_and_of_many_values(n):
     generator = np.random.default_rng(n)
     y = generator.normal(size=n)
     x = np.round([y, y + 0.5 * n**0.5 * generator.normal(size=n), generator.normal(size=n)])
-    found = permutation_p(x, y, 9_999, 3)
-    assert found[0] == (1 / 10_000 if n == 40 else pytest.approx(0.0, abs=1e-99))
-    assert found == pytest.approx([stats.spearmanr(column, y).pvalue for column in x], abs=0.015)
-    assert (permutation_p(x, y, 9_999, 3) == found).all()
-    assert (permutation_p(x[1:2], y, 9_999, 3) == found[1:2]).all()
+    p_values = permutation_p(x, y, 9_999, 3)
+    assert p_values[0] == (1 / 10_000 if n == 40 else pytest.approx(0.0, abs=1e-99))
+    assert p_values == pytest.approx([stats.spearmanr(column, y).pvalue for column in x], abs=0.015)
+    assert (permutation_p(x, y, 9_999, 3) == p_values).all()
+    assert (permutation_p(x[1:2], y, 9_999, 3) == p_values[1:2]).all()
 
 
 @given(st.integers(3, 60), st.floats(-1, 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.research.reports.coefficients import average_ranks, pearson, spearman
 from assay.research.reports.differences import (
     Draws,
-    Sample,
+    PairedSide,
     differences,
     means_of_differences,
     pair_records,
@@ -25,13 +25,13 @@ from assay.service.tasks.task import Evaluation, mean_of
 RESAMPLES, SEED = 499, 7
 
 
-def samples(columns, baseline, corpus=None, over=()) -> tuple[Sample, Sample]:
+def samples(columns, baseline, corpus=None, over=()) -> tuple[PairedSide, PairedSide]:
     """Return two samples with pairs of equal rows; `over` has names of columns by value of `corpus`."""
     rows = np.arange(len(next(iter(columns.values()))))
 
     def sample(side):
         named = {name: [side[key] for key in keys] for name, keys in dict(over).items()}
-        return Sample(Evaluation(side, corpus=corpus and partial(corpus, side), over=named), rows)
+        return PairedSide(Evaluation(side, corpus=corpus and partial(corpus, side), over=named), rows)
 
     return sample(columns), sample(baseline)
 
@@ -53,13 +53,13 @@ def test_intervals_of_mean_differences_are_scipys(n):
     a, b = generator.normal(size=n), generator.normal(size=n)
     ties = generator.integers(0, 2, n).astype(float)
     model, baseline = samples({"x": a, "ties": ties}, {"x": b, "ties": ties[::-1].copy()})
-    found = {one.metric: one for one in differences(["x", "ties"], model, baseline, draws(n))}
-    for name, one in found.items():
+    by_metric = {interval.metric: interval for interval in differences(["x", "ties"], model, baseline, draws(n))}
+    for name, interval in by_metric.items():
         x, y = model.evaluation.columns[name], baseline.evaluation.columns[name]
-        assert one.n == n
-        assert one.difference == pytest.approx(x.mean() - y.mean(), abs=1e-12)
+        assert interval.n == n
+        assert interval.difference == pytest.approx(x.mean() - y.mean(), abs=1e-12)
         expected = scipys(lambda x, y: np.mean(x - y), x, y)
-        assert one.interval == pytest.approx(expected, abs=1e-12)
+        assert interval.interval == pytest.approx(expected, abs=1e-12)
 
 
 def test_questions_are_drawn_with_all_their_rows(monkeypatch):
@@ -78,16 +78,16 @@ def test_questions_are_drawn_with_all_their_rows(monkeypatch):
 def test_pairs_without_a_difference_or_an_interval():
     nan = np.nan
     model, baseline = samples({"x": np.array([1.0, nan, 0.5, 2.0])}, {"x": np.array([0.0, 5.0, nan, 1.5])})
-    (one,) = differences(["x"], model, baseline, draws(4))
-    assert (one.n, one.difference) == (2, 0.75)
-    assert one.interval == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
+    (interval,) = differences(["x"], model, baseline, draws(4))
+    assert (interval.n, interval.difference) == (2, 0.75)
+    assert interval.interval == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
     columns = {"x": np.array([1.0, 0.0, 0.0])}
 
     def corpus(side, rows):
         return {"recall": mean_of(np.where(side["x"][rows] > 0, 1.0, np.nan))}
 
-    (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
-    assert (one.difference, one.interval) == (0.0, None)
+    (interval,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
+    assert (interval.difference, interval.interval) == (0.0, None)
     assert interval_of(np.zeros(99), 10) == (0.0, 0.0)
     assert bootstrap_p(np.zeros(99), 10) == 1.0
     assert bootstrap_p(np.arange(1.0, 100.0), 10) == 2 / 100  # the share of both sides
@@ -106,13 +106,13 @@ def test_means_of_means_and_other_values_are_computed_for_each_resample():
 
     model, baseline = samples(*sides, corpus=corpus, over={"avg": ["a", "b"], "ratio": ["b"]})
     assert [model.is_mean_of_means(name) for name in ("avg", "ratio", "a")] == [True, False, False]
-    found = {one.metric: one for one in differences(["avg", "ratio"], model, baseline, draws(30))}
-    assert (found["avg"].n, found["ratio"].n) == (27, 30)
+    by_metric = {interval.metric: interval for interval in differences(["avg", "ratio"], model, baseline, draws(30))}
+    assert (by_metric["avg"].n, by_metric["ratio"].n) == (27, 30)
     rows = np.arange(30)
-    for name, one in found.items():
+    for name, interval in by_metric.items():
         expected = scipys(lambda r, _, name=name: corpus(sides[0], r)[name] - corpus(sides[1], r)[name], rows, rows)
-        assert one.interval == pytest.approx(expected, abs=1e-12), name
-        assert one.difference == pytest.approx(corpus(sides[0], rows)[name] - corpus(sides[1], rows)[name])
+        assert interval.interval == pytest.approx(expected, abs=1e-12), name
+        assert interval.difference == pytest.approx(corpus(sides[0], rows)[name] - corpus(sides[1], rows)[name])
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=3, max_size=30))
@@ -129,8 +129,8 @@ def test_correlations_are_scipys(pairs):
 
 
 def records(*questions, ids=None):
-    found = [{"response": f"r{k}", "reference": text} for k, text in enumerate(questions)]
-    return [{**record, "id": one} for record, one in zip(found, ids, strict=True)] if ids else found
+    plain = [{"response": f"r{k}", "reference": text} for k, text in enumerate(questions)]
+    return [{**record, "id": identifier} for record, identifier in zip(plain, ids, strict=True)] if ids else plain
 
 
 @pytest.mark.parametrize(
@@ -144,22 +144,22 @@ def records(*questions, ids=None):
     ],
 )
 def test_pairs_of_records(left, right, by, pairs):
-    found = pair_records(task_named("score"), left, right)
-    assert found.by == by
-    assert list(zip(found.rows.tolist(), found.baseline_rows.tolist(), strict=True)) == pairs
-    assert found.unpaired == [k for k in range(len(left)) if k not in found.rows]
-    assert found.baseline_unpaired == [k for k in range(len(right)) if k not in found.baseline_rows]
-    assert found.contradictory == []
+    pairing = pair_records(task_named("score"), left, right)
+    assert pairing.by == by
+    assert list(zip(pairing.rows.tolist(), pairing.baseline_rows.tolist(), strict=True)) == pairs
+    assert pairing.unpaired == [k for k in range(len(left)) if k not in pairing.rows]
+    assert pairing.baseline_unpaired == [k for k in range(len(right)) if k not in pairing.baseline_rows]
+    assert pairing.contradictory == []
 
 
 def test_equal_ids_of_different_questions_and_records_without_one():
-    found = pair_records(task_named("score"), records("x", "y", ids=[1, 2]), records("x", "z", ids=[1, 2]))
-    assert (found.by, found.contradictory, found.questions.tolist()) == ("id", [1], [0, 1])
+    pairs = pair_records(task_named("score"), records("x", "y", ids=[1, 2]), records("x", "z", ids=[1, 2]))
+    assert (pairs.by, pairs.contradictory, pairs.questions.tolist()) == ("id", [1], [0, 1])
     task = task_named("bioprobench.err")
     verdicts = [{"is_correct": k % 2 == 0, "generated_response": "x"} for k in range(4)]
-    found = pair_records(task, verdicts[::-1], verdicts)
-    assert (found.by, found.rows.tolist(), found.questions.tolist()) == ("position", [0, 1, 2, 3], [0, 1, 2, 3])
-    named = [{**one, "id": k} for k, one in enumerate(verdicts)]
-    other = [{**one, "is_correct": True} for one in named[::-1]]
-    found = pair_records(task, other, named)
-    assert (found.by, found.rows.tolist(), found.contradictory) == ("id", [3, 2, 1, 0], [1, 3])
+    pairs = pair_records(task, verdicts[::-1], verdicts)
+    assert (pairs.by, pairs.rows.tolist(), pairs.questions.tolist()) == ("position", [0, 1, 2, 3], [0, 1, 2, 3])
+    named = [{**record, "id": k} for k, record in enumerate(verdicts)]
+    other = [{**record, "is_correct": True} for record in named[::-1]]
+    pairs = pair_records(task, other, named)
+    assert (pairs.by, pairs.rows.tolist(), pairs.contradictory) == ("id", [3, 2, 1, 0], [1, 3])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.research.reports.agreement import agreement_of
 from assay.research.reports.coefficients import pearson, student_p
-from assay.research.reports.differences import Draws, Sample, differences
+from assay.research.reports.differences import Draws, PairedSide, differences
 from assay.research.reports.inference import (
     MAX_EXACT,
     bootstrap_p,
@@ -113,7 +113,7 @@ def test_exchanges_of_a_mean_of_means(rows) -> None:
 def test_questions_are_exchanged_with_all_their_pairs() -> None:
     """Four pairs of two questions, all of them 1: two signs, so that p is 0.5."""
     rows, zeros = np.arange(4), np.zeros(4)
-    model, baseline = (Sample(Evaluation({"x": column}), rows) for column in (np.ones(4), zeros))
+    model, baseline = (PairedSide(Evaluation({"x": column}), rows) for column in (np.ones(4), zeros))
     (of_questions,) = differences(["x"], model, baseline, Draws(np.array([0, 0, 1, 1]), RESAMPLES, SEED))
     (of_pairs,) = differences(["x"], model, baseline, Draws(rows, RESAMPLES, SEED))
     assert [(each.p, each.interval, each.units) for each in (of_questions, of_pairs)] == [

@@ -15,7 +15,7 @@ import pytest
 from assay import Scorer
 from assay.research.reports.report import kind_of
 from assay.service.explain.explanation import explain
-from assay.service.records.summary import QUANTILES
+from assay.service.records.jobs.summary import QUANTILES
 from assay.service.tables.page import without_controls
 from tests.cases import told
 from tests.cases.writing import step
@@ -50,11 +50,11 @@ def page(call, tmp_path):
 
 def test_hostile_texts_stay_texts(call, page, tmp_path):
     """Also as names of groups; whoever reads it twice reads the same."""
-    found = page(ROWS, "--group-field", "prompt")
-    assert "<script>alert(1)</script>" in found.text
-    assert not re.search(r"https?://", found.source.replace(EVIL, ""))
+    report_page = page(ROWS, "--group-field", "prompt")
+    assert "<script>alert(1)</script>" in report_page.text
+    assert not re.search(r"https?://", report_page.source.replace(EVIL, ""))
     again = page(ROWS, "--group-field", "prompt")
-    assert len({re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "", one.source) for one in (found, again)}) == 1
+    assert len({re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "", document.source) for document in (report_page, again)}) == 1
     rows = [row | {"type": EVIL} for row in ROWS[:3]]
     report = tmp_path / "report.html"
     assert call("evaluate", write_rows(tmp_path / "<b>.jsonl", rows), "--html", report).exit_code == 0
@@ -95,15 +95,15 @@ def test_few_rows(page, rows):
 @pytest.mark.parametrize("form", ["parquet", "json"])
 def test_columns_and_a_request(call, tmp_path, form):
     source = write_rows(tmp_path / "rows.jsonl", ROWS[:2])
-    given, report = tmp_path / f"rows.{form}", tmp_path / "report.html"
+    rows_file, report = tmp_path / f"rows.{form}", tmp_path / "report.html"
     if form == "json":
         request = {"references": [REFERENCE], "responses": [row["response"] for row in ROWS[:2]]}
-        given.write_text(json.dumps(request), encoding="utf-8")
+        rows_file.write_text(json.dumps(request), encoding="utf-8")
     else:
-        lines = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
+        lines = "\n".join(f"Step {k}: {json.dumps(element)}" for k, element in enumerate(R, 1))
         write_rows(source, [{**row, "reference": lines} for row in ROWS[:2]])
-        assert call("score", source, "-o", given, "-q").exit_code == 0
-    done = call("score", given, "-o", tmp_path / f"out.{form}", "--html", report)
+        assert call("score", source, "-o", rows_file, "-q").exit_code == 0
+    done = call("score", rows_file, "-o", tmp_path / f"out.{form}", "--html", report)
     assert done.exit_code == 0, done.output
     assert "2</b><span>responses" in report.read_text(encoding="utf-8")
     assert call("score", source, "-o", tmp_path / "out.jsonl", "--html", source).exit_code == 2

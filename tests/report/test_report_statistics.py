@@ -13,13 +13,13 @@ from assay.research.reports.statistics import (
     MAX_LENGTH,
     SIGNS,
     Examples,
-    Groups,
+    RewardGroups,
     Tallies,
     prompt_label,
     split_parts,
 )
-from assay.service.records.rows import Location, Rollout
-from assay.service.records.summary import QUANTILES, Values, quantiles
+from assay.service.records.jobs.summary import QUANTILES, Values, quantiles
+from assay.service.records.rows.rows import Location, Rollout
 from assay.service.wording import shortened
 from tests.cases import told
 from tests.cases.writing import answer, step
@@ -43,28 +43,28 @@ def test_values(pieces):
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.1, 0.3, 0.30000000000000004, 1.0])), max_size=40))
 @examples(100)
 def test_groups(rows):
-    groups = Groups()
+    groups = RewardGroups()
     for k, (group, reward) in enumerate(rows):
         groups.add({"prompt": group, "x": 1}, Location("line", k + 1), reward)
     order = list(dict.fromkeys(group for group, _ in rows))
     assert len(groups) == len(order)
-    for found, group in zip(groups, order, strict=True):
+    for actual, group in zip(groups, order, strict=True):
         rewards = np.array([reward for other, reward in rows if other == group])
-        assert found.size == len(rewards)
-        assert found.mean == pytest.approx(rewards.mean())
-        assert found.deviation == pytest.approx(rewards.std(ddof=1) if len(rewards) > 1 else 0.0, abs=1e-9)
-        assert found.flat == (len(rewards) > 1 and len(set(rewards.round(9).tolist())) == 1)
-        assert not (found.flat and found.deviation), "the last bit is no spread"
-        assert found.first.number == 1 + [other for other, _ in rows].index(group)
+        assert actual.size == len(rewards)
+        assert actual.mean == pytest.approx(rewards.mean())
+        assert actual.deviation == pytest.approx(rewards.std(ddof=1) if len(rewards) > 1 else 0.0, abs=1e-9)
+        assert actual.flat == (len(rewards) > 1 and len(set(rewards.round(9).tolist())) == 1)
+        assert not (actual.flat and actual.deviation), "the last bit is no spread"
+        assert actual.first.number == 1 + [other for other, _ in rows].index(group)
 
 
 def test_groups_are_bounded_and_have_short_labels():
-    groups = Groups(max_groups=3)
+    groups = RewardGroups(max_groups=3)
     for k in range(10):
         groups.add(f"prompt {k % 5}", Location("line", k), 0.5)
     assert (len(groups), groups.left_out) == (3, 4)
     assert [group.size for group in groups] == [2, 2, 2]
-    groups = Groups()
+    groups = RewardGroups()
     for k, prompt in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1}, "\ud800")):
         groups.add(prompt, Location("line", k), 0.5)
     assert [group.size for group in groups] == [2, 1]

@@ -30,8 +30,8 @@ def test_markdown():
     assert '<td style="text-align:left">type a|b &amp; c_d %</td>' in html
     assert '<td style="text-align:right">50.00 ± 11.47 (20)</td>' in html
     assert "<p>Out of 100. Really.</p>" in html
-    given = Table(["a"], [["<b> of 5*3*1"]], notes=["* is the best."])
-    html = MarkdownIt("commonmark").enable("table").render(given.markdown())
+    table = Table(["a"], [["<b> of 5*3*1"]], notes=["* is the best."])
+    html = MarkdownIt("commonmark").enable("table").render(table.markdown())
     assert "&lt;b&gt; of 5*3*1" in html
     assert "<p>* is the best.</p>" in html
 
@@ -73,11 +73,11 @@ def test_cells_as_text():
 @examples(200)
 def test_ticks_are_round_numbers_of_the_range(low, width, most, whole):
     high = low + (max(width, most) if whole else width)
-    found = ticks(low, high, most, whole)
-    assert 1 <= len(found) <= most
-    assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in found)
-    assert len({round(b - a, 9) for a, b in pairwise(found)}) <= 1
-    assert not whole or all(tick == round(tick) for tick in found)
+    positions = ticks(low, high, most, whole)
+    assert 1 <= len(positions) <= most
+    assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in positions)
+    assert len({round(b - a, 9) for a, b in pairwise(positions)}) <= 1
+    assert not whole or all(tick == round(tick) for tick in positions)
 
 
 def height(chart: Chart, length: float) -> float:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from assay.kernels.rules import REASONS
-from assay.research.reports.report import REMEDIES, Finding, remedies, verdict
-from assay.research.reports.statistics import Statistics
-from assay.service.records.rows import Location, Rollout
+from assay.research.reports.report import REMEDIES, ReportFinding, remedies, verdict
+from assay.research.reports.statistics import RewardStatistics
+from assay.service.records.rows.rows import Location, Rollout
 from assay.service.rewards.scorer import Scorer
 from tests.cases import told
 from tests.cases.writing import step
@@ -19,9 +19,9 @@ R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("sto
 SCORER = Scorer()
 
 
-def collected(responses: list[str], groups: list[object] | None = None) -> Statistics:
+def collected(responses: list[str], groups: list[object] | None = None) -> RewardStatistics:
     """Score responses with one reference; the group of a response is its number if none are given."""
-    stats = Statistics(SCORER)
+    stats = RewardStatistics(SCORER)
     rollouts = [
         Rollout(Location("line", k + 1), b"", response=text, reference={"steps": R}, group=(groups or range(999))[k])
         for k, text in enumerate(responses)
@@ -33,7 +33,7 @@ def collected(responses: list[str], groups: list[object] | None = None) -> Stati
 BEST, SWAPPED = told(R), told([R[0], R[2], R[1]])
 
 
-def said(stats: Statistics, faults: dict[str, int] | None = None) -> list[str]:
+def said(stats: RewardStatistics, faults: dict[str, int] | None = None) -> list[str]:
     return [" ".join([finding.text, *finding.advice]) for finding in verdict(stats, faults or {})]
 
 
@@ -76,12 +76,12 @@ def test_the_second_reason_is_named_from_a_quarter_of_the_failures_on():
         assert len(gates.advice) == len(named)
 
 
-def spread(groups: int, low: int, high: int, single: int = 0) -> Finding:
+def spread(groups: int, low: int, high: int, single: int = 0) -> ReportFinding:
     """Return the finding on so many groups with spread, at the lowest and highest reward, and of one response."""
     kinds = [(BEST, SWAPPED)] * groups + [(MISSING, MISSING)] * low + [(BEST, BEST)] * high + [(BEST,)] * single
     stats = collected([text for kind in kinds for text in kind], [k for k, kind in enumerate(kinds) for _ in kind])
-    (found,) = [finding for finding in verdict(stats, {}) if finding.section == "groups"]
-    return found
+    (only,) = [finding for finding in verdict(stats, {}) if finding.section == "groups"]
+    return only
 
 
 def test_one_group_of_ten_without_spread_is_well():
@@ -106,8 +106,8 @@ def test_longer_responses_earn_more_from_a_correlation_of_a_half_on(count, corre
         ("rewards", np.concatenate([rewards, np.arange(50)])),
     ):
         setattr(stats, column, SimpleNamespace(all=lambda values=values: values))
-    found = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
-    assert [finding.text.partition(" among")[0] for finding in found] == [
+    findings = [finding for finding in verdict(stats, {}) if finding.section == "sizes"]
+    assert [finding.text.partition(" among")[0] for finding in findings] == [
         f"Longer responses earn more (correlation {correlation:+.2f}"
     ] * said_so
 
@@ -120,6 +120,8 @@ def test_the_weakest_component_is_the_furthest_from_its_maximum():
         (SWAPPED, "order, on average at 0.0 %"),
         (wordy, "scale, on average at 2.2 %"),
     ):
-        (found,) = [finding for finding in verdict(collected([response]), {}) if finding.text.startswith("The mean")]
-        assert found.advice == ([f"Their weakest component is {weakest} of its maximum."] if weakest else ())
-        assert found.good
+        (weakest_finding,) = [
+            finding for finding in verdict(collected([response]), {}) if finding.text.startswith("The mean")
+        ]
+        assert weakest_finding.advice == ([f"Their weakest component is {weakest} of its maximum."] if weakest else ())
+        assert weakest_finding.good

@@ -14,14 +14,14 @@ import pyarrow as pa
 from assay import Scorer
 from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.paths import PendingAnswer
-from assay.service.http.wire.json_codec import Answer, Limits
-from assay.service.http.wire.media_types import ARROW, JSON, Body
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.scoring import run_here
+from assay.service.wire.json_codec import Answer, RequestLimits
+from assay.service.wire.media_types import ARROW, JSON, Body
+from assay.service.wire.stage_times import StageTimes
 
 __all__ = ["SCORER", "post_arrow", "post_json", "reply_of", "table_of"]
 
-LIMITS = Limits(1 << 24, 65_536, 262_144)
+LIMITS = RequestLimits(1 << 24, 65_536, 262_144)
 SCORER = Scorer()
 
 

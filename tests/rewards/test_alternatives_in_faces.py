@@ -146,5 +146,5 @@ def test_files_of_every_format(batch, overrides):
             flags = "--include", "components,steps", "--config", str(settings_file), "-q"
             result = RUNNER.invoke(main, ["score", str(path), "-o", str(out), *flags])
             assert result.exit_code == 0, result.output
-            found = read(out, expected[0]["components"])
-            assert [{name: row[name] for name in COLUMNS} for row in found] == expected
+            table = read(out, expected[0]["components"])
+            assert [{name: row[name] for name in COLUMNS} for row in table] == expected

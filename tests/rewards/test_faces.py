@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scores, ScoringError
-from assay.service.http.wire.json_codec import Answer
-from assay.service.http.wire.problems import Problem
 from assay.service.rewards.registry import REWARD_TASKS
+from assay.service.wire.json_codec import Answer
+from assay.service.wire.problems import Problem
 from tests.cases.mixed import ROWS
 from tests.http.samples import STEPS
 from tests.rewards.faces import SCORER, post_arrow, post_json
@@ -60,8 +60,8 @@ def some_batch(random: Random) -> dict[str, Any]:
     if random.random() < 0.5:
         batch["groups"] = [random.choice("ab") for _ in range(n)]
     if not text_only:
-        batch["references"] = [spoil(one, *TEXT_REFERENCES, *RECORDS) for one in batch["references"]]
-        batch["responses"] = [spoil(one, 5, None, ["a"]) for one in batch["responses"]]
+        batch["references"] = [spoil(item, *TEXT_REFERENCES, *RECORDS) for item in batch["references"]]
+        batch["responses"] = [spoil(item, 5, None, ["a"]) for item in batch["responses"]]
         for name, others in (("reference_index", (99, -1, "0", 1.5, True, None)), ("groups", (1, None, 1.5, True, []))):
             if name in batch:
                 batch[name] = spoil([spoil(entry, *others) for entry in batch[name]], batch[name][1:], [0] * 7)
@@ -80,9 +80,9 @@ def some_options(random: Random, task: Any, spoil: Any) -> dict[str, Any]:
 
 
 def in_process(batch: dict[str, Any]) -> Any:
-    given = {name: value for name, value in batch.items() if name not in ("config", "include")}
+    columns = {name: value for name, value in batch.items() if name not in ("config", "include")}
     try:
-        return bits(SCORER.score(**given, task_options=batch["config"]))
+        return bits(SCORER.score(**columns, task_options=batch["config"]))
     except ScoringError as error:
         return issues(error)
 
@@ -155,5 +155,5 @@ def test_every_face_gives_the_same_rewards_or_the_same_issues(random):
         assert with_advantages in (expected, [("include", "no_group")]) or with_advantages == with_no_group(expected)
 
 
-def with_no_group(found: list[Any]) -> list[Any]:
-    return [("include", "no_group"), *found]
+def with_no_group(listed: list[Any]) -> list[Any]:
+    return [("include", "no_group"), *listed]

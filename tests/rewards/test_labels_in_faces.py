@@ -12,9 +12,9 @@ import pytest
 from assay import ScoringError
 from assay.service.cli.main import main
 from assay.service.explain.case import case_of
-from assay.service.http.wire.problems import Problem
 from assay.service.ray.dataset import DatasetScorer
 from assay.service.tasks.evaluation import evaluate
+from assay.service.wire.problems import Problem
 from tests.command_line import RUNNER
 from tests.files.any_format import read, write
 from tests.http.samples import ADD, PERFECT, REFERENCE, STEPS, SWAPPED
@@ -79,8 +79,8 @@ def in_process(reference: Any) -> Any:
     return scores.rewards.tolist(), scores.alternative.tolist(), list(scores.steps)
 
 
-def same(found: Any, expected: Any) -> bool:
-    return list(map(list, found)) == list(map(list, expected))
+def same(values: Any, expected: Any) -> bool:
+    return list(map(list, values)) == list(map(list, expected))
 
 
 @pytest.mark.parametrize("reference", GOOD.values(), ids=GOOD)
@@ -100,8 +100,8 @@ def test_numbers(reference: Any, tmp_path: Path) -> None:
             path, out = write(tmp_path / f"in.{source}", rows), tmp_path / "out.jsonl"
             done = RUNNER.invoke(main, ["score", str(path), "-o", str(out), "--include", "steps", "-q"])
             assert done.exit_code == 0, done.output
-            found = read(out, ())
-            assert same([[row[name] for row in found] for name in ("reward", "alternative", "steps")], expected)
+            scored_rows = read(out, ())
+            assert same([[row[name] for row in scored_rows] for name in ("reward", "alternative", "steps")], expected)
     for text in forms[1:3]:
         assert same(as_arrow(text), expected)
         assert same(as_arrow(text, [0, 0]), expected)
@@ -115,18 +115,18 @@ def test_errors(reference: Any) -> None:
     expected = in_process(reference)
     assert all(path.startswith("references[0]") for path, _, _ in expected)
     text = json.dumps(reference)
-    for found in (in_process(text), as_json(reference), as_json(text), as_arrow(text), as_arrow(text, [0, 0])):
-        assert found == expected
+    for issues in (in_process(text), as_json(reference), as_json(text), as_arrow(text), as_arrow(text, [0, 0])):
+        assert issues == expected
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_that_is_no_object(text: str) -> None:
     """Whatever follows the brace, even a whole answer."""
     error = "bad_step_line", "it begins with a brace, but is not the text of one JSON object"
-    for found in (in_process(text), as_json(text), as_arrow(text), as_arrow(text, [0, 0])):
-        assert found == [("references[0]", *error)]
-    for found in (in_process([REFERENCE, text]), as_json([REFERENCE, text]), as_arrow([REFERENCE, text])):
-        assert found == [("references[0].any_of[1]", *error)]
+    for issues in (in_process(text), as_json(text), as_arrow(text), as_arrow(text, [0, 0])):
+        assert issues == [("references[0]", *error)]
+    for issues in (in_process([REFERENCE, text]), as_json([REFERENCE, text]), as_arrow([REFERENCE, text])):
+        assert issues == [("references[0].any_of[1]", *error)]
     many = [REFERENCE] * 200
     many[150] = text
     with pytest.raises(ScoringError) as caught:

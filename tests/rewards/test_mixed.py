@@ -47,16 +47,16 @@ def bits(scores: Scores) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_get_the_same_bits_in_any_mix_as_alone(seed):
     rows = random.Random(seed).sample(ROWS, len(ROWS))
-    found = score(rows)
-    assert [(row.reward, row.reason, row.passed) for row in rows] == [one[:3] for one in bits(found)]
-    assert found.tasks.tolist() == [row.task for row in rows]
+    table = score(rows)
+    assert [(row.reward, row.reason, row.passed) for row in rows] == [bit[:3] for bit in bits(table)]
+    assert table.tasks.tolist() == [row.task for row in rows]
     for name in REWARD_TASKS:
         places = [k for k, row in enumerate(rows) if row.task == name]
-        given = columns([rows[k] for k in places])
-        given.pop("task"), given.pop("groups")
-        alone = SCORER.score(**given, task=name, task_options=TASK_OPTIONS.get(name))
+        batch = columns([rows[k] for k in places])
+        batch.pop("task"), batch.pop("groups")
+        alone = SCORER.score(**batch, task=name, task_options=TASK_OPTIONS.get(name))
         assert alone.is_score == (name == "score")
-        assert bits(alone) == [bits(found)[k] for k in places]
+        assert bits(alone) == [bits(table)[k] for k in places]
         assert alone.task_codes.tolist() == [REWARD_TASKS.index(name)] * len(places)
 
 

@@ -15,15 +15,15 @@ import orjson
 
 from assay import Scorer
 from assay.service.http.endpoints.score import answer_json
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.stage_times import StageTimes
 from tests.cases import answer as answer_text
 from tests.cases.writing import KEY
 from tests.guard_pages import forget, guarded_memory
 
-LIMITS = Limits(1 << 26, 65_536, 262_144)
+LIMITS = RequestLimits(1 << 26, 65_536, 262_144)
 
 Batch = dict[str, list[str]]
 
@@ -40,15 +40,15 @@ def by_lists(scorer: Scorer, batch: Batch) -> Any:
 
 
 def by_json(scorer: Scorer, batch: Batch) -> Any:
-    found = answer_json(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
-    assert found is not None
-    return found.body
+    reply = answer_json(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
+    assert reply is not None
+    return reply.body
 
 
 def by_fast_path(scorer: Scorer, batch: Batch) -> Any:
-    found = FastPath(scorer, 1 << 14, LIMITS).answer(orjson.dumps(batch), StageTimes())
-    assert found is not None
-    return found.body
+    reply = FastPath(scorer, 1 << 14, LIMITS).answer(orjson.dumps(batch), StageTimes())
+    assert reply is not None
+    return reply.body
 
 
 def main(way: str, rows: int) -> None:

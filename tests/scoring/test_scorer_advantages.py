@@ -108,7 +108,7 @@ def test_against_twin(pairs, ddof, shuffle):
     rewards, groups = [reward for reward, _ in pairs], [group for _, group in pairs]
     if len(set(groups)) == len(groups):
         groups[0] = groups[1]
-    found = check(rewards, groups, ddof)
-    assert np.isfinite(found).all()
+    advantages = check(rewards, groups, ddof)
+    assert np.isfinite(advantages).all()
     order = shuffle.sample(range(len(rewards)), len(rewards))
-    assert check([rewards[k] for k in order], [groups[k] for k in order], ddof) == [found[k] for k in order]
+    assert check([rewards[k] for k in order], [groups[k] for k in order], ddof) == [advantages[k] for k in order]

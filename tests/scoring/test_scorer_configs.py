@@ -71,10 +71,10 @@ def test_neighbours_that_differ_in_one_setting_share_nothing_that_depends_on_it(
     request = {"responses": responses, "references": [{"steps": reference}], "reference_index": [0] * 4}
     base = {"max_mean_words": 4.0, "length_penalty": "absolute"}
     configs = [base, base | {name: NEIGHBOURS[name]}, base]
-    found = Scorer().score_configs(configs, **request)
-    for config, scores in zip(configs, found, strict=True):
+    score_sets = Scorer().score_configs(configs, **request)
+    for config, scores in zip(configs, score_sets, strict=True):
         assert_same(scores, Scorer(**config).score(**request))
-    assert bits(found[0]) != bits(found[1]), "the setting makes no difference here"
+    assert bits(score_sets[0]) != bits(score_sets[1]), "the setting makes no difference here"
 
 
 @given(batches(alternatives=True), st.lists(settings, min_size=1, max_size=6))

@@ -73,9 +73,9 @@ def test_one_setting_at_its_extremes(name: str) -> None:
 def test_two_settings_at_their_extremes() -> None:
     """Pairs of settings at the ends of their ranges, a sample of them."""
     pairs = [
-        {first: one, second: other}
+        {first: value, second: other}
         for first, second in combinations(EXTREMES, 2)
-        for one, other in product(EXTREMES[first], EXTREMES[second])
+        for value, other in product(EXTREMES[first], EXTREMES[second])
     ]
     for settings in random.Random(5).sample(pairs, 120):
         check(settings)

@@ -68,7 +68,9 @@ def issues(path: str, reference: str | dict, overrides: dict) -> list[tuple[str,
     """Return the path and the reason of a reference, or of each of its alternatives, that the twin cannot read."""
     if "any_of" in reference and not isinstance(reference, str):
         alternatives = enumerate(reference["any_of"])
-        return [issue for k, one in alternatives for issue in issues(f"{path}.any_of[{k}]", one, overrides)]
+        return [
+            issue for k, alternative in alternatives for issue in issues(f"{path}.any_of[{k}]", alternative, overrides)
+        ]
     try:
         parse_reference(reference, overrides)
     except UnreadableReferenceError as bad:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.research.select.scored_rows import ALL, Choice, Options, ScoredRows, choose, figures_of
+from assay.research.select.scored_rows import ALL, RowChoice, ScoredRows, SelectOptions, choose, figures_of
 from tests.strategies.effort import examples
 
 TIE = 1e-9
@@ -53,7 +53,7 @@ def columns(rows: list[Row]) -> ScoredRows:
     )
 
 
-def chosen(rows: list[Row], options: Options) -> Choice:
+def chosen(rows: list[Row], options: SelectOptions) -> RowChoice:
     made = columns(rows)
     return choose(made, made.members(), options)
 
@@ -79,7 +79,7 @@ def test_best(drawn: list[Row], count: int) -> None:
     expected = []
     for group in groups_of(rows):
         expected += first_of_each_text(rows, [k for k in group if rows[k].eligibility == 0])[:count]
-    choice = chosen(rows, Options("best", count))
+    choice = chosen(rows, SelectOptions("best", count))
     assert list(choice.picked) == expected
     assert choice.dropped_rows.total() + len(expected) == len(rows)
     assert choice.kept_groups + len(choice.dropped_groups) == len(groups_of(rows))
@@ -104,7 +104,7 @@ def test_pairs(drawn: list[Row], count: int, margin: float) -> None:
         ]
         pairs.sort(key=lambda pair: (rows[pair[1]].reward - rows[pair[0]].reward, *pair))
         expected += pairs[:count]
-    choice = chosen(rows, Options("pairs", count, margin=margin))
+    choice = chosen(rows, SelectOptions("pairs", count, margin=margin))
     assert list(zip(choice.picked, choice.rejected, strict=True)) == expected
     for number, group in enumerate(groups_of(rows)):
         rewards = [rows[k].reward for k in group]
@@ -123,7 +123,7 @@ def test_curriculum(drawn: list[Row], limits: tuple[float, float]) -> None:
         rate = Fraction(sum(rows[k].passed for k in group), len(group))
         if len(group) > 1 and max(rewards) - min(rewards) > TIE and limits[0] <= rate <= limits[1]:
             expected.append((-rate, -sum(map(Fraction, rewards)) / len(group), group[0]))
-    choice = chosen(rows, Options("curriculum", min_pass_rate=limits[0], max_pass_rate=limits[1]))
+    choice = chosen(rows, SelectOptions("curriculum", min_pass_rate=limits[0], max_pass_rate=limits[1]))
     assert list(choice.picked) == [first for *_, first in sorted(expected)]
     assert choice.kept_groups == len(expected)
 
@@ -133,18 +133,18 @@ def test_a_tie_is_one_up_to_rounding() -> None:
     nearly = [Row(0, 0.1 + 0.2, 0, 0, True), Row(0, 0.3, 1, 0, True)]
     assert nearly[0].reward != nearly[1].reward
     for mode in ("pairs", "curriculum"):
-        assert chosen(nearly, Options(mode)).dropped_groups == {0: "no_spread"}
+        assert chosen(nearly, SelectOptions(mode)).dropped_groups == {0: "no_spread"}
     apart = [Row(0, 0.3 + 2e-9, 0, 0, True), Row(0, 0.3, 1, 0, True)]
-    assert len(chosen(apart, Options("pairs")).picked) == 1
+    assert len(chosen(apart, SelectOptions("pairs")).picked) == 1
     rows = [Row(0, 0.3, 0, 0, True), Row(0, 0.1, 1, 0, True)]
     assert 0.3 - 0.1 < 0.2
-    assert chosen(rows, Options("pairs", margin=0.2)).kept_groups == 1
-    assert chosen(rows, Options("pairs", margin=0.21)).dropped_groups == {0: "below_margin"}
+    assert chosen(rows, SelectOptions("pairs", margin=0.2)).kept_groups == 1
+    assert chosen(rows, SelectOptions("pairs", margin=0.21)).dropped_groups == {0: "below_margin"}
     made = columns([Row(0, reward, k, 0, k == 0) for k, reward in enumerate((0.1,) * 10)])
     assert figures_of(made, range(10)) == (10, 0.1, 0.1, 0.0)  # summed one by one, the mean is 0.09999999999999999
 
 
 def test_the_most_pairs_of_a_large_group_need_no_list_of_all() -> None:
     rows = [Row(0, k / 30_000, k, 0, True) for k in range(30_000)]
-    choice = chosen(rows, Options("pairs", 3))
+    choice = chosen(rows, SelectOptions("pairs", 3))
     assert list(zip(choice.picked, choice.rejected, strict=True)) == [(29_999, 0), (29_998, 0), (29_999, 1)]

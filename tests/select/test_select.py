@@ -77,8 +77,8 @@ def test_a_summary_says_what_was_kept_and_why(call: Call, tmp_path: Path) -> Non
     unscored = [{"prompt": "p", "response": "x", "error": {"reason": "bad_json", "detail": "d", "line": 8}}]
     source = write_rows(tmp_path / "scored.jsonl", ROWS + unscored)
     output = ("-o", tmp_path / "out.jsonl")
-    found = summary(call, source, "--best", "--min-reward", "0.65", *output)
-    assert found["rows"] == {
+    document = summary(call, source, "--best", "--min-reward", "0.65", *output)
+    assert document["rows"] == {
         "read": 8,
         "scored": 7,
         "passed": None,
@@ -86,13 +86,13 @@ def test_a_summary_says_what_was_kept_and_why(call: Call, tmp_path: Path) -> Non
         "faults": {},
         "dropped": {"below_min_reward": 3, "duplicate": 1, "failed_gate": 1},
     }
-    assert found["groups"] == {"all": 3, "kept": 2, "dropped": {"all_below_min_reward": 1}}
-    assert found["written"] == 2
-    assert found["mean_reward"] == {"all": pytest.approx(4.1 / 7), "kept": pytest.approx(0.8)}
-    found = summary(call, source, "--pairs", "all", *output)
-    assert found["groups"]["dropped"] == {"no_spread": 1, "single": 1}
-    assert (found["written"], found["options"]["per_group"]) == (3, "all")
-    assert found["mean_reward"] == pytest.approx({"all": 4.1 / 7, "chosen": 0.8, "rejected": 0.2})
+    assert document["groups"] == {"all": 3, "kept": 2, "dropped": {"all_below_min_reward": 1}}
+    assert document["written"] == 2
+    assert document["mean_reward"] == {"all": pytest.approx(4.1 / 7), "kept": pytest.approx(0.8)}
+    document = summary(call, source, "--pairs", "all", *output)
+    assert document["groups"]["dropped"] == {"no_spread": 1, "single": 1}
+    assert (document["written"], document["options"]["per_group"]) == (3, "all")
+    assert document["mean_reward"] == pytest.approx({"all": 4.1 / 7, "chosen": 0.8, "rejected": 0.2})
     assert "kept         1 pair from 1 of 3 groups" in call("select", source, "--pairs", *output).stderr
     shown = call("select", source, "--curriculum", *output).stderr
     for words in ("8 rows in 3 groups", "no_spread", "kept         1 of 3 groups (33.3 %)", "bad_json"):
@@ -104,7 +104,7 @@ def test_dropped_groups(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "scored.jsonl", ROWS)
     dropped = tmp_path / "dropped.jsonl"
     call("select", source, "--curriculum", "--max-pass-rate", "0.5", "--dropped", dropped, "-o", tmp_path / "out.jsonl")
-    assert [(found["reason"], found["prompt"], found["line"]) for found in read_rows(dropped)] == [
+    assert [(read_row["reason"], read_row["prompt"], read_row["line"]) for read_row in read_rows(dropped)] == [
         ("above_max_pass_rate", "p", 1),
         ("single", "q", 2),
         ("no_spread", "flat", 6),
@@ -113,7 +113,7 @@ def test_dropped_groups(call: Call, tmp_path: Path) -> None:
     assert read_rows(dropped)[2] == {"reason": "no_spread", "line": 6, **figures, "prompt": "flat", "reference": "r"}
 
     call("select", source, "--pairs", "--margin", "0.95", "--dropped", dropped, "-o", tmp_path / "out.jsonl")
-    assert [found["reason"] for found in read_rows(dropped)] == ["below_margin", "single", "no_spread"]
+    assert [read_row["reason"] for read_row in read_rows(dropped)] == ["below_margin", "single", "no_spread"]
     assert "pass_rate" not in read_rows(dropped)[0]  # which matters in a curriculum only
 
 
@@ -131,9 +131,9 @@ def test_who_passes(call: Call, tmp_path: Path) -> None:
         assert read_rows(output)[0]["pass_rate"] == 1 / 3
         call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
         assert read_rows(output)[0]["pass_rate"] == 2 / 3
-        found = summary(call, source, "--best", "all", "--passed", "-o", output)
-        assert [one["response"] for one in read_rows(output)] == ["0"]
-        assert found["rows"]["dropped"] == {"not_passed": 2}
+        document = summary(call, source, "--best", "all", "--passed", "-o", output)
+        assert [read_row["response"] for read_row in read_rows(output)] == ["0"]
+        assert document["rows"]["dropped"] == {"not_passed": 2}
 
 
 def test_groups(call: Call, tmp_path: Path) -> None:
@@ -141,11 +141,11 @@ def test_groups(call: Call, tmp_path: Path) -> None:
     rows = [row("p", "a", 1.0, run={"group": 1}), row("p", "b", 0.5, reference="other", run={"group": 1})]
     source, output = write_rows(tmp_path / "scored.jsonl", rows), ("-o", tmp_path / "out.jsonl")
     assert summary(call, source, "--best", *output)["groups"]["all"] == 2
-    found = summary(call, source, "--best", "--group-field", "run.group", *output)
-    assert (found["groups"]["all"], found["grouped_by"]) == (1, "run.group")
+    document = summary(call, source, "--best", "--group-field", "run.group", *output)
+    assert (document["groups"]["all"], document["grouped_by"]) == (1, "run.group")
     write_rows(source, [{"key": "k", "prediction": "a", "score": 1}, {"key": "k", "prediction": "b", "score": 0.5}])
-    found = summary(call, source, "--pairs", "--reward-field", "score", *output)
-    assert (found["written"], found["grouped_by"]) == (1, "key")
+    document = summary(call, source, "--pairs", "--reward-field", "score", *output)
+    assert (document["written"], document["grouped_by"]) == (1, "key")
     notes = call("select", source, "--pairs", "--reward-field", "score", *output).stderr.splitlines()[:2]
     assert [note.rpartition(" ")[2] for note in notes] == ["prediction", "key"]
 
@@ -244,12 +244,12 @@ def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None
     rows = [row("pq"[k], f"{n}", float(n), reference=references[k], task=tasks[k]) for k in range(2) for n in range(2)]
     source, output = write_rows(tmp_path / "scored.jsonl", rows), tmp_path / "out.parquet"
     call("select", source, "--curriculum", "--trainer", "verl", "-o", output)
-    found = read(output)
-    assert [one["data_source"] for one in found] == ["assay", "bioprobench.ord"]
-    truths = [one["reward_model"]["ground_truth"] for one in found]
+    table = read(output)
+    assert [entry["data_source"] for entry in table] == ["assay", "bioprobench.ord"]
+    truths = [entry["reward_model"]["ground_truth"] for entry in table]
     assert truths[0] == "Step 1: " + json.dumps(step, separators=(",", ":"))
     assert json.loads(truths[1]) == references[1]
-    assert [one["extra_info"]["index"] for one in found] == [1, 3]  # lines, as rows have no id
+    assert [entry["extra_info"]["index"] for entry in table] == [1, 3]  # lines, as rows have no id
     call("select", source, "--curriculum", "--trainer", "openrlhf", "-o", output)
     assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": references[1]}
     # In Parquet each component is a column; they are of a response, and not in a curriculum.

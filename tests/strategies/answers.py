@@ -85,8 +85,8 @@ def damaged_answers(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> str:
         old = draw(st.sampled_from([*TAGS, "Step ", "1", "\n", '"']))
         return text.replace(old, draw(st.sampled_from(FRAGMENTS)), 1)
     if kind == "number":
-        found = draw(st.sampled_from(list(re.finditer(r"(?i)step\s+\d+", text))))
+        step = draw(st.sampled_from(list(re.finditer(r"(?i)step\s+\d+", text))))
         put = draw(st.sampled_from(["", "Step 0", "Step 3", "step 00001"]))
-        return text[: found.start()] + put + text[found.end() :]
+        return text[: step.start()] + put + text[step.end() :]
     near = min(j, i + 40)
     return {"cut": text[:i], "head": text[i:], "double": text[:near] + text[i:], "remove": text[:i] + text[near:]}[kind]

@@ -75,8 +75,8 @@ def test_thoth(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "score_start.sh").write_text('python3 "$@"\n')
     path, *arguments = arguments_of("thoth.sh", tmp_path, THOTH=str(tmp_path))
-    given = [f"custom_reward_function.path={path.partition('=')[2]}", *arguments]
-    function = migrate_legacy_reward_impl(composed(given)).reward.custom_reward_function
+    rewards = [f"custom_reward_function.path={path.partition('=')[2]}", *arguments]
+    function = migrate_legacy_reward_impl(composed(rewards)).reward.custom_reward_function
     assert Path(function.path).is_file()
     assert function.name == "compute_score"
 
@@ -87,15 +87,15 @@ def test_recipes_of_supervised_training() -> None:
 
     page = (EXAMPLES.parents[1] / "docs" / "research" / "training.md").read_text(encoding="utf-8")
     commands = re.findall(r"^(trl sft .*?)^```", page, re.MULTILINE | re.DOTALL)
-    found = []
+    recipes = []
     for command in commands:
         arguments = shlex.split(command.replace("\\\n", " "))[2:]
         assert arguments.pop() == "--bf16"  # TRL refuses it without a GPU
         _, training, model, _ = make_parser().parse_args_and_config(args=[*arguments, "--bf16", "false", "--use_cpu"])
-        found.append((model.lora_r, training.learning_rate, training.num_train_epochs, training.max_length))
+        recipes.append((model.lora_r, training.learning_rate, training.num_train_epochs, training.max_length))
         assert (model.lora_alpha, model.lora_dropout) == (2 * model.lora_r, 0), "LLaMA-Factory's defaults"
         assert 0 < training.get_warmup_steps(1000) <= 100
-    assert found == [(8, 1e-4, 6, 16_384), (32, 3e-4, 5, 8_192)], "those of the public configurations"
+    assert recipes == [(8, 1e-4, 6, 16_384), (32, 3e-4, 5, 8_192)], "those of the public configurations"
 
 
 class Parsed(BaseException):
@@ -136,10 +136,10 @@ def test_openrlhf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", arguments[1:])
     with pytest.raises(Parsed) as parsed:
         runpy.run_module(arguments[1], run_name="__main__")
-    found = parsed.value.arguments
-    assert found.reward.remote_url == [f"{SERVICE}/compat/openrlhf?task_field=task"]
-    assert found.algo.advantage.estimator == "group_norm"
-    assert found.critic.model_name_or_path is None, "nothing is trained beside the policy"
+    passed = parsed.value.arguments
+    assert passed.reward.remote_url == [f"{SERVICE}/compat/openrlhf?task_field=task"]
+    assert passed.algo.advantage.estimator == "group_norm"
+    assert passed.critic.model_name_or_path is None, "nothing is trained beside the policy"
 
 
 SWIFT = """
@@ -159,9 +159,9 @@ def test_ms_swift(tmp_path: Path) -> None:
     _, command, *arguments = arguments_of("ms_swift.sh", tmp_path)
     assert command == "rlhf"
     read = subprocess.run([sys.executable, "-P", "-c", SWIFT, *arguments], capture_output=True, text=True, check=True)
-    found = json.loads(read.stdout.splitlines()[-1])
-    assert [Path(plugin).name for plugin in found.pop("external_plugins")] == ["for_ms_swift.py"]
-    assert found == {"rlhf_type": "grpo", "reward_funcs": ["assay"], "num_generations": 8}
+    document = json.loads(read.stdout.splitlines()[-1])
+    assert [Path(plugin).name for plugin in document.pop("external_plugins")] == ["for_ms_swift.py"]
+    assert document == {"rlhf_type": "grpo", "reward_funcs": ["assay"], "num_generations": 8}
 
 
 def test_skyrl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +187,9 @@ def test_verifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = EXAMPLES / "verifiers.toml"
     command.main(["@", str(path), "--dry-run", "--run.name", "tried"])
     (written,) = tmp_path.rglob("eval.json")
-    found = json.loads(written.read_text())
-    assert found["push"] is False
-    agent, taskset = found["env"]["agent"], found["env"]["taskset"]
+    document = json.loads(written.read_text())
+    assert document["push"] is False
+    agent, taskset = document["env"]["agent"], document["env"]["taskset"]
     assert (agent["runtime"]["type"], agent["harness"]["id"]) == ("subprocess", "null")
     assert taskset["id"] == "nemo-gym"
     assert taskset["task"]["resources_url"] == "http://127.0.0.1:8000/compat/nemo-gym"

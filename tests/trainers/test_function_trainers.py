@@ -115,7 +115,7 @@ def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, server:
 def test_datasets_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
     snippets = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (code,) = (one for one in snippets if "load_dataset" in one)
+    (code,) = (snippet for snippet in snippets if "load_dataset" in snippet)
     lines = (json.dumps({"response": text, "reference": REFERENCE}) + "\n" for text in TEXTS)
     (tmp_path / "rollouts.jsonl").write_text("".join(lines))
     monkeypatch.chdir(tmp_path)

@@ -49,16 +49,16 @@ def posted(client: httpx.Client, path: str, document: Any) -> Any:
 def test_a_masked_rollout_is_left_out_by_gym(client: httpx.Client) -> None:
     """Gym's model takes the reply, and its own statistics leave it out as the service's do."""
     sent = [*(row(text) for text in TEXTS), row(TEXTS[0], "Step 1: nothing")]
-    found = [posted(client, "/verify?on_bad_reference=mask", request) for request in sent]
-    for reply, expected, request in zip(found, EXPECTED, sent, strict=False):
+    replies = [posted(client, "/verify?on_bad_reference=mask", request) for request in sent]
+    for reply, expected, request in zip(replies, EXPECTED, sent, strict=False):
         BaseVerifyResponse.model_validate(reply)
         assert reply["reward"] == pytest.approx(expected)
         assert (reply["response"], reply["level"]) == (request["response"], 2)
-    masked = BaseVerifyResponse.model_validate(found[3])
+    masked = BaseVerifyResponse.model_validate(replies[3])
     assert masked.mask_sample
     assert is_namespaced(str(masked.failure_kind))
     assert "bad_step_line" in str(masked.failure_reason)
-    records = [{**reply, "_ng_task_index": k // 2, "_ng_rollout_index": k % 2} for k, reply in enumerate(found)]
+    records = [{**reply, "_ng_task_index": k // 2, "_ng_rollout_index": k % 2} for k, reply in enumerate(replies)]
     own = posted(client, "/aggregate_metrics", {"verify_responses": records})
     gyms = compute_aggregate_metrics(records).model_dump()
     assert own["key_metrics"] == pytest.approx(gyms["key_metrics"])

@@ -56,7 +56,7 @@ def tokenizer(prepared: Prepared) -> Any:
 
 def rendered(messages: Sequence[dict[str, str]]) -> str:
     """Return chat messages as the template has them, for an answer."""
-    return "".join(f"[{one['role']}]\n{one['content']}<eos>" for one in messages) + "[assistant]\n"
+    return "".join(f"[{message['role']}]\n{message['content']}<eos>" for message in messages) + "[assistant]\n"
 
 
 def test_openrlhf(prepared: Prepared, train: list[dict[str, Any]], tokenizer: Any, at: str) -> None:
@@ -81,8 +81,8 @@ def test_slime(prepared: Prepared, train: list[dict[str, Any]], at: str) -> None
         body = {"prompt": sample.prompt, "response": sample.response, "label": sample.label}
         reply = httpx.post(f"{at}/compat/slime?task_field=label.task", json=body).json()
         assert reply["reward"] == pytest.approx(1.0)
-    found = asyncio.run(for_slime.custom_rm(SimpleNamespace(), samples))
-    assert found == pytest.approx([1.0] * len(rows))
+    rewards = asyncio.run(for_slime.custom_rm(SimpleNamespace(), samples))
+    assert rewards == pytest.approx([1.0] * len(rows))
 
 
 def test_skyrl(prepared: Prepared, train: list[dict[str, Any]], tokenizer: Any, at: str) -> None:
@@ -110,8 +110,8 @@ def test_skyrl_supervised(prepared: Prepared, tokenizer: Any, monkeypatch: pytes
 
     rows = read(prepared.rows_for("skyrl", *SUPERVISED, "--output-format", "jsonl") / "train.jsonl")
     for row in rows:
-        found = tokenize_chat_example(row, tokenizer)
-        learned = tokenizer.decode(found["input_ids"][-found["num_actions"] :])
+        example = tokenize_chat_example(row, tokenizer)
+        learned = tokenizer.decode(example["input_ids"][-example["num_actions"] :])
         assert prepared.answers[row["id"]] in learned
 
 

@@ -83,8 +83,8 @@ def test_verl(
     wrong = scored([WRONG] * len(plain))
     assert [numbers["score"] for numbers in wrong] == [LOWEST.get(row["task"], 0.0) for row in plain]
     figures = {name: [numbers[name] for numbers in ideal] for name in ideal[0]}
-    found = process_validation_metrics(sources.tolist(), [row["id"] for row in plain], figures)
-    assert {task: means["acc"]["mean@1"] for task, means in found.items()} == dict.fromkeys(sources, 1.0)
+    metrics = process_validation_metrics(sources.tolist(), [row["id"] for row in plain], figures)
+    assert {task: means["acc"]["mean@1"] for task, means in metrics.items()} == dict.fromkeys(sources, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def test_ms_swift(tmp_path: Path) -> None:
     paths = [select(tmp_path, kind, "ms-swift", mode) for mode, kind in cases]
     for (mode, kind), rows in zip(cases, loaded_by_swift(paths, tmp_path), strict=True):
         answered = [{"role": "assistant", "content": ANSWERS[0]}]
-        assert [row["messages"] for row in rows] == [messages_of(kind, one) + answered for one in QUESTIONS]
+        assert [row["messages"] for row in rows] == [messages_of(kind, question) + answered for question in QUESTIONS]
         if mode == "--pairs":
             assert [row["rejected_response"] for row in rows] == [ANSWERS[2]] * 2
             assert "margin" not in rows[0]

@@ -54,10 +54,10 @@ def test_trl(tmp_path: Path, at: str, server: LiveServer, monkeypatch: pytest.Mo
                 zip(output["completion_ids"], output["completion_mask"], strict=True),
             )
             for (ids, mask), advantages in zip(rows, output["advantages"], strict=True):
-                found = ids[mask.bool()].tolist()
-                text = tokenizer.decode(found, skip_special_tokens=True)
-                part = torch.tensor(expected(tokenizer, found, text, score_steps([text], reference=[lines])[0]))
-                own = advantages[: len(found)] - WEIGHT * part
+                tokens = ids[mask.bool()].tolist()
+                text = tokenizer.decode(tokens, skip_special_tokens=True)
+                part = torch.tensor(expected(tokenizer, tokens, text, score_steps([text], reference=[lines])[0]))
+                own = advantages[: len(tokens)] - WEIGHT * part
                 torch.testing.assert_close(own, own[:1].expand_as(own))
                 credited.append(bool(part.any()))
             return output
@@ -89,7 +89,7 @@ def test_verl(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     all_ids = [tokenizer(text + tokenizer.eos_token)["input_ids"] for text in TEXTS]
 
     async def scored() -> list[dict[str, Any]]:
-        manager, found = load_reward_manager(config, tokenizer), []
+        manager, results = load_reward_manager(config, tokenizer), []
         for ids in all_ids:
             responses = torch.tensor([ids])
             tensors = {"responses": responses, "attention_mask": torch.ones_like(responses)}
@@ -99,8 +99,8 @@ def test_verl(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "extra_info": {},
             }
             columns = {name: np.array([value], object) for name, value in row.items()}
-            found.append(await manager.run_single(DataProto.from_dict(tensors=tensors, non_tensors=columns)))
-        return [one["reward_extra_info"] for one in found]
+            results.append(await manager.run_single(DataProto.from_dict(tensors=tensors, non_tensors=columns)))
+        return [result["reward_extra_info"] for result in results]
 
     samples = asyncio.run(scored())
     assert [len(json.loads(sample["score_steps"])) for sample in samples] == [2, 2, 0]

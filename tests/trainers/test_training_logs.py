@@ -37,7 +37,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> Iter
 
 
 def metrics_of_mlflow(run_id: str, name: str) -> list[tuple[int, float]]:
-    return [(one.step, one.value) for one in mlflow.MlflowClient().get_metric_history(run_id, name)]
+    return [(metric.step, metric.value) for metric in mlflow.MlflowClient().get_metric_history(run_id, name)]
 
 
 def scalars_of(folder: Path, name: str) -> list[tuple[int, float]]:

@@ -34,10 +34,10 @@ NAMED = {"score": "scirecipe", "bioprobench.pqa": "pqa"}
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    found = new_tokenizer([*TEXTS, REFERENCE, "Step 1: nothing", *(row.response for row in ROWS)])
-    found.save_pretrained(tmp_path_factory.mktemp("tokenizer"))
-    found.folder = str(tmp_path_factory.getbasetemp() / "tokenizer0")
-    return found
+    trained = new_tokenizer([*TEXTS, REFERENCE, "Step 1: nothing", *(row.response for row in ROWS)])
+    trained.save_pretrained(tmp_path_factory.mktemp("tokenizer"))
+    trained.folder = str(tmp_path_factory.getbasetemp() / "tokenizer0")
+    return trained
 
 
 def config_of(tokenizer: Any, *overrides: str, adapter: str = "for_verl.py") -> Any:
@@ -106,13 +106,13 @@ def test_rows_of_other_tasks(
     data = batch_of(tokenizer, [*TEXTS, *TEXTS[:2]], [REFERENCE] * 3 + ["4", "4"])
     data.non_tensor_batch["data_source"][3:] = ["openai/gsm8k", "math_dapo"]
     config = config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter)
-    found = scored_singly(config, tokenizer, data)
-    assert [result["reward_score"] for result in found] == pytest.approx([*EXPECTED, 0.0, -1.0])
-    numbers = [result["reward_extra_info"] for result in found]
-    assert all(one.keys() == numbers[0].keys() >= {"score", "acc", *METRICS} for one in numbers)
-    assert all(all_finite(one) for one in numbers)
-    assert [one["score_applies"] for one in numbers] == [1, 1, 1, 0, 0]
-    assert [one["acc"] for one in numbers] == pytest.approx([*EXPECTED, 0, 0])
+    scored = scored_singly(config, tokenizer, data)
+    assert [result["reward_score"] for result in scored] == pytest.approx([*EXPECTED, 0.0, -1.0])
+    numbers = [result["reward_extra_info"] for result in scored]
+    assert all(number.keys() == numbers[0].keys() >= {"score", "acc", *METRICS} for number in numbers)
+    assert all(all_finite(number) for number in numbers)
+    assert [number["score_applies"] for number in numbers] == [1, 1, 1, 0, 0]
+    assert [number["acc"] for number in numbers] == pytest.approx([*EXPECTED, 0, 0])
     data.non_tensor_batch["data_source"][4] = "nobody's"
     with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES.*nobody's"):
         scored_singly(config, tokenizer, data)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assay.research.conformance import EXPECTED, KINDS, joined
+from assay.research.conformance import EXPECTED, KINDS, text_of_parts
 from assay.service.settings import RULES_VERSION
 from tests.reference.engine import answer
 
@@ -71,7 +71,7 @@ def input_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_values(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the values that the twin gives for its input."""
-    whole = {name: joined(value) for name, value in input_of(row).items()}
+    whole = {name: text_of_parts(value) for name, value in input_of(row).items()}
     expected = floats(answer({"kind": kind, **whole}))
     numbers = hexadecimal(expected)
     texts = {name: compact(value) for name, value in whole.items()}
@@ -92,7 +92,7 @@ def changed(rows: Mapping[str, list[dict[str, Any]]], known: Mapping[str, Any]) 
     if known["rules_version"] != RULES_VERSION:
         return []
     digests = [(row["id"], *digests_of(kind, row)) for kind, cases in rows.items() for row in cases]
-    return [case for case, given, expected in digests if known["cases"].get(given, expected) != expected]
+    return [case for case, case_digest, expected in digests if known["cases"].get(case_digest, expected) != expected]
 
 
 def files() -> dict[str, bytes]:

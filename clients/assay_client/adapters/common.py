@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..client import AsyncClient, BaseClient, Client
 from ..errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid, invalid_setting
-from ..labels import object_in
 from ..messages import message_text
-from ..requests import checked_sequence
+from ..requests import checked_sequence, object_in
 from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS

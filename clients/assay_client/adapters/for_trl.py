@@ -132,8 +132,8 @@ def score_steps(completions: Sequence[Any], **columns: Any) -> list[list[Step]]:
     steps: list[list[Step]] = [[] for _ in texts]
     if rows:
         scores = completed(score_rows(sync_client(), texts, references, records, rows, tasks, ["steps"]))
-        for row, found in zip(rows, scores.steps or (), strict=True):
-            steps[row] = found
+        for row, row_steps in zip(rows, scores.steps or (), strict=True):
+            steps[row] = row_steps
     return steps
 
 

@@ -76,7 +76,7 @@ def request_head(method: str, address: Address, route: str, headers: Mapping[str
     return "\r\n".join([*lines, "Accept: application/json", "", ""]).encode("latin-1")
 
 
-class Connection:
+class HttpConnection:
     """An open connection, whose socket does not block, and the reader of its replies."""
 
     def __init__(self, sock: socket.socket, waiting: Waiting, target: Target, targets: Sequence[Target]) -> None:

@@ -14,7 +14,7 @@ from ..errors import Unavailable
 from ..results import HttpReply
 from .addresses import Address
 from .connecting import connected_socket, promising, put_last, resolved, restore
-from .http11 import Connection, HttpExchange, TransportFault
+from .http11 import HttpConnection, HttpExchange, TransportFault
 from .waiting import READ, WRITE, OnLoop, Waiting
 
 MAX_IDLE_SECONDS = 30.0
@@ -37,8 +37,8 @@ class Transport:
     def __init__(self, connect_timeout: float, waiting: Waiting) -> None:
         self._connect_timeout = connect_timeout
         self._waiting = waiting
-        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._idle: dict[Address, list[tuple[float, Connection]]] = {}
+        self._open: weakref.WeakSet[HttpConnection] = weakref.WeakSet()
+        self._idle: dict[Address, list[tuple[float, HttpConnection]]] = {}
         self._lock = threading.Lock()
 
     async def exchange(self, request: HttpExchange) -> HttpReply:
@@ -88,7 +88,7 @@ class Transport:
     def __del__(self) -> None:
         self.close()
 
-    def _take(self, address: Address) -> Connection | None:
+    def _take(self, address: Address) -> HttpConnection | None:
         while True:
             with self._lock:
                 idle = self._idle.get(address)
@@ -100,7 +100,7 @@ class Transport:
                 return connection
             connection.close()
 
-    def _put(self, connection: Connection, address: Address) -> None:
+    def _put(self, connection: HttpConnection, address: Address) -> None:
         with self._lock:
             idle = self._idle.setdefault(address, [])
             idle.append((monotonic(), connection))
@@ -108,7 +108,7 @@ class Transport:
         if oldest is not None:
             oldest.close()
 
-    async def _connect(self, address: Address, seconds: float) -> Connection:
+    async def _connect(self, address: Address, seconds: float) -> HttpConnection:
         end = monotonic() + seconds
         targets = await resolved(address, seconds, self._waiting)
         sock, target = await connected_socket(targets, end, self._waiting)
@@ -117,7 +117,7 @@ class Transport:
                 sock = tls_context().wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
                 share = (end - monotonic()) / promising(targets, target)
                 await shake_hands(sock, monotonic() + share, self._waiting)
-            connection = Connection(sock, self._waiting, target, targets)
+            connection = HttpConnection(sock, self._waiting, target, targets)
             self._open.add(connection)  # for a child that is forked meanwhile
             return connection
         except BaseException as error:
@@ -180,7 +180,7 @@ def tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def connection_fault(error: Exception, connection: Connection | None) -> TransportFault:
+def connection_fault(error: Exception, connection: HttpConnection | None) -> TransportFault:
     """Return a TransportFault for what went wrong on a connection, or, if that is None, while it was opened."""
     stale = connection is not None and connection.reused and not connection.started
     if isinstance(error, TransportFault):

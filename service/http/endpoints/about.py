@@ -17,9 +17,9 @@ from ...settings import RULES_VERSION, ScoreSettings
 from ...tasks.evaluation import every_task
 from ...tasks.task import Task
 from ...version import VERSION
+from ...wire.problems import Problem
 from ..request.exchange import Exchange
 from ..request.readiness import Readiness
-from ..wire.problems import Problem
 
 VERSION_REPLY = orjson.dumps({"version": VERSION})
 
@@ -50,7 +50,7 @@ class About:
     @cached_property
     def tasks_reply(self) -> bytes:
         """The reply of GET /v1/tasks; imports every task."""
-        return orjson.dumps({"tasks": [task_of(task) for task in every_task()]})
+        return orjson.dumps({"tasks": [task_document(task) for task in every_task()]})
 
 
 def index_of(settings: Config) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def config_of(settings: Config) -> dict[str, Any]:
     }
 
 
-def task_of(task: Task) -> dict[str, Any]:
+def task_document(task: Task) -> dict[str, Any]:
     return {
         "name": task.name,
         "description": task.description,

@@ -27,10 +27,10 @@ from pydantic.json_schema import models_json_schema
 from ...contract import EXAMPLE_COMPONENTS
 from ...errors import Issue
 from ...rewards.registry import REWARD_TASKS
+from ...wire.contract import ProblemDocument
+from ...wire.media_types import ARROW, ENCODINGS
+from ...wire.problems import KINDS
 from ..request.exchange import Exchange
-from ..wire.contract import ProblemDocument
-from ..wire.media_types import ARROW, ENCODINGS
-from ..wire.problems import KINDS
 
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"
@@ -329,7 +329,7 @@ def body_of(*models: type[BaseModel], example: Any) -> dict[str, Any]:
     }
 
 
-def text_of(*media_types: str) -> dict[str, Any]:
+def text_reply(*media_types: str) -> dict[str, Any]:
     """Return FastAPI's description of a reply in one of these text types."""
     return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
 

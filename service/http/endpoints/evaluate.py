@@ -12,26 +12,25 @@ import orjson
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
-from ...explain.schema import MAX_SUGGESTED, ExplainRequest
-from ...explain.shortening import shortened
+from ...explain.schema import MAX_SUGGESTED, ExplainRequest, shortened
 from ...rewards.registry import SCORE
 from ...rewards.scorer import Scorer
 from ...settings import ScoreSettings
 from ...tasks.evaluation import evaluate_checked, record_issues, task_named
 from ...tasks.task import Task
+from ...wire.contract import EvaluateRequest
+from ...wire.json_codec import RequestLimits, field_issues, issues_of, json_document
+from ...wire.media_types import decompress
+from ...wire.problems import Problem, invalid_request
+from ...wire.reply_bounds import check_length, longest_reply, reply_too_long
+from ...wire.stage_times import StageTimes
 from ..request.exchange import Exchange
 from ..request.jobs import JobCall
 from ..request.paths import Paths
 from ..request.processes import Processes
-from ..wire.contract import EvaluateRequest
-from ..wire.json_codec import Limits, field_issues, issues_of, json_document
-from ..wire.media_types import decompress
-from ..wire.problems import Problem, invalid_request
-from ..wire.reply_bounds import check_length, longest_reply, reply_too_long
-from ..wire.stage_times import StageTimes
 
 
-def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+def evaluate_endpoint(limits: RequestLimits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
     async def evaluate(exchange: Exchange) -> None:
         """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
         await processes.answer("evaluate", exchange, limits)
@@ -57,7 +56,7 @@ def evaluate_answer(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return check_length(reply, request_bytes, limits)
 
 
-def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:
+def decode_evaluate_request(document: Any, limits: RequestLimits) -> tuple[Task, list[dict[str, Any]], Any]:
     """Return task, records and checked options; raise InvalidRequest with every error, and Problem."""
     records = document.get("records") if type(document) is dict else None
     if type(records) is list and len(records) > limits.max_responses:
@@ -123,7 +122,7 @@ def scorer_of(settings: str) -> Scorer:
     return Scorer(ScoreSettings.model_validate_json(settings), threads=1)
 
 
-def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Scorer:
+def decode_explain_request(document: Any, scorer: Scorer, limits: RequestLimits) -> Scorer:
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
     if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference belong to that task

@@ -14,31 +14,31 @@ from ...rewards.batch_tasks import set_tasks
 from ...rewards.registry import REWARD_TASKS, identity_of
 from ...rewards.scorer import Scorer, set_config
 from ...rewards.scores import Scores
-from ..request.exchange import Exchange
-from ..request.metrics import Metrics
-from ..request.paths import Paths, PendingAnswer, begin
-from ..request.processes import Processes
-from ..wire.json_codec import (
+from ...wire.json_codec import (
     INCLUDES,
     Answer,
     Envelope,
-    Limits,
+    RequestLimits,
     encode_reply,
     parse_envelope,
     parse_query,
     read_batch,
 )
-from ..wire.media_types import ARROW, JSON, Body
-from ..wire.problems import Problem, invalid_request
-from ..wire.reply_bounds import ARROW_SIZES, check_reply
-from ..wire.stage_times import StageTimes
-from ..wire.work import are_few, check_work, text_bytes
+from ...wire.media_types import ARROW, JSON, Body
+from ...wire.problems import Problem, invalid_request
+from ...wire.reply_bounds import ARROW_SIZES, check_reply
+from ...wire.stage_times import StageTimes
+from ...wire.work import are_few, check_work, text_bytes
+from ..request.exchange import Exchange
+from ..request.metrics import Metrics
+from ..request.paths import Paths, PendingAnswer, begin
+from ..request.processes import Processes
 
 QUERY = ("config", "include", "task")
 MIN_ROW_BYTES = 5
 
 
-class Query(NamedTuple):
+class ScoreQuery(NamedTuple):
     """The query of a request, as far as it is valid."""
 
     include: list[str]
@@ -50,7 +50,7 @@ def answer_arrow(
     body: Body,
     query: bytes,
     scorer: Scorer,
-    limits: Limits,
+    limits: RequestLimits,
     times: StageTimes,
     reserve: Callable[[int], None] = lambda _: None,
 ) -> Answer | PendingAnswer:
@@ -82,7 +82,7 @@ def answer_arrow(
     return begin(batch, encode_stream, times, reserve=lambda: reserve(nbytes))
 
 
-def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
+def set_query(batch: Batch, query: ScoreQuery, scorer: Scorer) -> None:
     """Set the task and the configuration of a stream; its columns come before the query."""
     batch.configurations = {"config": scorer.columns}
     named = batch.task is None
@@ -97,14 +97,14 @@ def set_query(batch: Batch, query: Query, scorer: Scorer) -> None:
 
 def arrow_module() -> Any:
     try:
-        from ..wire import arrow_codec as arrow
+        from ...wire import arrow_codec as arrow
     except ImportError:
         issue = Issue("Content-Type", "unsupported_media_type", "this service runs without pyarrow")
         raise Problem("unsupported-media-type", "Arrow streams are not supported here.", [issue]) from None
     return arrow
 
 
-def read_query(query: bytes) -> tuple[Query, list[Issue]]:
+def read_query(query: bytes) -> tuple[ScoreQuery, list[Issue]]:
     """Parse `?config={…}&include=components,advantages&task=NAME`; return what is valid, and every issue."""
     values, issues = parse_query(query)
     issues += [
@@ -122,7 +122,7 @@ def read_query(query: bytes) -> tuple[Query, list[Issue]]:
     if type(config) is not dict:
         issues.append(Issue("query.config", "wrong_type", "must be a JSON object"))
         config = {}
-    return Query(include, config, values.get("task")), issues
+    return ScoreQuery(include, config, values.get("task")), issues
 
 
 class ScoreEndpoint:
@@ -174,7 +174,7 @@ class ScoreEndpoint:
 def answer_json(
     body: Body,
     scorer: Scorer,
-    limits: Limits,
+    limits: RequestLimits,
     times: StageTimes,
     query: bytes = b"",
     reserve: Callable[[int], None] = lambda _: None,

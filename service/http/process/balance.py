@@ -61,8 +61,8 @@ class Balance:
         """
         with self._locked():
             descriptors = list(self._arrived())
-            given, closed = 2 * self._slot, 2 * self._slot + 1
-            self._counts[closed] = self._counts[given] - len(descriptors)
+            assigned, closed = 2 * self._slot, 2 * self._slot + 1
+            self._counts[closed] = self._counts[assigned] - len(descriptors)
             fcntl.lockf(self._table, fcntl.LOCK_EX, 1, self._slot)
             self._takes_part = True
         for descriptor in descriptors:
@@ -92,8 +92,8 @@ class Balance:
         self._counts[2 * self._slot + 1] += 1
 
     def connections(self, slot: int) -> int:
-        given, closed = self._counts[2 * slot : 2 * slot + 2]
-        return given - closed
+        assigned, closed = self._counts[2 * slot : 2 * slot + 2]
+        return assigned - closed
 
     def _fewest(self) -> int:
         slots = range(len(self._inboxes))

@@ -24,8 +24,8 @@ import httptools
 from starlette.types import Receive, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from ...wire.problems import Problem, too_large
 from ..request.exchange import CONNECTION
-from ..wire.problems import Problem, too_large
 from .refusals import (
     Guard,
     Refused,

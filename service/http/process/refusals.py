@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from ...config import ServerSettings
+from ...wire.media_types import PROBLEM_JSON
+from ...wire.problems import Problem
 from ..request.exchange import request_id
-from ..wire.media_types import PROBLEM_JSON
-from ..wire.problems import Problem
 from .balance import Balance
 
 log = logging.getLogger("assay")

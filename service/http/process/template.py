@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from ....kernels.warmup import is_cached, warmup
 from ...tasks.evaluation import every_task
+from ...wire.parts import Buffer, score_frames
+from ...wire.stage_times import StageTimes
 from ..endpoints.evaluate import evaluate_answer as evaluate
 from ..endpoints.evaluate import explain_answer as explain
 from ..endpoints.trainers.nemo_gym import aggregate
-from ..request.fork_server import FIRST_WORKER, JOB, WORKER, Kind, serve
+from ..request.fork_server import FIRST_WORKER, JOB, WORKER, JobKind, serve
 from ..request.jobs import JobCall, Jobs, run_process
-from ..wire.parts import Buffer, score_frames
-from ..wire.stage_times import StageTimes
 from .worker import run_worker
 
 
@@ -29,9 +29,9 @@ def run_jobs(channel: socket.socket, _descriptors: list[int]) -> None:
 
 
 KINDS = {
-    JOB: Kind(run_jobs, warmup, owned=True),
-    WORKER: Kind(run_worker, warmup),
-    FIRST_WORKER: Kind(run_worker),  # it answers probes while it compiles the kernels
+    JOB: JobKind(run_jobs, warmup, owned=True),
+    WORKER: JobKind(run_worker, warmup),
+    FIRST_WORKER: JobKind(run_worker),  # it answers probes while it compiles the kernels
 }
 
 

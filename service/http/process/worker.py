@@ -11,12 +11,12 @@ import threading
 from contextlib import suppress
 from functools import partial
 
+from ...wire.problems import Problem
 from ..request.fork_server import FORK_SERVER, SIGNALS
 from ..request.metrics import Metrics
 from ..request.readiness import Readiness
 from ..request.series import Paced, Reports
 from ..state import ServiceState
-from ..wire.problems import Problem
 from .balance import inherited_balance
 from .logs import start_logging
 from .messages import encode_message, messages, read_start

@@ -21,7 +21,7 @@ from threading import Event, Thread
 from pydantic import SecretStr
 
 from ...config import ServerSettings, read_keys
-from ..wire.problems import Problem
+from ...wire.problems import Problem
 from .exchange import Exchange
 
 log = logging.getLogger("assay")

@@ -23,9 +23,9 @@ from threading import Lock
 from time import perf_counter, sleep
 
 from ...config import ServerSettings
-from ..wire.problems import Problem
+from ...wire.problems import Problem
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
-from .loop_budget import LoopBudget
+from .worker_threads import LoopBudget
 
 HEADROOM_BYTES = 190 << 20
 """Memory beyond the size when the service became ready, without the memory of bodies."""
@@ -97,7 +97,7 @@ because the first one in the queue may exceed the budget."""
 MAX_RETRY_SECONDS = 30
 
 
-class Share:
+class BudgetShare:
     """Bytes of a budget, returned once all holders (the exchange and its job) have released them."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Share:
         raise NotImplementedError
 
 
-class ReplyShare(Share):
+class ReplyShare(BudgetShare):
     """The bytes of a reply: while it is computed, as many as it may have; then its length, until it is read."""
 
     def __init__(self, replies: Replies) -> None:
@@ -182,7 +182,7 @@ class Replies:
             return True
 
 
-class Permit(Share):
+class Permit(BudgetShare):
     """The bytes of a body that have arrived, and its place in the queue."""
 
     def __init__(self, budget: Budget, to_come: int = 0) -> None:

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from ...errors import Issue
-from ..wire.media_types import JSON, PROBLEM_JSON, Body
-from ..wire.problems import Problem
-from ..wire.stage_times import StageTimes
+from ...wire.media_types import JSON, PROBLEM_JSON, Body
+from ...wire.problems import Problem
+from ...wire.stage_times import StageTimes
 from .readiness import Readiness
 
 MAX_TRACEPARENT_BYTES = 512

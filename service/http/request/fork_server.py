@@ -196,7 +196,7 @@ def blocked_signals() -> Iterator[None]:
 # In the fork server
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """A kind of processes that the fork server forks."""
 
     run: Callable[[socket.socket, list[int]], object]
@@ -223,7 +223,7 @@ class Child(NamedTuple):
         self.channel.close()
 
 
-def serve(descriptor: int, kinds: Mapping[bytes, Kind]) -> None:
+def serve(descriptor: int, kinds: Mapping[bytes, JobKind]) -> None:
     """Fork a process for each message through the socket `descriptor`, until all copies of its other end are closed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     gc.collect()
@@ -279,7 +279,7 @@ def serve(descriptor: int, kinds: Mapping[bytes, Kind]) -> None:
                 os.close(number)
 
 
-def run_child(kind: Kind, channel: socket.socket, descriptors: list[int]) -> NoReturn:
+def run_child(kind: JobKind, channel: socket.socket, descriptors: list[int]) -> NoReturn:
     code = 1
     try:
         kind.run(channel, descriptors)

@@ -16,9 +16,9 @@ from starlette.types import Message
 
 from ...config import ServerSettings
 from ...errors import Issue
-from ..wire.media_types import JSON, Body, check_encoding, media_type_of
-from ..wire.problems import Problem, invalid_request, too_large
-from ..wire.work import is_light
+from ...wire.media_types import JSON, Body, check_encoding, media_type_of
+from ...wire.problems import Problem, invalid_request, too_large
+from ...wire.work import is_light
 from .admission import Admission
 from .exchange import CONNECTION, ClientGone, Exchange, deadline_exceeded, deadline_of
 from .readiness import Readiness

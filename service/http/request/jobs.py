@@ -7,10 +7,13 @@ nothing that a request may contain is executed.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import resource
 import signal
 import socket
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,13 +22,12 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue, format_traceback
-from ..wire.json_codec import Limits
-from ..wire.parts import Buffer, write_frame
-from ..wire.problems import Problem, Refusal
-from ..wire.stage_times import StageTimes
+from ...wire.json_codec import RequestLimits
+from ...wire.parts import Buffer, write_frame
+from ...wire.problems import Problem, Refusal
+from ...wire.stage_times import StageTimes
 from .exchange import Deadline
 from .fork_server import MESSAGE_BYTES
-from .rights import drop_rights
 
 TAKEN, DONE = b"t", b"d"
 """Messages about a job: its body was taken, it is done."""
@@ -55,7 +57,7 @@ class JobCall(BaseModel):
     job: str
     moment: float
     """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
-    limits: Limits = Limits(0, 0, 0)
+    limits: RequestLimits = RequestLimits(0, 0, 0)
     encoding: str = ""
     arguments: dict[str, Any] = {}
 
@@ -180,3 +182,66 @@ def perform(call: JobCall, body: bytes, jobs: Jobs, reply: BinaryIO) -> Outcome:
 def reply_too_large() -> Problem:
     issue = Issue("body", "reply_too_large", f"the reply has more than {MAX_RESULT_BYTES} bytes")
     return Problem("too-large", f"A reply may have {MAX_RESULT_BYTES} bytes here.", [issue])
+
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
+SECCOMP_MODE_FILTER = 2
+LOAD, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
+"""Instructions of a classic BPF program."""
+
+ALLOW, REFUSE = 0x7FFF0000, 0x00050001
+"""Perform the system call, or let it fail with EPERM."""
+
+OTHER_ABI = 1 << 30
+"""The first number of x32, another interface of the same kernel."""
+
+REFUSED = {
+    "x86_64": (
+        0xC000003E,
+        {
+            **{"socket": 41, "connect": 42, "accept": 43, "bind": 49, "listen": 50, "socketpair": 53, "accept4": 288},
+            **{"execve": 59, "execveat": 322, "kill": 62, "ptrace": 101, "perf_event_open": 298, "bpf": 321},
+            **{"process_vm_readv": 310, "process_vm_writev": 311, "pidfd_send_signal": 424, "pidfd_getfd": 438},
+            **{"mount": 165, "unshare": 272, "setns": 308, "open_by_handle_at": 304, "userfaultfd": 323},
+            **{"add_key": 248, "request_key": 249, "keyctl": 250, "io_uring_setup": 425},
+        },
+    ),
+    "aarch64": (
+        0xC00000B7,
+        {
+            **{"socket": 198, "connect": 203, "accept": 202, "bind": 200, "listen": 201, "socketpair": 199},
+            **{"accept4": 242, "execve": 221, "execveat": 281, "kill": 129, "ptrace": 117, "perf_event_open": 241},
+            **{"bpf": 280, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_send_signal": 424},
+            **{"pidfd_getfd": 438, "mount": 40, "unshare": 97, "setns": 268, "open_by_handle_at": 265},
+            **{"userfaultfd": 282, "add_key": 217, "request_key": 218, "keyctl": 219, "io_uring_setup": 425},
+        },
+    ),
+}
+"""The kernel's number of each processor (AUDIT_ARCH_…), and the numbers of the system calls that no job needs."""
+
+
+def drop_rights() -> bool:
+    """Give up rights of this process and its children; return whether the kernel filters their system calls."""
+    kernel = ctypes.CDLL(None)
+    zero = ctypes.c_ulong(0)
+    kernel.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero)
+    if platform.machine() not in REFUSED:
+        return False
+    steps = filter_of(*REFUSED[platform.machine()])
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    description = struct.pack("HP", len(steps), ctypes.addressof(program))
+    error: int = kernel.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), description, zero, zero)
+    return not error
+
+
+def filter_of(architecture: int, refused: dict[str, int]) -> list[tuple[int, int, int, int]]:
+    """Return the program: (code, jump if true, jump if false, operand) of each instruction."""
+    numbers = sorted(refused.values())
+    steps = [
+        (LOAD, 0, 0, 4),  # the architecture of the call
+        (JUMP_EQUAL, 0, len(numbers) + 3, architecture),
+        (LOAD, 0, 0, 0),  # its number
+        (JUMP_GREATER_OR_EQUAL, len(numbers) + 1, 0, OTHER_ABI),
+    ]
+    steps += [(JUMP_EQUAL, len(numbers) - k, 0, number) for k, number in enumerate(numbers)]
+    return [*steps, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]

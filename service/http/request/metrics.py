@@ -14,7 +14,7 @@ from ....kernels.score import COMPONENTS
 from ...rewards.registry import REWARD_TASKS, SCORE, reward_of
 from ...rewards.scores import Scores, spread_of
 from ...tasks.task import OUT_OF_TIME
-from ..wire.stage_times import STAGES, StageTimes
+from ...wire.stage_times import STAGES, StageTimes
 from .run_names import UNNAMED, RunNames
 from .series import MAX_WAITING, Histogram, Series, SeriesTable, paced_rendering
 

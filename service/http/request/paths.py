@@ -22,11 +22,11 @@ from ...rewards.batch import Batch
 from ...rewards.scorer import Scorer
 from ...rewards.scores import Scores
 from ...rewards.scoring import Outcome, Scoring
-from ..wire.fast_path import FastPath
-from ..wire.json_codec import Answer, Limits
-from ..wire.parts import UnlistedError
-from ..wire.problems import invalid_request
-from ..wire.stage_times import StageTimes
+from ...wire.fast_path import FastPath
+from ...wire.json_codec import Answer, RequestLimits
+from ...wire.parts import UnlistedError
+from ...wire.problems import invalid_request
+from ...wire.stage_times import StageTimes
 from .exchange import Exchange
 from .readiness import Readiness
 from .worker_threads import WorkerThreads
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Paths:
     """The scorer of the default configuration, and the threads that it runs on."""
 
-    def __init__(self, limits: Limits, readiness: Readiness, workers: WorkerThreads) -> None:
+    def __init__(self, limits: RequestLimits, readiness: Readiness, workers: WorkerThreads) -> None:
         self.limits = limits
         self._readiness = readiness
         self._workers = workers

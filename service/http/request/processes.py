@@ -20,10 +20,10 @@ from typing import BinaryIO, TypeVar
 
 from ...errors import Issue, ScoringError
 from ...rewards.scoring import run_here
-from ..wire.json_codec import Answer, Limits
-from ..wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
-from ..wire.problems import Problem
-from ..wire.work import is_quick
+from ...wire.json_codec import Answer, RequestLimits
+from ...wire.parts import Buffer, assemble, is_unscored, pack_parts, read_frames, read_pieces
+from ...wire.problems import Problem
+from ...wire.work import is_quick
 from .exchange import ClientGone, Deadline, Exchange, deadline_exceeded
 from .fork_server import ENDED, JOB, Forked, ForkServer, NotForked
 from .jobs import DONE, OUTCOME, TAKEN, JobCall, Outcome
@@ -111,14 +111,14 @@ class Processes:
     def unfinished(self) -> int:
         return self._threads.unfinished
 
-    async def answer(self, job: str, exchange: Exchange, limits: Limits, **arguments: object) -> None:
+    async def answer(self, job: str, exchange: Exchange, limits: RequestLimits, **arguments: object) -> None:
         """Reply with the result of the job for the body of the request; raise as `run` does."""
         body = exchange.request_body
         call = new_call(job, exchange.deadline, limits, body.encoding, arguments)
-        await exchange.reply(await self.run(call, lambda: [body.data], exchange, joined))
+        await exchange.reply(await self.run(call, lambda: [body.data], exchange, reply_body))
 
     async def complete(
-        self, pending: PendingAnswer, exchange: Exchange, limits: Limits, *, partial: bool = False
+        self, pending: PendingAnswer, exchange: Exchange, limits: RequestLimits, *, partial: bool = False
     ) -> Answer:
         """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
 
@@ -276,7 +276,11 @@ class Processes:
 
 
 def new_call(
-    job: str, deadline: Deadline, limits: Limits, encoding: bytes = b"", arguments: Mapping[str, object] | None = None
+    job: str,
+    deadline: Deadline,
+    limits: RequestLimits,
+    encoding: bytes = b"",
+    arguments: Mapping[str, object] | None = None,
 ) -> JobCall:
     moment = perf_counter() + deadline.left
     return JobCall(job=job, moment=moment, limits=limits, encoding=encoding.decode(), arguments=dict(arguments or {}))
@@ -304,7 +308,7 @@ def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[R
     return Reply(result, error), outcome
 
 
-def joined(reply: Reply) -> bytes:
+def reply_body(reply: Reply) -> bytes:
     if reply.error is not None:
         raise reply.error
     return reply.frames[0] if len(reply.frames) == 1 else b"".join(reply.frames)

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from ...errors import format_traceback
 from ...terminal import compiling
-from ..wire.problems import Problem
+from ...wire.problems import Problem
 
 log = logging.getLogger("assay")
 

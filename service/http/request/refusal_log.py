@@ -11,7 +11,7 @@ from typing import Any
 from opentelemetry.trace import format_trace_id
 
 from ...errors import Issue
-from ..wire.problems import Problem
+from ...wire.problems import Problem
 from .exchange import Exchange
 
 log = logging.getLogger("assay")

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from ..task import Options, Record, Records, Task
+from ..task import Records, Task, TaskOptions, TaskRecord
 
 MAX_TOKENS = 131_072  # the parser takes up to 3.5 KB of memory for each
 MAX_BRACES = 2_000  # in a text with an f-string, so that it has at most as many fields
@@ -38,7 +38,7 @@ DOTTED = re.compile(r"\w++(?:[\s\\]*+\.[\s\\]*+\w++)++")
 _quiet = threading.Lock()
 
 
-class Unreadable(ValueError):
+class UnreadableAnswer(ValueError):
     """A text that a metric cannot read; `reason` is one of the task's failures."""
 
     def __init__(self, reason: str) -> None:
@@ -52,13 +52,13 @@ def parse_python(text: str, max_length: int, max_depth: int, mode: str = "exec")
     Within them the parser may still reach its limit of recursion, which is a `syntax_error` too.
     """
     if len(text) > max_length or depth(text) > max_depth or is_costly(text):
-        raise Unreadable("too_large")
+        raise UnreadableAnswer("too_large")
     try:
         with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text, mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Unreadable("syntax_error") from None
+        raise UnreadableAnswer("syntax_error") from None
 
 
 def is_costly(text: str) -> bool:
@@ -169,7 +169,7 @@ FAILURES = {
 CONVERSATIONS = "conversations"
 
 
-class ProfileOptions(Options):
+class ProfileOptions(TaskOptions):
     """Options of a task with two published definitions."""
 
     profile: Literal["bioprobench", "thoth"] = Field(
@@ -185,7 +185,7 @@ def or_conversation(schema: dict[str, Any]) -> None:
         schema["anyOf"] = [{"required": required}, {"required": [CONVERSATIONS, *response]}]
 
 
-class ConversationRecord(Record):
+class ConversationRecord(TaskRecord):
     """A record with the benchmark's fields, or a conversation."""
 
     model_config = ConfigDict(json_schema_extra=or_conversation)

@@ -13,13 +13,13 @@ from ..task import (
     OK,
     Advance,
     Evaluation,
-    Failure,
     Metric,
-    Options,
-    Record,
+    RecordFailure,
     Records,
-    Rewards,
     Task,
+    TaskOptions,
+    TaskRecord,
+    TaskRewards,
     mean_of,
 )
 from .answers import FAILURES, ConversationRecord, ConversationTask, ProfileOptions, share, truth_of
@@ -59,7 +59,7 @@ REASONS = (
 )
 
 
-class VerdictRecord(Record):
+class VerdictRecord(TaskRecord):
     """One step of BioProBench's ERR with a model's response."""
 
     is_correct: Any = Field(None, description="Whether the step is right: a boolean. Without it the record fails.")
@@ -70,7 +70,7 @@ class ErrRecord(VerdictRecord, ConversationRecord):
     """One step of BioProBench's ERR with a model's response."""
 
 
-class VerdictOptions(Options):
+class VerdictOptions(TaskOptions):
     """Options of ERR and REA-ERR."""
 
     strict_markers: bool = Field(
@@ -91,7 +91,7 @@ class Verdicts:
         verdicts = [verdict_of(record, strict_markers, any_case) for record in records]
         golds = [record.get("is_correct") for record in records]
         self.failed = [
-            Failure(row, verdict, of_response=verdict != NO_GOLD)
+            RecordFailure(row, verdict, of_response=verdict != NO_GOLD)
             for row, verdict in enumerate(verdicts)
             if isinstance(verdict, str)
         ]
@@ -155,10 +155,12 @@ class Err(VerdictTask, ConversationTask):
         advance(len(records))
         return Evaluation(verdicts.columns, verdicts.failed, verdicts.corpus, verdicts.over)
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         verdicts = Verdicts(records, options.strict_markers, options.profile == "thoth")
         right = np.nan_to_num(verdicts.right, nan=0.0)
-        return Rewards(right, verdicts.failed, {"accuracy": right, "called_erroneous": verdicts.called.astype(float)})
+        return TaskRewards(
+            right, verdicts.failed, {"accuracy": right, "called_erroneous": verdicts.called.astype(float)}
+        )
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         truth = truth_in(answer)

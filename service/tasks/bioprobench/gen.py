@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..task import LOCAL, Advance, Evaluation, Metric, Notice, OptionalDependencies, Record, Records, Task
+from ..task import LOCAL, Advance, Evaluation, Metric, Notice, OptionalDependencies, Records, Task, TaskRecord
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
@@ -32,7 +32,7 @@ CELLS = 1 << 22  # cosines computed at once, to limit memory
 UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
 
 
-class GenRecord(Record):
+class GenRecord(TaskRecord):
     """One protocol of BioProBench's GEN with a model's response."""
 
     output: str | list[str] = Field(description="The true protocol: its steps, or a text, which has no step metrics.")

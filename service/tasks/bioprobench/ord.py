@@ -19,11 +19,11 @@ from ..task import (
     OK,
     Advance,
     Evaluation,
-    Failure,
     Metric,
     Notice,
+    RecordFailure,
     Records,
-    Rewards,
+    TaskRewards,
     mean_of,
     reporting,
     step_group,
@@ -36,7 +36,7 @@ from .answers import (
     ConversationRecord,
     ConversationTask,
     ProfileOptions,
-    Unreadable,
+    UnreadableAnswer,
     after_thinking,
     last_block,
     parse_python,
@@ -96,7 +96,7 @@ def literal(text: str) -> Any:
     try:
         return ast.literal_eval(tree)
     except (ValueError, TypeError, OverflowError, RecursionError):  # a name, a list as a key, 10**400 + 1j, a long sum
-        raise Unreadable(NOT_LITERAL) from None
+        raise UnreadableAnswer(NOT_LITERAL) from None
 
 
 def order_of(response: object, steps: int, once: bool = False) -> list[int] | str:
@@ -108,7 +108,7 @@ def order_of(response: object, steps: int, once: bool = False) -> list[int] | st
         return NO_MARKERS
     try:
         values = literal(block)
-    except Unreadable:
+    except UnreadableAnswer:
         return NOT_LITERAL
     try:
         named, indices = set(values), list(values)
@@ -142,14 +142,14 @@ def listed(text: str) -> list[Any] | None:
     if text.lstrip().startswith(BEGINNINGS):
         try:
             value = literal(text)
-        except Unreadable:
+        except UnreadableAnswer:
             value = None
         if isinstance(value, list):
             return value
     last = deque(LISTED.finditer(text), maxlen=1)
     try:
         return list(literal(last[0][0])) if last else None
-    except Unreadable:  # a leading zero, or a digit that is not ASCII
+    except UnreadableAnswer:  # a leading zero, or a digit that is not ASCII
         return None
 
 
@@ -249,7 +249,7 @@ WRONG_BASE = {
 }
 
 
-def wrong_base(failed: Sequence[Failure], count: int) -> list[Notice]:
+def wrong_base(failed: Sequence[RecordFailure], count: int) -> list[Notice]:
     reasons = [failure.reason for failure in failed]
     counts = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
     return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in counts if wrong]
@@ -352,12 +352,12 @@ class Ord(ConversationTask):
                 golds[key] = None if record_fault(record) else right_indices(record) if by_indices else []
             gold, response = golds[key], record.get("generated_response")
             if gold is None:
-                failed.append(Failure(row, STEPS_DIFFER))
+                failed.append(RecordFailure(row, STEPS_DIFFER))
                 continue
             once = options.repeats == "failed"
             indices = order_of_list(response, len(right)) if by_indices else order_of(response, len(right), once)
             if isinstance(indices, str):
-                failed.append(Failure(row, indices, of_response=True))
+                failed.append(RecordFailure(row, indices, of_response=True))
                 continue
             if by_indices:
                 order = compared_indices(indices, gold)
@@ -384,18 +384,18 @@ class Ord(ConversationTask):
 
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]}), pairs
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         evaluation, pairs = self._read(records, options, advance)
         exact, tau = evaluation.columns["exact_match_over_all"], evaluation.columns["kendall_tau"]
         tau = np.nan_to_num(np.where((pairs == 0) & ~np.isnan(tau), exact, tau), nan=-1.0)
         rewards = exact if options.reward == "exact_match" else tau
-        return Rewards(rewards, evaluation.failed, {"exact_match": exact, "kendall_tau": tau})
+        return TaskRewards(rewards, evaluation.failed, {"exact_match": exact, "kendall_tau": tau})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         shown = steps_in(question)
         try:
             gold = literal(answer.strip())
-        except Unreadable:
+        except UnreadableAnswer:
             gold = None
         if not shown:
             return "the question has no line `Step 1: …`"

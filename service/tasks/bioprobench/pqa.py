@@ -15,11 +15,11 @@ from ..task import (
     OK,
     Advance,
     Evaluation,
-    Failure,
     Metric,
     Notice,
+    RecordFailure,
     Records,
-    Rewards,
+    TaskRewards,
     mean_of,
     reporting,
 )
@@ -257,7 +257,7 @@ class Pqa(ConversationTask):
             answer = read(record, questions)
             in_words += read is read_by_letter and names_choice(record)
             if isinstance(answer, str):
-                failed.append(Failure(row, answer, of_response=True))
+                failed.append(RecordFailure(row, answer, of_response=True))
             else:
                 is_right, percent, fraction = answer
                 rows.append(row)
@@ -285,13 +285,13 @@ class Pqa(ConversationTask):
             return []
         return super().validation_errors(record)
 
-    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         evaluation, confidence = self._read(records, options, advance)
         right = evaluation.columns["accuracy_over_all"]
         brier = np.nan_to_num(evaluation.columns["brier"], nan=1.0)
         confidence = np.nan_to_num(confidence, nan=0.0)
         rewards = right - brier if options.reward == "calibrated" else right
-        return Rewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
+        return TaskRewards(rewards, evaluation.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         return {"question": question, "answer": answer}

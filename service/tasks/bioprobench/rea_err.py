@@ -12,7 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ...errors import InvalidRequest, Issue
 from ..judges import FAULT, JUDGE_FAULT, Endpoint, JudgeFault, Judgement, JudgeOptions, JudgeQuestion, answers
-from ..task import Advance, Evaluation, Failure, Metric, Notice, Records, mean_of
+from ..task import Advance, Evaluation, Metric, Notice, RecordFailure, Records, mean_of
 from .answers import END, START, after_thinking, truth_of
 from .err import CLASSIFICATION, VERDICT_FAILURES, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
@@ -150,7 +150,7 @@ def first_of_each(records: Records) -> list[int]:
 
 def judgements(
     records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
-) -> tuple[np.ndarray, np.ndarray, list[Failure]]:
+) -> tuple[np.ndarray, np.ndarray, list[RecordFailure]]:
     """Return whether each record is consistent, whether its judgement failed, else NaN; and the judge's faults."""
     if options.judge is not None and options.has_judge:
         raise InvalidRequest([Issue("options.judge", "invalid_option", "give a function or base_url, not both")])
@@ -162,7 +162,7 @@ def judgements(
         if not isinstance(verdict, str):
             consistent[row] = verdict
         if isinstance(judgement, JudgeFault):
-            faults.append(Failure(row, JUDGE_FAULT))
+            faults.append(RecordFailure(row, JUDGE_FAULT))
     return consistent, failed, faults
 
 

@@ -16,11 +16,11 @@ from ...wording import install_command
 from ..task import (
     LOCAL,
     Advance,
-    Failure,
     Metric,
     Notice,
     OptionalDependencies,
-    Options,
+    RecordFailure,
+    TaskOptions,
     import_optional,
     not_installed,
 )
@@ -72,7 +72,7 @@ LIBRARIES = {
 }
 
 
-class KeywordOptions(Options):
+class KeywordOptions(TaskOptions):
     """Options of the embedder that ranks keywords."""
 
     keyword_embedder: EmbedderOption = Field(
@@ -96,13 +96,13 @@ class TextPair(NamedTuple):
 
 def comparable(
     texts: Iterable[tuple[str | None, str | None]], reason_of_none: str
-) -> tuple[list[TextPair], list[Failure]]:
+) -> tuple[list[TextPair], list[RecordFailure]]:
     pairs, failed = [], []
     for row, (reference, response) in enumerate(texts):
         if reference is None or response is None:
-            failed.append(Failure(row, reason_of_none, of_response=response is None))
+            failed.append(RecordFailure(row, reason_of_none, of_response=response is None))
         elif max(len(response), len(reference)) > MAX_LENGTH:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
+            failed.append(RecordFailure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
         else:
             pairs.append(TextPair(row, reference, response))
     return pairs, failed
@@ -153,7 +153,7 @@ class TextPairs:
             self.columns["rouge_l"][rows] = rouge_l(split)
             self.advance(piece.stop)
 
-    def fill_keywords(self, options: KeywordOptions) -> list[Failure]:
+    def fill_keywords(self, options: KeywordOptions) -> list[RecordFailure]:
         if not self.dependencies.wants(*KEYWORD):
             return []
         load = partial(chosen_embedder, options.keyword_model, options.keyword_embedder, "options.keyword_model")
@@ -165,14 +165,14 @@ class TextPairs:
         for row, reference, generated in self:
             theirs, ours = keywords_of(reference), keywords(generated, embedder)
             if theirs is None or ours is None:
-                failed.append(Failure(row, KEYWORDS_NEED_MODEL))
+                failed.append(RecordFailure(row, KEYWORDS_NEED_MODEL))
                 continue
             for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
                 self.columns[name][row] = value
         return failed
 
 
-def keyword_warnings(failed: Sequence[Failure], count: int) -> list[Notice]:
+def keyword_warnings(failed: Sequence[RecordFailure], count: int) -> list[Notice]:
     lacking = sum(failure.reason == KEYWORDS_NEED_MODEL for failure in failed)
     if not lacking:
         return []
@@ -211,7 +211,7 @@ BertScoreModel = Callable[[list[str], list[str]], Sequence[Any]]
 PATH = "options.bertscore_model"
 
 
-class BertScoreOptions(Options):
+class BertScoreOptions(TaskOptions):
     """Options of BERTScore's model."""
 
     bertscore_model: str | None = Field(

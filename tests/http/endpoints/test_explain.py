@@ -9,14 +9,14 @@ from pydantic import ValidationError
 from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.evaluate import MAX_BODY_BYTES, decode_explain_request
-from assay.service.http.wire.json_codec import Limits
+from assay.service.wire.json_codec import RequestLimits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.wire.test_contract import junk
 from tests.servers import serving
 from tests.strategies import examples
 
 REQUEST = {"response": SWAPPED, "reference": REFERENCE}
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field"}
 
 
@@ -25,13 +25,13 @@ SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field"}
 def test_the_numbers_are_those_of_score(client, reference, config):
     reply = client.post("/v1/explain", json={"response": SWAPPED, "reference": reference, "config": config})
     assert reply.status_code == 200, reply.text
-    found = Explanation.model_validate_json(reply.content)
+    explanation = Explanation.model_validate_json(reply.content)
     request = {"references": [reference], "responses": [SWAPPED], "config": config, "include": ["components"]}
     scored = client.post("/v1/score", json=request).json()
-    assert found.reward == scored["rewards"][0]
-    assert found.config_id == scored["config_id"]
-    assert found.components.model_dump() == {name: column[0] for name, column in scored["components"].items()}
-    assert (found.reference[0].place is None) == isinstance(reference, dict)
+    assert explanation.reward == scored["rewards"][0]
+    assert explanation.config_id == scored["config_id"]
+    assert explanation.components.model_dump() == {name: column[0] for name, column in scored["components"].items()}
+    assert (explanation.reference[0].place is None) == isinstance(reference, dict)
 
 
 def test_alternatives(client):
@@ -39,12 +39,12 @@ def test_alternatives(client):
     reference = {"any_of": [KEY_LINE, STEPS, REFERENCE]}
     config = {"max_added_numbers": 3, "parameter_similarity": "quantities"}
     reply = client.post("/v1/explain", json={"response": PERFECT, "reference": reference, "config": config})
-    found = Explanation.model_validate_json(reply.content)
+    explanation = Explanation.model_validate_json(reply.content)
     request = {"references": [reference], "responses": [PERFECT], "config": config, "include": ["steps"]}
     scored = client.post("/v1/score", json=request).json()
-    assert [found.alternative] == scored["alternative"]
-    assert found.alternatives[found.alternative].reward == found.reward == scored["rewards"][0]
-    assert [step.value for step in found.prediction] == [entry["value"] for entry in scored["steps"][0]]
+    assert [explanation.alternative] == scored["alternative"]
+    assert explanation.alternatives[explanation.alternative].reward == explanation.reward == scored["rewards"][0]
+    assert [step.value for step in explanation.prediction] == [entry["value"] for entry in scored["steps"][0]]
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_the_model_and_the_decoder_agree(one, two, three):
         changed = document | {name: value}
         try:
             decode_explain_request(changed, Scorer(), LIMITS)
-            found = set()
+            agreed = set()
         except InvalidRequest as error:
-            found = {issue.reason for issue in error.issues}
+            agreed = {issue.reason for issue in error.issues}
         try:
             ExplainRequest.model_validate(changed)
             refused = False
         except ValidationError:
             refused = True
         if refused:
-            assert found
-        if found & SHAPE_REASONS:
+            assert agreed
+        if agreed & SHAPE_REASONS:
             assert refused

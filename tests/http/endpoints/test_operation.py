@@ -89,19 +89,19 @@ def test_every_line_is_json_and_names_the_request(operated):
     entries = [json.loads(line) for line in server.log.splitlines()]
     for entry in entries:
         assert entry.keys() >= {"time", "level", "logger", "message", "pid"}
-    found = [entry for entry in entries if entry.get("request_id") == "find-me" and "problem" not in entry]
-    assert [(entry["route"], entry["status"]) for entry in found] == [("/v1/score", 422), ("/v1/score", 200)]
-    assert {entry["trace_id"] for entry in found} == {TRACE}
-    assert all(entry["seconds"] > 0 and entry["method"] == "POST" for entry in found)
+    lines = [entry for entry in entries if entry.get("request_id") == "find-me" and "problem" not in entry]
+    assert [(entry["route"], entry["status"]) for entry in lines] == [("/v1/score", 422), ("/v1/score", 200)]
+    assert {entry["trace_id"] for entry in lines} == {TRACE}
+    assert all(entry["seconds"] > 0 and entry["method"] == "POST" for entry in lines)
     assert "swordfish" not in server.log
     assert "-key" not in server.log.replace("keys", "")
 
 
 def test_a_trace_is_continued(client):
-    given = f"00-{TRACE}-{PARENT}-01"
+    header = f"00-{TRACE}-{PARENT}-01"
     for reply in (
-        client.post("/v1/score", json=REQUEST, headers={"traceparent": given}),
-        client.get("/nowhere", headers={"traceparent": given}),
+        client.post("/v1/score", json=REQUEST, headers={"traceparent": header}),
+        client.get("/nowhere", headers={"traceparent": header}),
     ):
         version, trace, span, flags = reply.headers["traceparent"].split("-")
         assert (version, trace, flags) == ("00", TRACE, "01")
@@ -119,8 +119,8 @@ INVALID_TRACES = [
 
 def test_an_invalid_trace_is_ignored():
     """But not one of a later version, which may have more fields."""
-    for given in INVALID_TRACES:
-        assert continue_trace(given.encode()) is None
+    for invalid_trace in INVALID_TRACES:
+        assert continue_trace(invalid_trace.encode()) is None
     span = continue_trace(f"01-{TRACE}-{PARENT}-03-more".encode())
     assert span is not None
     assert format_traceparent(span).startswith(f"00-{TRACE}-".encode())

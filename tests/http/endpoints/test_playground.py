@@ -120,8 +120,8 @@ def test_playground_and_docs_can_be_disabled():
 
 
 def test_preferences():
-    found = quality_values(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0, w;q=-1")
-    assert found == {b"gzip": 0.5, b"br": 1.0, b"x": 1.0, b"y": 0.0, b"z": 0.0, b"w": 0.0}
+    qualities = quality_values(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0, w;q=-1")
+    assert qualities == {b"gzip": 0.5, b"br": 1.0, b"x": 1.0, b"y": 0.0, b"z": 0.0, b"w": 0.0}
     assert not prefers_html(b"application/*;q=0.9, text/html;q=0.8")
 
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
-from assay.service.http.wire import contract
-from assay.service.http.wire.problems import KINDS
 from assay.service.rewards.registry import REWARD_TASKS
 from assay.service.version import VERSION
+from assay.service.wire import contract
+from assay.service.wire.problems import KINDS
 from tests.http.samples import (
     PERFECT,
     REFERENCE,
@@ -97,19 +97,19 @@ ODD_IDS = ("1:2", "100%", "%zz", 'a"b', "{x}|y^`<z>", "//host/[::1", "a#b#c", "\
 def test_a_valid_id_is_returned(client):
     """In the problem document as a URI reference, whatever characters it has."""
     assert not any(map(URI_REFERENCE.fullmatch, ODD_IDS))
-    for given in ("a", "6f1c2a9be0d34a57-1", "0123-abc/DEF:x=1", "x" * 128, *ODD_IDS):
-        reply = client.get("/nope", headers={"x-request-id": given})
-        assert reply.headers["x-request-id"] == given
+    for request_id in ("a", "6f1c2a9be0d34a57-1", "0123-abc/DEF:x=1", "x" * 128, *ODD_IDS):
+        reply = client.get("/nope", headers={"x-request-id": request_id})
+        assert reply.headers["x-request-id"] == request_id
         instance = problem_of(reply, 404)["instance"]
         assert URI_REFERENCE.fullmatch(instance), instance
-        assert unquote(instance) == given
+        assert unquote(instance) == request_id
 
 
 @pytest.mark.attack
 def test_an_invalid_id_is_replaced(client):
     generated = set()
-    for given in ("", "two words", "x" * 129, "tab\there", "caf\u00e9".encode("latin-1")):
-        reply = client.get("/nope", headers={"x-request-id": given})
+    for request_id in ("", "two words", "x" * 129, "tab\there", "caf\u00e9".encode("latin-1")):
+        reply = client.get("/nope", headers={"x-request-id": request_id})
         assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", reply.headers["x-request-id"])
         generated.add(reply.headers["x-request-id"])
     assert len(generated) == 5
@@ -156,16 +156,16 @@ def test_openapi_of_scoring(description):
         assert {"X-Request-ID", "Server-Timing"} <= response["headers"].keys()
         problems |= response["content"].get("application/problem+json", {}).get("examples", {})
     assert set(problems) == set(KINDS) - {"not-found"}
-    for one in problems.values():
-        contract.ProblemDocument.model_validate(one["value"])
+    for value in problems.values():
+        contract.ProblemDocument.model_validate(value["value"])
     request = operation["requestBody"]["content"]["application/json"]["example"]
     contract.ScoreRequest.model_validate(request)
     example = responses["200"]["content"]["application/json"]["example"]
     contract.ScoreReply.model_validate(example)
     for body in (operation["requestBody"], responses["200"]):
         assert set(body["content"]) == {"application/json", "application/vnd.apache.arrow.stream"}
-    one, each = description["components"]["schemas"]["TaskRewardRequest"]["properties"]["task"]["anyOf"]
-    assert one["enum"] == each["items"]["enum"] == list(REWARD_TASKS)
+    value, each = description["components"]["schemas"]["TaskRewardRequest"]["properties"]["task"]["anyOf"]
+    assert value["enum"] == each["items"]["enum"] == list(REWARD_TASKS)
 
 
 @pytest.mark.attack

@@ -43,7 +43,7 @@ def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> No
         if is_fair(*seen[-1]):
             break
     print("p99:", [f"alone {1e3 * a:.1f} ms, beside batches of {1e3 * c:.0f} ms {1e3 * b:.1f} ms" for a, b, c in seen])
-    assert any(is_fair(*found) for found in seen), seen
+    assert any(is_fair(*measured) for measured in seen), seen
 
 
 def is_fair(alone: float, beside: float, batch: float) -> bool:

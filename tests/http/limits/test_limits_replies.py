@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.http.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
+from assay.service.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
 from tests.http.limits.posting import connected
 from tests.http.process.watching import comes_to, resident
 from tests.http.raw_connection import RawConnection, post

@@ -8,7 +8,7 @@ from functools import partial
 
 from assay.service.http.process import worker
 from assay.service.http.process.template import KINDS
-from assay.service.http.request.fork_server import WORKER, Kind, serve
+from assay.service.http.request.fork_server import WORKER, JobKind, serve
 from assay.service.http.state import ServiceState
 
 
@@ -18,4 +18,4 @@ def run_slowly(channel: socket.socket, descriptors: list[int]) -> None:
 
 
 def main(descriptor: int) -> None:
-    serve(descriptor, KINDS | {WORKER: Kind(run_slowly)})
+    serve(descriptor, KINDS | {WORKER: JobKind(run_slowly)})

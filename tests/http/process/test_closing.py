@@ -194,7 +194,7 @@ def test_clients_that_hang_up_after_their_body_are_not_counted_as_served(narrow,
 
 def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
     """The event loop is busy while a client sends its request and disconnects."""
-    busy = "import time; from assay.service.http.request.loop_budget import LoopBudget\ntake = LoopBudget.take\n"
+    busy = "import time; from assay.service.http.request.worker_threads import LoopBudget\ntake = LoopBudget.take\n"
     busy += "async def late(self, times):\n    time.sleep(0.2); times.queue += 0.2; await take(self, times)\n"
     busy += "LoopBudget.take = late"
     with ready(before=busy) as server:
@@ -211,9 +211,9 @@ def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
 def served(server: LiveServer, path: str) -> tuple[float, float]:
     """Return the requests that a route has answered with 200, and the number of all rewards."""
     with server.client() as client:
-        found = samples_of(client)
-    requests = total_of(found, "assay_request_duration_seconds_count", route=path, code="200")
-    return requests, total_of(found, "assay_reward_count")
+        samples = samples_of(client)
+    requests = total_of(samples, "assay_request_duration_seconds_count", route=path, code="200")
+    return requests, total_of(samples, "assay_reward_count")
 
 
 # Replies that nobody reads

@@ -64,18 +64,20 @@ async def objects() -> dict[str, Any]:
         transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, theirs)
         protocol.data_received(b"GET /one HTTP/1.1\r\nHost: test\r\n\r\nGET /two HTTP/1.1\r\nHost: test\r\n\r\n")
         transport.abort()
-    found = {"protocol": protocol, "cycle": protocol.cycle, "flow": protocol.flow}
-    return found | {"server": server, "server_state": server.server_state}
+    parts = {"protocol": protocol, "cycle": protocol.cycle, "flow": protocol.flow}
+    return parts | {"server": server, "server_state": server.server_state}
 
 
 def test_every_name_is_there_as_it_was():
     wrong = []
     for (owner, name), parameters in PARAMETERS.items():
-        found = " ".join(inspect.signature(getattr(owner, name)).parameters) if hasattr(owner, name) else "missing"
-        if found != parameters:
-            wrong.append(f"{owner.__name__}.{name}: {found}, not {parameters}")
-    for kind, one in asyncio.run(objects()).items():
+        actual = " ".join(inspect.signature(getattr(owner, name)).parameters) if hasattr(owner, name) else "missing"
+        if actual != parameters:
+            wrong.append(f"{owner.__name__}.{name}: {actual}, not {parameters}")
+    for kind, instance in asyncio.run(objects()).items():
         wrong += [
-            f"{type(one).__name__}.{name}: missing" for name in ATTRIBUTES[kind].split() if not hasattr(one, name)
+            f"{type(instance).__name__}.{name}: missing"
+            for name in ATTRIBUTES[kind].split()
+            if not hasattr(instance, name)
         ]
     assert wrong == [], f"uvicorn {uvicorn.__version__}"

@@ -28,7 +28,7 @@ def value_of(samples: Samples, name: str, **labels: str) -> float:
 
 def total_of(samples: Samples, name: str, **labels: str) -> float:
     """Return the sum of the samples of a name that have these labels."""
-    return sum(value for (other, found), value in samples.items() if other == name and labels.items() <= found)
+    return sum(value for (other, item), value in samples.items() if other == name and labels.items() <= item)
 
 
 def metric(server: LiveServer, name: str) -> float:
@@ -59,9 +59,9 @@ def comes_to(server: LiveServer, seconds: float = 10, **values: float) -> bool:
 
 def resident(pid: int, name: str = "VmRSS") -> int:
     """Return the resident memory of a process in bytes, or its peak (VmHWM)."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def workers_of(server: LiveServer) -> list[int]:

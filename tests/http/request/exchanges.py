@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.service.http.request.admission import Replies, ReplyShare
 from assay.service.http.request.exchange import Deadline
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.stage_times import StageTimes
 
 
 class FakeExchange:

@@ -14,10 +14,10 @@ from pathlib import Path
 import orjson
 
 from assay.service.errors import Issue
-from assay.service.http.request.fork_server import JOB, Kind, serve
+from assay.service.http.request.fork_server import JOB, JobKind, serve
 from assay.service.http.request.jobs import JobCall, run_process
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 
 PIECE = 16 << 20
 
@@ -134,4 +134,4 @@ JOBS = {
 
 def main(descriptor: int) -> None:
     gc.disable()
-    serve(descriptor, {JOB: Kind(lambda channel, _descriptors: run_process(channel, JOBS), owned=True)})
+    serve(descriptor, {JOB: JobKind(lambda channel, _descriptors: run_process(channel, JOBS), owned=True)})

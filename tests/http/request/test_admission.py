@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from assay.service.config import ServerSettings
 from assay.service.http.request.admission import FIRST_RESERVE, MIN_RATE, PATIENCE, Admission, Budget, Permit
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.loop_budget import MAX_PER_TURN, TURN_SECONDS, LoopBudget
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.http.request.worker_threads import MAX_PER_TURN, TURN_SECONDS, LoopBudget
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.http.request.exchanges import FakeExchange, in_loop
 
 MIB = 1 << 20
@@ -322,7 +322,7 @@ async def test_every_byte_is_returned(seed):
     """Ten thousand callers are admitted, wait, disconnect, are cancelled or time out at random moments."""
     dice = random.Random(seed)
 
-    async def one(budget: Budget) -> None:
+    async def request(budget: Budget) -> None:
         caller = FakeExchange(dice.choice([0.0, 0.001, 0.01, 30]), dice.choice([None, 1.0]))
         nbytes = dice.randint(1, 150)
         if dice.random() < 0.3:
@@ -343,7 +343,7 @@ async def test_every_byte_is_returned(seed):
     for _ in range(10):
         tasks = []
         for _ in range(200):
-            tasks.append(asyncio.create_task(one(budget)))
+            tasks.append(asyncio.create_task(request(budget)))
             if dice.random() < 0.1:
                 dice.choice(tasks).cancel()
             if dice.random() < 0.1:

@@ -12,8 +12,8 @@ from contextlib import nullcontext
 import pytest
 import zstandard
 
-from assay.service.http.wire import media_types
-from assay.service.http.wire.media_types import (
+from assay.service.wire import media_types
+from assay.service.wire.media_types import (
     ARROW,
     JSON,
     MAX_FRAMES,
@@ -23,7 +23,7 @@ from assay.service.http.wire.media_types import (
     decompress,
     media_type_of,
 )
-from assay.service.http.wire.problems import Problem
+from assay.service.wire.problems import Problem
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import ready
 

@@ -75,10 +75,10 @@ def test_the_queue_is_bounded():
     with ready(*flags) as server, server.client() as client, ThreadPoolExecutor(16) as pool:
         running = [pool.submit(client.post, "/v1/score", content=body) for _ in range(32)]
         with server.client() as prober:
-            while not all(one.done() for one in running):
+            while not all(task.done() for task in running):
                 for path in ("/readyz", "/health", "/healthz", "/ping", "/livez"):
                     assert prober.get(path).status_code == 200
-        replies = [one.result() for one in running]
+        replies = [task.result() for task in running]
         assert {reply.status_code for reply in replies} == {200, 429}
         for reply in replies:
             if reply.status_code == 429:

@@ -25,10 +25,10 @@ from assay.service.http.request.run_names import RunNames
 from assay.service.http.request.series import Exposition, Paced, Renderer, SeriesTable
 from assay.service.http.routes import add_routes
 from assay.service.http.state import ServiceState
-from assay.service.http.wire.problems import KINDS
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay.service.rewards.scores import Scores
+from assay.service.wire.problems import KINDS
+from assay.service.wire.stage_times import StageTimes
 from tests.http.request.exchanges import in_loop
 
 MAX_RUNS = 128

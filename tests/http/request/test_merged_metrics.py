@@ -79,12 +79,12 @@ def test_counts_add_up_and_gauges_are_those_of_live_workers():
         "assay_workers": 3,
     }
     merged.end(0)
-    found = merged_values(merged, own)
-    assert (found["assay_things_total /"], found["assay_bytes"], found["assay_process_max_fds"]) == (7, 6, 1002)
+    values = merged_values(merged, own)
+    assert (values["assay_things_total /"], values["assay_bytes"], values["assay_process_max_fds"]) == (7, 6, 1002)
     for slot in range(3):  # the first one has not reported anew
         merged.end(slot)
-    found = merged_values(merged, own)
-    assert (found["assay_things_total /"], found["assay_bytes"], found["assay_process_max_fds"]) == (7, 0, 0)
+    values = merged_values(merged, own)
+    assert (values["assay_things_total /"], values["assay_bytes"], values["assay_process_max_fds"]) == (7, 0, 0)
 
 
 def test_a_series_is_named_only_once():
@@ -106,7 +106,7 @@ def test_nothing_falls_when_workers_end(steps, dice: random.Random):
     """Not by a rounding error either; and a worker that is killed loses only what it has not reported."""
     merged = MergedMetrics(3, RunNames(2))
     workers = {slot: Process(merged, slot) for slot in range(3)}
-    reported, found, before = 0, {}, {}
+    reported, merged_counts, before = 0, {}, {}
     for slot, run, reports, ends in steps:
         worker = workers[slot]
         worker.count(f"run {run}", dice.random())
@@ -116,6 +116,6 @@ def test_nothing_falls_when_workers_end(steps, dice: random.Random):
         if ends:
             merged.end(slot)
             workers[slot] = Process(merged, slot)
-        before, found = found, merged_values(merged)
-        assert all(found[key] >= value for key, value in before.items())
-    assert sum(value for key, value in found.items() if key.startswith("assay_reward_count")) == reported
+        before, merged_counts = merged_counts, merged_values(merged)
+        assert all(merged_counts[key] >= value for key, value in before.items())
+    assert sum(value for key, value in merged_counts.items() if key.startswith("assay_reward_count")) == reported

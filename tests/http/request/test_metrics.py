@@ -64,8 +64,8 @@ def test_counts(client):
     client.post("/v1/score", json={"references": ["x"], "responses": [PERFECT]})
     client.post("/v1/score", content=b"{")
     client.get("/secret/path/of/a/client")
-    found = samples_of(client)
-    value = partial(value_of, found)
+    samples = samples_of(client)
+    value = partial(value_of, samples)
     requests = "assay_request_duration_seconds_count"
     assert value(requests, route="/v1/score", code="200") == 5
     assert value(requests, route="/v1/score", code="422") == 1
@@ -74,7 +74,7 @@ def test_counts(client):
     plain = {"run": "unnamed", "task": "score"}
     assert value("assay_responses_total", **plain, reason="ok") == 7
     assert value("assay_responses_total", **plain, reason="missing_sections") == 3
-    assert {dict(labels)["reason"] for name, labels in found if name == "assay_responses_total"} == set(REASONS)
+    assert {dict(labels)["reason"] for name, labels in samples if name == "assay_responses_total"} == set(REASONS)
     assert value("assay_reward_count", **plain) == 10
     assert value("assay_reward_sum", **plain) == pytest.approx(3 * sum(REWARDS) + 1)
     assert value("assay_reward_bucket", **plain, le="0.0") == 3
@@ -88,10 +88,10 @@ def test_counts(client):
     assert value("assay_draining") == 0
     assert value("assay_compiled_signatures") > 0
     assert value("assay_batches_unfinished") == 0
-    build = next(dict(labels) for name, labels in found if name == "assay_build_info")
+    build = next(dict(labels) for name, labels in samples if name == "assay_build_info")
     assert build.keys() == {"version", "config_id", "rules_version"}
     assert build["config_id"] == ScoreSettings().config_id
-    assert not any("secret" in str(labels) for _, labels in found)
+    assert not any("secret" in str(labels) for _, labels in samples)
 
 
 OPEN = "application/openmetrics-text"
@@ -158,26 +158,26 @@ def test_the_name_is_removed_from_the_query(header, query, expected):
     assert (name, rest, [issue.reason for issue in issues]) == expected
 
 
-def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
+def check_tasks(samples: Samples, run: str, reply: dict[str, list[Any]]) -> None:
     """Compare the metrics of a run with the columns of its only reply."""
     for task in set(reply["task"]):
         rows, plain = [k for k, name in enumerate(reply["task"]) if name == task], {"run": run, "task": task}
         rewards, reasons = ([reply[name][k] for k in rows] for name in ("rewards", "reasons"))
         for reason in reward_of(task).reasons:
-            assert value_of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
-        assert value_of(found, "assay_reward_count", **plain) == len(rows)
-        assert value_of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
-        below = value_of(found, "assay_reward_below_zero_total", **plain)
-        assert value_of(found, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
+            assert value_of(samples, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
+        assert value_of(samples, "assay_reward_count", **plain) == len(rows)
+        assert value_of(samples, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
+        below = value_of(samples, "assay_reward_below_zero_total", **plain)
+        assert value_of(samples, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
         assert below == pytest.approx(-sum(reward for reward in rewards if reward < 0))
         names = COMPONENTS if task == "score" else task_named(task).components
         for name in names:
             values, labels = [reply["components"][name][k] for k in rows], plain | {"component": name}
-            below = value_of(found, "assay_component_below_zero_total", **labels)
-            assert value_of(found, "assay_component_count", **labels) == len(rows)
-            assert value_of(found, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
+            below = value_of(samples, "assay_component_below_zero_total", **labels)
+            assert value_of(samples, "assay_component_count", **labels) == len(rows)
+            assert value_of(samples, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
             assert below == pytest.approx(-sum(value for value in values if value < 0))
-    counted = {labels for name, labels in found if name == "assay_component_count" and ("run", run) in labels}
+    counted = {labels for name, labels in samples if name == "assay_component_count" and ("run", run) in labels}
     assert {dict(labels)["task"] for labels in counted} == set(reply["task"])
 
 
@@ -186,7 +186,7 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     metrics = RewardMetrics(table)
     scores = Scorer(**settings).score(**batch, task_options=task_options)
     metrics.count("mixed", scores)
-    found = values_of(table)
+    samples = values_of(table)
     reply = {
         "task": batch["task"],
         "rewards": scores.rewards.tolist(),
@@ -194,28 +194,28 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
         "components": {name: column.tolist() for name, column in scores.components.items()},
     }
     assert min(reply["rewards"]) < 0
-    check_tasks(found, "mixed", reply)
+    check_tasks(samples, "mixed", reply)
     for task in set(batch["task"]):
         passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
-        assert value_of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
+        assert value_of(samples, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
         rows = [k for k, name in enumerate(batch["task"]) if name == task]
         groups = [repr(batch["groups"][k]) for k in rows]
-        check_groups(found, "mixed", groups, [reply["rewards"][k] for k in rows], task)
+        check_groups(samples, "mixed", groups, [reply["rewards"][k] for k in rows], task)
 
 
-def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float], task: str = "score") -> None:
+def check_groups(samples: Samples, run: str, index: Sequence[Any], rewards: list[float], task: str = "score") -> None:
     """Compare the metrics of a task's groups with the definition."""
     rows = sorted(zip(index, rewards, strict=True))
     groups = [[reward for _, reward in group] for _, group in groupby(rows, lambda row: row[0])]
     several = [group for group in groups if len(group) > 1]
     flat = [group for group in several if max(group) - min(group) <= 1e-9]
     deviations = [0.0 if group in flat else statistics.stdev(group) for group in several]
-    assert value_of(found, "assay_groups_without_spread_total", run=run, task=task) == len(flat)
+    assert value_of(samples, "assay_groups_without_spread_total", run=run, task=task) == len(flat)
     if several:
-        assert value_of(found, "assay_group_reward_std_count", run=run, task=task) == len(several)
-        total = value_of(found, "assay_group_reward_std_sum", run=run, task=task)
+        assert value_of(samples, "assay_group_reward_std_count", run=run, task=task) == len(several)
+        total = value_of(samples, "assay_group_reward_std_sum", run=run, task=task)
         assert total == pytest.approx(sum(deviations), abs=1e-7)
-        assert value_of(found, "assay_group_reward_std_bucket", run=run, task=task, le="0.0") == deviations.count(0.0)
+        assert value_of(samples, "assay_group_reward_std_bucket", run=run, task=task, le="0.0") == deviations.count(0.0)
 
 
 REWARD = st.sampled_from([0.0, 0.3, 0.3 + 1e-12, 0.3 + 1e-8, 0.8444444444444444, 1.0]) | st.floats(0, 5)
@@ -227,8 +227,8 @@ def test_groups_agree_with_the_definition(rows):
     metrics = RewardMetrics(table)
     index, rewards = [row[0] for row in rows], [row[1] for row in rows]
     metrics.count_groups("unnamed", "score", np.array(rewards), np.array(index))
-    found = values_of(table)
-    check_groups(found, "unnamed", index, rewards)
+    samples = values_of(table)
+    check_groups(samples, "unnamed", index, rewards)
 
 
 def test_a_process_follows_the_names_of_the_supervisor():
@@ -253,8 +253,8 @@ def test_a_process_follows_the_names_of_the_supervisor():
     count(1, "d", "e", "a")  # the last one is counted as another run: the supervisor has not seen it yet
     report()
     count(1, "a", "d")
-    found = report()
-    counts = {dict(labels)["run"]: value for (name, labels), value in found.items() if name == "assay_reward_count"}
+    samples = report()
+    counts = {dict(labels)["run"]: value for (name, labels), value in samples.items() if name == "assay_reward_count"}
     assert counts == {"a": 2, "b": 1, "other": 5}
 
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from assay.service.config import ServerSettings
 from assay.service.http.request.access import Keys, OriginCheck
-from assay.service.http.wire.problems import Problem
+from assay.service.wire.problems import Problem
 from tests.http.samples import paths_with_bodies, problem_of
 
 pytestmark = pytest.mark.attack
@@ -64,8 +64,8 @@ HEADERS = {
 
 
 def test_programs_and_pages():
-    found = {name: objection(headers) for name, (headers, _) in HEADERS.items()}
-    assert found == {name: expected for name, (_, expected) in HEADERS.items()}
+    objections = {name: objection(headers) for name, (headers, _) in HEADERS.items()}
+    assert objections == {name: expected for name, (_, expected) in HEADERS.items()}
 
 
 HOSTS = {
@@ -90,8 +90,8 @@ HOSTS = {
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_hosts(method):
     """Also for GET: a page whose name resolves to loopback could read the reply."""
-    found = {host: objection({"host": host, **JSON}, method) for host in HOSTS}
-    assert found == {host: None if is_ours else WRONG_HOST for host, is_ours in HOSTS.items()}
+    objections = {host: objection({"host": host, **JSON}, method) for host in HOSTS}
+    assert objections == {host: None if is_ours else WRONG_HOST for host, is_ours in HOSTS.items()}
 
 
 LISTENING = {
@@ -133,8 +133,8 @@ def test_no_route_answers_a_page_of_another_site(client, path):
 
 def test_the_host_of_a_proxy_can_be_allowed():
     for host, is_allowed in (("assay.example", True), ("Other.example:443", True), ("third.example", False)):
-        found = objection({"host": host, **JSON}, allowed_hosts=["assay.example", "other.example"])
-        assert found == (None if is_allowed else WRONG_HOST)
+        objection_found = objection({"host": host, **JSON}, allowed_hosts=["assay.example", "other.example"])
+        assert objection_found == (None if is_allowed else WRONG_HOST)
 
 
 KEYS = ["first-key", "second-key-that-is-longer", "third", "fourth-key"]
@@ -149,12 +149,12 @@ def test_every_key_is_compared_by_its_digest_without_an_early_end(monkeypatch, s
     compare = hmac.compare_digest
     compared: list[tuple[int, int]] = []
 
-    def counted(one: bytes, other: bytes) -> bool:
-        compared.append((len(one), len(other)))
-        return compare(one, other)
+    def counted(digest: bytes, other: bytes) -> bool:
+        compared.append((len(digest), len(other)))
+        return compare(digest, other)
 
     monkeypatch.setattr(hmac, "compare_digest", counted)
     keys = Keys(SecretStr(key) for key in KEYS)
     with nullcontext() if sent in KEYS else pytest.raises(Problem, match="unauthorized"):
-        keys.check(SimpleNamespace(header=lambda name: b"Bearer " + sent.encode()))  # type: ignore[arg-type]
+        keys.check(SimpleNamespace(raw_headers={b"authorization": b"Bearer " + sent.encode()}))  # type: ignore[arg-type]
     assert compared == [(32, 32)] * len(KEYS)

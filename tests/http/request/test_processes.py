@@ -25,8 +25,8 @@ from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.fork_server import ForkServer
 from assay.service.http.request.jobs import JobCall
-from assay.service.http.request.processes import Processes, joined
-from assay.service.http.wire.problems import MAX_ERRORS, Problem
+from assay.service.http.request.processes import Processes, reply_body
+from assay.service.wire.problems import MAX_ERRORS, Problem
 from tests.http.process.watching import in_time
 from tests.http.request.exchanges import FakeExchange, in_loop
 from tests.own_process import environment
@@ -52,7 +52,7 @@ def call(job: str, seconds: float = 60, **arguments: object) -> JobCall:
 
 
 def answered(processes: Processes, job: str, body: bytes = b"body", seconds: float = 60, **arguments: object) -> bytes:
-    running = processes.run(call(job, seconds, **arguments), lambda: [body], FakeExchange(seconds), joined)
+    running = processes.run(call(job, seconds, **arguments), lambda: [body], FakeExchange(seconds), reply_body)
     return asyncio.run(running)
 
 
@@ -65,7 +65,7 @@ def is_gone(path: Path) -> bool:
 @in_loop
 async def test_a_job_returns_its_result_and_times(processes):
     exchange = FakeExchange()
-    assert await processes.run(call("upper"), lambda: [bytearray(b"bo"), b"dy"], exchange, joined) == b"BODY"
+    assert await processes.run(call("upper"), lambda: [bytearray(b"bo"), b"dy"], exchange, reply_body) == b"BODY"
     assert exchange.times.score == 0.25
 
 
@@ -89,7 +89,9 @@ def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, tmp_pa
 
 async def begun(processes: Processes, path: Path, exchange: FakeExchange) -> asyncio.Task[bytes]:
     """Begin a job that writes its process id to `path` and never ends."""
-    running = asyncio.create_task(processes.run(call("sum_for_ever", path=str(path)), lambda: [b""], exchange, joined))
+    running = asyncio.create_task(
+        processes.run(call("sum_for_ever", path=str(path)), lambda: [b""], exchange, reply_body)
+    )
     while not path.exists():
         await asyncio.sleep(0.01)
     assert processes.unfinished == 1
@@ -187,7 +189,7 @@ async def test_an_error_does_not_keep_the_body(processes):
         body = Body(b"body")
         seen = weakref.ref(body)
         with suppress(Problem):
-            await processes.run(call("refuse", number=1), [body].copy, FakeExchange(), joined)
+            await processes.run(call("refuse", number=1), [body].copy, FakeExchange(), reply_body)
         del body
         end = time.monotonic() + 5
         while seen() is not None and time.monotonic() < end:

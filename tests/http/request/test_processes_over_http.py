@@ -220,10 +220,10 @@ def test_programs_of_f_strings_cost_others_nothing(own, others):
 
 def reward_counts(client: httpx.Client) -> list[float]:
     """Return how many rewards of programs the metrics have counted, and how many programs there was no time for."""
-    found, labels = samples_of(client), {"run": "unnamed", "task": "bioplanner"}
+    samples, labels = samples_of(client), {"run": "unnamed", "task": "bioplanner"}
     return [
-        total_of(found, "assay_reward_count", **labels),
-        total_of(found, "assay_responses_total", reason="out_of_time", **labels),
+        total_of(samples, "assay_reward_count", **labels),
+        total_of(samples, "assay_responses_total", reason="out_of_time", **labels),
     ]
 
 

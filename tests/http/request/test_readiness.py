@@ -15,10 +15,10 @@ from assay.kernels.warmup import warmup
 from assay.service.config import Config
 from assay.service.http.app import create_app
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire import fast_path, json_codec
-from assay.service.http.wire.problems import Problem
 from assay.service.rewards import scorer as self_test
 from assay.service.scoring import memory
+from assay.service.wire import fast_path, json_codec
+from assay.service.wire.problems import Problem
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 

@@ -12,7 +12,7 @@ import pytest
 
 from assay.service.errors import Issue
 from assay.service.http.request.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
-from assay.service.http.wire.problems import KINDS, Problem
+from assay.service.wire.problems import KINDS, Problem
 from tests.http.request.exchanges import FakeExchange
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import launched, ready
@@ -36,8 +36,8 @@ def test_the_cause_of_a_refusal_is_logged(fresh_server):
         problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
         assert client.get("/v1/score").status_code == 405  # requests of browsers and probes are not logged
         problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
-    found = [line for line in fresh_server.log.splitlines() if " refused: " in line]
-    assert all(" WARNING assay POST " in line for line in found)
+    refusals = [line for line in fresh_server.log.splitlines() if " refused: " in line]
+    assert all(" WARNING assay POST " in line for line in refusals)
     expected = [
         r"POST /compat/slime refused: 422 invalid-request, request find-me: label: bad_step_line \(line 1 .*\)",
         r"POST /compat/slime refused: 422 .*: query\.semantics: invalid_setting .*; query\.ordr: unknown_setting ",
@@ -45,8 +45,8 @@ def test_the_cause_of_a_refusal_is_logged(fresh_server):
         r"POST unmatched refused: 404 not-found",
         r"421 wrong-host",
     ]
-    assert len(found) == len(expected)
-    for line, pattern in zip(found, expected, strict=True):
+    assert len(refusals) == len(expected)
+    for line, pattern in zip(refusals, expected, strict=True):
         assert re.search(pattern, line), line
     assert SECRET not in fresh_server.log
 

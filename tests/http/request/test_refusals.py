@@ -66,17 +66,17 @@ def refused(server: LiveServer, case: int | str, by: Post, times: int) -> list[i
     """Send a request repeatedly; return the statuses or errors."""
     path, headers, length = REFUSALS[case]
     body = bytes(length)
-    found: list[int | str] = []
+    answers: list[int | str] = []
     with RawConnection(server.url) as other:
         if case == 429:
             other.send(head("Content-Length: 2000000", "Authorization: Bearer key") + bytes(1_500_000))
             assert comes_to(server, work_bytes=1_000_000)
         for _ in range(times):
             try:
-                found.append(by(server.url, path, headers, body))
+                answers.append(by(server.url, path, headers, body))
             except OSError as error:
-                found.append(repr(error))
-    return found
+                answers.append(repr(error))
+    return answers
 
 
 @pytest.mark.parametrize("by", [by_urllib, by_http_client, by_http_1_0])

@@ -12,7 +12,7 @@ import pytest
 from assay.service.http.request.admission import Budget, Permit, Replies, ReplyShare
 from assay.service.http.request.exchange import ClientGone, Deadline
 from assay.service.http.request.worker_threads import WorkerThreads
-from assay.service.http.wire.problems import Problem
+from assay.service.wire.problems import Problem
 from tests.http.request.exchanges import FakeExchange, in_loop
 
 

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from assay.service.http.endpoints.trainers.nemo_gym import MAX_NAMES, aggregate
 from assay.service.http.request.exchange import Deadline
 from assay.service.http.request.processes import new_call
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import GYM, body_of
 from tests.strategies import examples
 
 PATH = "/compat/nemo-gym/aggregate_metrics"
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 
 
 def aggregated(records: list[dict[str, Any]], seconds: float = math.inf) -> dict[str, Any]:
@@ -37,14 +37,14 @@ def of(records: list[dict[str, float]]) -> dict[str, float]:
     """Return the statistics of each number by their definitions."""
     names = sorted({name for record in records for name in record if not name.startswith("_ng_")})
     columns = {name: [record[name] for record in records if name in record] for name in names}
-    found = {}
+    means = {}
     for name, column in columns.items():
-        found |= {f"mean/{name}": statistics.fmean(column), f"median/{name}": statistics.median(column)}
-        found |= {f"max/{name}": max(column), f"min/{name}": min(column)}
+        means |= {f"mean/{name}": statistics.fmean(column), f"median/{name}": statistics.median(column)}
+        means |= {f"max/{name}": max(column), f"min/{name}": min(column)}
     deviations = {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1}
     if not deviations:
         deviations = {name: 0.0 for name, column in columns.items() if len(column) == len(records)}
-    return found | {f"std/{name}": value for name, value in deviations.items()}
+    return means | {f"std/{name}": value for name, value in deviations.items()}
 
 
 NUMBERS = st.one_of(st.integers(-50, 50), st.floats(-1e6, 1e6))
@@ -75,13 +75,13 @@ def test_statistics_agree_with_their_definitions(records):
     assert reply["key_metrics"] == {k: v for k, v in reply["agent_metrics"].items() if k.startswith("mean/")}
     groups = [(key, list(members)) for key, members in groupby(sorted(records, key=task), key=task)]
     assert len(reply["group_level_metrics"]) == len(groups)
-    for found, (key, members) in zip(reply["group_level_metrics"], groups, strict=True):
-        assert found.pop("_ng_task_index") == key
-        assert found.pop("num_rollouts") == len(members)
-        infos = found.pop("rollout_infos")
+    for level, (key, members) in zip(reply["group_level_metrics"], groups, strict=True):
+        assert level.pop("_ng_task_index") == key
+        assert level.pop("num_rollouts") == len(members)
+        infos = level.pop("rollout_infos")
         ordered = sorted(members, key=lambda record: record.get("_ng_rollout_index", 0))
         assert [info["reward"] for info in infos] == [record["reward"] for record in ordered]
-        assert found == pytest.approx(of(members), rel=1e-9, abs=1e-9)
+        assert level == pytest.approx(of(members), rel=1e-9, abs=1e-9)
 
 
 def agent_metrics(*records: dict[str, Any]) -> dict[str, float]:
@@ -178,9 +178,9 @@ def test_records_without_a_task_count_for_the_whole_only():
 def test_invalid_records(client):
     records = [{"reward": 1}, None, {"_ng_task_index": "3"}, {"_ng_rollout_index": 1.5, "_ng_task_index": None}]
     paths = ["[1]", "[2]._ng_task_index", "[3]._ng_task_index", "[3]._ng_rollout_index"]
-    for body, found in (({"verify_responses": {}}, [""]), ({"verify_responses": records}, paths)):
+    for body, expected in (({"verify_responses": {}}, [""]), ({"verify_responses": records}, paths)):
         errors = errors_of(problem_of(client.post(PATH, json=body), 422))
-        assert errors == [(f"verify_responses{path}", "wrong_type") for path in found]
+        assert errors == [(f"verify_responses{path}", "wrong_type") for path in expected]
 
 
 def test_statistics_of_a_long_run(client):

@@ -194,10 +194,10 @@ def test_masked_rollouts_are_logged(caplog):
 def test_sessions_have_no_state(client, name):
     """The name of a session is the caller's, and the reply has nothing else."""
     named = {"resources_session_id": "resources-session-µ"}
-    for given, reply in ((named, named), (without("response"), {}), ({"resources_session_id": 7}, {})):
-        found = client.post(f"{PATH}/{name}", json=given | {"task_data": "x" * 100_000})
-        assert (found.status_code, found.json()) == (200, reply)
-        assert "set-cookie" not in found.headers
+    for body, reply in ((named, named), (without("response"), {}), ({"resources_session_id": 7}, {})):
+        answer = client.post(f"{PATH}/{name}", json=body | {"task_data": "x" * 100_000})
+        assert (answer.status_code, answer.json()) == (200, reply)
+        assert "set-cookie" not in answer.headers
     assert client.post(f"{PATH}/{name}", content=b"").json() == {}
 
 

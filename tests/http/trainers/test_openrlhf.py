@@ -101,6 +101,6 @@ BAD = {
 
 @pytest.mark.parametrize(("document", "errors"), BAD.values(), ids=BAD)
 def test_every_error_is_reported(client, document, errors):
-    found = problem_of(client.post(OPENRLHF, json=document), 422)
-    assert errors_of(found) == errors
-    assert found["error_count"] == (300 if len(errors) == 100 else len(errors))
+    problem = problem_of(client.post(OPENRLHF, json=document), 422)
+    assert errors_of(problem) == errors
+    assert problem["error_count"] == (300 if len(errors) == 100 else len(errors))

@@ -53,10 +53,13 @@ def test_one_rollout_a_call(client, path, ballast):
 def test_alternatives(client, path, ballast):
     """The best counts; what is wrong with one is reported at its place."""
     other = REFERENCE.replace("add", "wash")
-    rollouts = [Rollout(SWAPPED + EOS, {"any_of": one}) for one in ([other, STEPS], [REFERENCE], [STEPS, other])]
+    rollouts = [
+        Rollout(SWAPPED + EOS, {"any_of": alternatives})
+        for alternatives in ([other, STEPS], [REFERENCE], [STEPS, other])
+    ]
     for rollout, expected in zip(rollouts, expected_of(rollouts), strict=True):
-        found = client.post(path, json=body_of(path, *rollout, ballast=["x" * ballast]))
-        assert numbers_in(found) == expected
+        reply = client.post(path, json=body_of(path, *rollout, ballast=["x" * ballast]))
+        assert numbers_in(reply) == expected
         assert expected["reward"] > 0
     nested = {"any_of": [REFERENCE]}
     for any_of, errors in (
@@ -76,7 +79,7 @@ SETTINGS = [
 
 
 @every_reward
-@pytest.mark.parametrize("given", SETTINGS, ids=["&".join(one) for one in SETTINGS])
+@pytest.mark.parametrize("given", SETTINGS, ids=["&".join(setting) for setting in SETTINGS])
 def test_settings_in_the_query(client, path, given):
     settings = ScoreSettings.model_validate_strings(given).model_dump()
     expected = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], **settings)
@@ -161,8 +164,8 @@ def test_too_many_rollouts():
         for rows, status in ((3, 200), (4, 413)):
             document = openrlhf([SWAPPED] * rows, [REFERENCE] * rows)
             assert client.post(OPENRLHF, json=document).status_code == status
-        found = client.post(OPENRLHF, json={"query": ["x"], "prompts": ["x"] * 5, "labels": []})
-        assert errors_of(problem_of(found, 413)) == [("prompts", "too_many")]
+        reply = client.post(OPENRLHF, json={"query": ["x"], "prompts": ["x"] * 5, "labels": []})
+        assert errors_of(problem_of(reply, 413)) == [("prompts", "too_many")]
 
 
 def test_trainers_are_patient_by_route():

@@ -46,17 +46,19 @@ def named_body(path: str, response: str, reference: Any, task: Any) -> dict[str,
     return body_of(path, response, {"task": task, "reference": reference})
 
 
-def check_row(found: dict[str, float], row: Row) -> None:
+def check_row(numbers: dict[str, float], row: Row) -> None:
     code = REWARD_TASKS.index(row.task)
-    assert found["reward"] == row.reward
-    assert found["score_task"] == code
-    assert found["score_reason_code"] == list(reward_of(row.task).reasons).index(row.reason)
-    assert found["score_readable"] == (row.reason == "ok")
-    assert found["score_passed"] == row.passed
-    named = {name.removeprefix("score_reason_") for name, value in found.items() if "_reason_" in name and value == 1.0}
+    assert numbers["reward"] == row.reward
+    assert numbers["score_task"] == code
+    assert numbers["score_reason_code"] == list(reward_of(row.task).reasons).index(row.reason)
+    assert numbers["score_readable"] == (row.reason == "ok")
+    assert numbers["score_passed"] == row.passed
+    named = {
+        name.removeprefix("score_reason_") for name, value in numbers.items() if "_reason_" in name and value == 1.0
+    }
     assert named - {"code"} == ({row.reason} & {"missing_sections"})
     if code:
-        assert not any(found[f"score_{name}"] for name in TASK_COMPONENTS[:11])
+        assert not any(numbers[f"score_{name}"] for name in TASK_COMPONENTS[:11])
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -139,8 +141,8 @@ def test_the_reference_in_a_label(client, monkeypatch, task, label):
         client.post(f"{OPENRLHF}?task_field=task", json=openrlhf([response + EOS], [label])),
         client.post(f"{GYM}?task_field=extra.label.task&reference_field=extra.label", json=row),
     ):
-        found = numbers_in(reply, TASK_NUMBERS)
-        assert (found["score_task"], found["reward"]) == (REWARD_TASKS.index(task), 1.0)
+        numbers = numbers_in(reply, TASK_NUMBERS)
+        assert (numbers["score_task"], numbers["reward"]) == (REWARD_TASKS.index(task), 1.0)
     monkeypatch.setenv("ASSAY_CLIENT_TASK", "task")
     reference, named = labelled(label)
     assert named == task
@@ -198,9 +200,9 @@ def test_every_invalid_row_is_reported(client):
         *(("labels[1]", "bad_step_line"), ("labels[4]", "bad_reference"), ("labels[6]", "bad_step_line")),
     ]
     body = openrlhf(["x"] * len(labels), labels) | {"prompts": [""] * 6}
-    found = problem_of(client.post(f"{OPENRLHF}?task_field=task", json=body), 422)
-    assert errors_of(found) == [("prompts", "wrong_length"), *named]
-    details = {error["path"]: error["detail"].partition(": ")[0] for error in found["errors"]}
+    problem = problem_of(client.post(f"{OPENRLHF}?task_field=task", json=body), 422)
+    assert errors_of(problem) == [("prompts", "wrong_length"), *named]
+    details = {error["path"]: error["detail"].partition(": ")[0] for error in problem["errors"]}
     assert (details["labels[0]"], details["labels[1]"]) == ("bioprobench.ord", "score")
 
 
@@ -232,8 +234,8 @@ def test_a_masked_row(client):
 def test_the_labels_of_the_page(client):
     (block,) = re.findall(r"^```text\n(.*?)^```", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     answers, labels = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT], block.splitlines()
-    for given in (labels, [*map(json.loads, labels)]):
-        reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, given)).json()
+    for forms in (labels, [*map(json.loads, labels)]):
+        reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, forms)).json()
         assert reply["extra_logs"]["score_task"] == [1.0, 2.0, 0.0]
         assert reply["rewards"][:2] == [1.0, 1.0]
 
@@ -244,5 +246,5 @@ def test_the_filter_of_the_page():
     names: dict[str, Any] = {}
     exec(compile(code, str(page), "exec"), names)
     for passed, kept in (([0, 1, 0], True), ([0, 0], False), ([1, 1], False)):
-        samples = [SimpleNamespace(reward={"reward": 0.5, "score_passed": float(one)}) for one in passed]
+        samples = [SimpleNamespace(reward={"reward": 0.5, "score_passed": float(value)}) for value in passed]
         assert names["some_pass"](None, samples) is kept

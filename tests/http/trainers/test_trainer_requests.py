@@ -14,20 +14,20 @@ from pydantic import BaseModel, ValidationError
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
-from assay.service.http.endpoints.trainers.endpoint import Query, TrainerEndpoint
+from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint, TrainerQuery
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.rows import JsonObject
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.stage_times import StageTimes
-from assay.service.scoring.labels import text_of
+from assay.service.scoring.labels import json_text
+from assay.service.wire.fast_path import FastPath
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.stage_times import StageTimes
 from tests.strategies import alternatives_of, doubtful_references, examples, protocols, references, responses
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 INLINE_BYTES = 65_536
 
 
@@ -35,7 +35,9 @@ sections = responses | st.text("<think>/key\n ", max_size=20)
 doubtful_texts = st.one_of(sections, sections, st.none(), st.integers())
 labels = st.one_of(references, references, protocols.flatmap(alternatives_of))
 doubtful_lists = st.lists(references | doubtful_references | st.none() | st.just({"any_of": []}), max_size=2)
-doubtful_alternatives = st.builds(lambda one, times: {"any_of": one * times}, doubtful_lists, st.sampled_from([1, 9]))
+doubtful_alternatives = st.builds(
+    lambda alternative, times: {"any_of": alternative * times}, doubtful_lists, st.sampled_from([1, 9])
+)
 doubtful_labels = st.one_of(
     doubtful_alternatives, references, doubtful_references, st.none(), st.just({"steps": 3}), st.just(1)
 )
@@ -63,8 +65,8 @@ def openrlhf(texts: Any, prompts: Any, labels: Any, ragged: Any) -> Any:
     return st.tuples(st.sampled_from([1, 1, 1, 0, 2]), ragged).flatmap(
         lambda drawn: st.fixed_dictionaries(
             {
-                name: st.lists(one, min_size=max(0, drawn[0] - drawn[1]), max_size=drawn[0] + drawn[1])
-                for name, one in {"query": texts, "prompts": prompts, "labels": labels}.items()
+                name: st.lists(values, min_size=max(0, drawn[0] - drawn[1]), max_size=drawn[0] + drawn[1])
+                for name, values in {"query": texts, "prompts": prompts, "labels": labels}.items()
             }
         )
     )
@@ -133,8 +135,8 @@ def endpoint(dialect: Any) -> TrainerEndpoint:
 def outcome(answer: Any, *arguments: Any) -> Any:
     """Return the reply, None if a thread has to make it, or the problem."""
     try:
-        found = answer(*arguments)
-        return found and found.body
+        reply = answer(*arguments)
+        return reply and reply.body
     except Problem as problem:
         return problem.kind, problem.issues
 
@@ -150,7 +152,7 @@ def has_alternatives(document: dict[str, Any]) -> bool:
 def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     options = dialect.options()
     scorer = Scorer()
-    chosen = Query(scorer, FastPath(scorer, INLINE_BYTES, LIMITS), options, {})
+    chosen = TrainerQuery(scorer, FastPath(scorer, INLINE_BYTES, LIMITS), options, {})
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
@@ -172,11 +174,11 @@ def test_both_paths_and_the_model_agree(dialect, model, right, doubtful):
     @examples(60)
     @example({"prompt": "", "response": "", "query": [""], "prompts": [""], "label": {"any_of": [None]}, "labels": []})
     def check_doubtful(document: dict[str, Any]) -> None:
-        found = both(document)
-        if isinstance(found, bytes):
+        outcome_of_both = both(document)
+        if isinstance(outcome_of_both, bytes):
             assert is_described(model, document)
         else:
-            kind, issues = found
+            kind, issues = outcome_of_both
             assert kind == "invalid-request"
             # The model describes records of any task: an object with alternatives may be one.
             shapes = {issue.reason for issue in issues if ".any_of" not in issue.path}
@@ -194,5 +196,5 @@ def test_ignored_members_are_never_built(compiled):
     document = JsonObject(body, ("b",))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert text_of(document["b"]) == "x"
+    assert json_text(document["b"]) == "x"
     assert peak < 1.5 * len(body)

@@ -18,25 +18,25 @@ from tests.servers import ready
 pa = pytest.importorskip("pyarrow")
 
 from assay.kernels.column import TextColumn  # noqa: E402
-from assay.service.http.wire.arrow_codec import (  # noqa: E402
+from assay.service.wire.arrow_codec import (  # noqa: E402
     MAX_EXTRA_MESSAGES,
     MAX_METADATA,
     OLD_COMPRESSION,
-    Table,
+    ArrowTable,
     batch_of,
     inflated_bytes,
     read_stream,
 )
-from assay.service.http.wire.json_codec import Limits  # noqa: E402
-from assay.service.http.wire.problems import Problem  # noqa: E402
+from assay.service.wire.json_codec import RequestLimits  # noqa: E402
+from assay.service.wire.problems import Problem  # noqa: E402
 
 pytestmark = pytest.mark.attack
 
 MIB = 1 << 20
 
 
-def limits(rows: int, nbytes: int) -> Limits:
-    return Limits(max_body_bytes=nbytes, max_responses=rows, max_reference_bytes=262_144)
+def limits(rows: int, nbytes: int) -> RequestLimits:
+    return RequestLimits(max_body_bytes=nbytes, max_responses=rows, max_reference_bytes=262_144)
 
 
 GOOD = {"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}
@@ -101,16 +101,16 @@ def test_compression_of_early_writers_is_counted():
     unmarked = bytearray(batch.data)
     (back,) = struct.unpack_from("<i", unmarked, batch.start)
     struct.pack_into("<H", unmarked, batch.start - back + 4 + 2 * 3, 0)
-    assert inflated_bytes(message, Table(bytes(unmarked), batch.start)) == 0
-    assert inflated_bytes(message, Table(bytes(unmarked) + OLD_COMPRESSION, batch.start)) >= len(LONG)
+    assert inflated_bytes(message, ArrowTable(bytes(unmarked), batch.start)) == 0
+    assert inflated_bytes(message, ArrowTable(bytes(unmarked) + OLD_COMPRESSION, batch.start)) >= len(LONG)
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"more", stream_of(GOOD)], ids=["zero", "bytes", "stream"])
 def test_nothing_follows_a_stream(client, rest):
     body = stream_of(GOOD)
-    found = problem_of(post(client, body + rest), 400)
-    assert errors_of(found) == [("body", "not_arrow")]
-    assert str(len(body)) in found["errors"][0]["detail"]
+    problem = problem_of(post(client, body + rest), 400)
+    assert errors_of(problem) == [("body", "not_arrow")]
+    assert str(len(body)) in problem["errors"][0]["detail"]
     assert table_of(post(client, body)).num_rows == 3
     assert table_of(post(client, body[:-8])).num_rows == 3, "the mark of its end may be left out"
 
@@ -122,8 +122,8 @@ def small_dictionary(k):
 
 
 def test_dictionaries_without_a_common_index(client):
-    found = errors_of(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
-    assert found == [("reference", "too_large")]
+    issues = errors_of(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
+    assert issues == [("reference", "too_large")]
     assert table_of(post(client, batches_of(small_dictionary(0), small_dictionary(0)))).num_rows == 200
 
 
@@ -133,8 +133,8 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
     text = pa.py_buffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     column = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, length], np.int32)), text)
     table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
-    monkeypatch.setattr("assay.service.http.wire.arrow_codec._read_columns", lambda body: (table, []))
-    monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
+    monkeypatch.setattr("assay.service.wire.arrow_codec._read_columns", lambda body: (table, []))
+    monkeypatch.setattr("assay.service.wire.arrow_codec._validate", lambda table: None)
     batch = read_stream(stream_of(GOOD), limits(10, MIB))
     assert batch.responses is None
     assert [(issue.path, issue.reason) for issue in batch.issues] == [("response", "too_large")]
@@ -144,8 +144,8 @@ def test_thousands_of_messages_without_rows(client):
     full = pa.RecordBatch.from_pydict(GOOD)
     empty = full.slice(0, 0)
     assert table_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES - 1)))).num_rows == 3
-    found = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
-    assert errors_of(found) == [("body", "too_many")]
+    problem = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
+    assert errors_of(problem) == [("body", "too_many")]
     one_row = [full.slice(0, 1)] * 3000
     assert table_of(post(client, batches_of(*one_row))).num_rows == 3000
 
@@ -243,7 +243,7 @@ def test_a_shared_dictionary_is_not_validated_for_each_batch(monkeypatch):
     body = dictionaries(["\u00e9" * 50] * 100, 500, growing=False)
     chunks: list[dict[str, int]] = []
     monkeypatch.setattr(
-        "assay.service.http.wire.arrow_codec._validate",
+        "assay.service.wire.arrow_codec._validate",
         lambda table: chunks.append({name: table[name].num_chunks for name in table.column_names}),
     )
     batch = read_stream(body, limits(1000, 1 << 24))

@@ -17,13 +17,13 @@ from tests.http.wire.test_arrow import post, stream_of, table_of
 pa = pytest.importorskip("pyarrow")
 
 from assay.service.cli.main import main  # noqa: E402
-from assay.service.http.wire.arrow_codec import read_stream  # noqa: E402
-from assay.service.http.wire.json_codec import Limits  # noqa: E402
-from assay.service.http.wire.problems import Problem  # noqa: E402
-from assay.service.http.wire.string_views import without_views  # noqa: E402
+from assay.service.wire.arrow_codec import read_stream  # noqa: E402
+from assay.service.wire.json_codec import RequestLimits  # noqa: E402
+from assay.service.wire.problems import Problem  # noqa: E402
+from assay.service.wire.string_views import without_views  # noqa: E402
 
 VIEW = pa.string_view()
-LIMITS = Limits(max_body_bytes=1 << 20, max_responses=1000, max_reference_bytes=262_144)
+LIMITS = RequestLimits(max_body_bytes=1 << 20, max_responses=1000, max_reference_bytes=262_144)
 TASKS = ["score", "score", "bioprobench.err"]
 RESPONSES = [PERFECT, SWAPPED, "[ANSWER_START]False[ANSWER_END]"]
 REFERENCES = [REFERENCE, json.dumps(STEPS), "false"]

@@ -12,14 +12,14 @@ from pydantic import ValidationError
 
 from assay import Scorer
 from assay.service.errors import Issue, ScoringError
-from assay.service.http.wire.contract import ScoreRequest
-from assay.service.http.wire.json_codec import Limits, parse_envelope, read_batch
-from assay.service.http.wire.problems import Problem
 from assay.service.rewards.scoring import score
+from assay.service.wire.contract import ScoreRequest
+from assay.service.wire.json_codec import RequestLimits, parse_envelope, read_batch
+from assay.service.wire.problems import Problem
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 from tests.strategies import json_values
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column", "unknown_task"}
 """Reasons about the form of a request; the others are about its content, which no schema describes."""
 
@@ -36,7 +36,7 @@ broken_steps = st.builds(
     junk.filter(lambda value: value != PERFECT),
 )
 any_of = st.lists(
-    st.sampled_from([REFERENCE, STEPS]) | broken_steps | junk.filter(lambda one: one != PERFECT), max_size=3
+    st.sampled_from([REFERENCE, STEPS]) | broken_steps | junk.filter(lambda item: item != PERFECT), max_size=3
 )
 alternatives = st.builds(lambda entries, times: {"any_of": entries * times}, any_of, st.sampled_from([1, 1, 1, 9]))
 labels = st.builds(
@@ -123,9 +123,9 @@ def test_any_json_is_the_reference_that_its_objects_are(references):
 @given(document=documents() | junk)
 def test_models_and_decoder_agree(document):
     assume(not (type(document) is dict and type(document.get("task")) is list))  # of another model
-    found = issues_found(orjson.dumps(document))
+    issues = issues_found(orjson.dumps(document))
     if refused_by_model(document):
-        assert found
-    if {issue.reason for issue in found} & SHAPE_REASONS:
+        assert issues
+    if {issue.reason for issue in issues} & SHAPE_REASONS:
         assert refused_by_model(document)
-    assert len({(issue.path, issue.reason) for issue in found}) == len(found)
+    assert len({(issue.path, issue.reason) for issue in issues}) == len(issues)

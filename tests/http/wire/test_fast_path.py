@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer, Scores
 from assay.kernels.reading.references import MAX_SLOT_BYTES, SLOT_COUNT
-from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
-from assay.service.http.wire.json_codec import Limits, NotJsonError, TooManyError, open_envelope
+from assay.service.wire.fast_path import MAX_ROWS, FastPath
+from assay.service.wire.json_codec import NotJsonError, RequestLimits, TooManyError, open_envelope
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.scoring.agreement import bits
 from tests.strategies import batches, doubtful_references, examples, settings
 
-LIMITS = Limits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
+LIMITS = RequestLimits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
 MAX_BYTES = 60_000
 
 

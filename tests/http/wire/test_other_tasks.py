@@ -17,8 +17,15 @@ from hypothesis.extra.numpy import arrays
 from assay import Scorer
 from assay.service.errors import ScoringError
 from assay.service.http.request.paths import PendingAnswer, begin
-from assay.service.http.wire.json_codec import Limits, encode_reply, parse_envelope, read_batch
-from assay.service.http.wire.parts import (
+from assay.service.rewards.batch import Batch
+from assay.service.rewards.batch_tasks import split_config
+from assay.service.rewards.registry import REWARD_TASKS, reward_of
+from assay.service.rewards.scoring import Outcome, run_here
+from assay.service.scoring.column_scorer import Columns
+from assay.service.scoring.references import ReferenceTexts
+from assay.service.scoring.texts import text_column
+from assay.service.wire.json_codec import RequestLimits, encode_reply, parse_envelope, read_batch
+from assay.service.wire.parts import (
     PIECE_BYTES,
     PIECE_ROWS,
     assemble,
@@ -32,19 +39,12 @@ from assay.service.http.wire.parts import (
     unpack,
     write_frame,
 )
-from assay.service.http.wire.stage_times import StageTimes
-from assay.service.http.wire.work import QUICK_BYTES, is_quick
-from assay.service.rewards.batch import Batch
-from assay.service.rewards.batch_tasks import split_config
-from assay.service.rewards.registry import REWARD_TASKS, reward_of
-from assay.service.rewards.scoring import Outcome, run_here
-from assay.service.scoring.column_scorer import Columns
-from assay.service.scoring.references import ReferenceTexts
-from assay.service.scoring.texts import text_column
+from assay.service.wire.stage_times import StageTimes
+from assay.service.wire.work import QUICK_BYTES, is_quick
 from tests.cases.mixed import OPTIONS, columns
 from tests.strategies import examples
 
-LIMITS = Limits(64 << 20, 65_536, 262_144)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144)
 
 
 def rows_of(task: str, response: str, reference: str) -> Batch:
@@ -150,9 +150,9 @@ def test_what_is_packed_is_read_unless_it_was_cut_off(head, columns, others, len
     ends = np.cumsum([len(frame) + 9 for frame in frames]).tolist()
     whole = sum(end <= length for end in ends)
     assert [frame for _, frame in read_frames(io.BytesIO(file.getvalue()[:length]))] == frames[:whole]
-    read, found = unpack(frames[0])
+    read, columns_read = unpack(frames[0])
     assert read == head
-    assert [(column.dtype, column.tobytes()) for column in found] == [(c.dtype, c.tobytes()) for c in columns]
+    assert [(column.dtype, column.tobytes()) for column in columns_read] == [(c.dtype, c.tobytes()) for c in columns]
 
 
 @examples(200)

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from assay import Scorer
 from assay.service.http.endpoints.score import answer_arrow, answer_json
 from assay.service.http.request.paths import PendingAnswer
-from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import ARROW, JSON, Body
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
-from assay.service.http.wire.stage_times import StageTimes
 from assay.service.rewards.scoring import run_here
+from assay.service.wire.json_codec import RequestLimits
+from assay.service.wire.media_types import ARROW, JSON, Body
+from assay.service.wire.problems import Problem
+from assay.service.wire.reply_bounds import FREE_REPLY_BYTES, REPLY_BYTES
+from assay.service.wire.stage_times import StageTimes
 from tests.strategies import batches, examples, settings
 
-LIMITS = Limits(64 << 20, 65_536, 262_144, max_reply_bytes=64 << 20)
+LIMITS = RequestLimits(64 << 20, 65_536, 262_144, max_reply_bytes=64 << 20)
 INCLUDE = ["components", "advantages", "steps"]
 STEP = '{"action":"a","objects":[],"parameters":[]}'
 WORDS = {"task": "lexical", "config": {"reward": "rouge_l"}, "references": [{"reference": "a b"}]}
@@ -142,7 +142,7 @@ def test_a_reply_that_would_be_too_long_is_refused_before_it_is_computed(scorer,
 @pytest.mark.attack
 def test_a_reply_beyond_the_work_bytes_is_refused(scorer):
     request = {"references": ["Step 1:" + STEP], "responses": [steps_of(1024)] * 20, "include": ["steps"]}
-    small = Limits(64 << 20, 65_536, 262_144, max_reply_bytes=1 << 20)
+    small = RequestLimits(64 << 20, 65_536, 262_144, max_reply_bytes=1 << 20)
     with pytest.raises(Problem) as raised:
         answer_json(Body(orjson.dumps(request), b"", JSON, False), scorer, small, StageTimes())
     assert raised.value.detail.endswith(f"here {1 << 20}.")

@@ -11,10 +11,10 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
-from assay.service.http.wire.problems import Problem
-from assay.service.http.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 from assay.service.rewards.batch import Batch
 from assay.service.scoring.references import Alternatives, ReferenceTexts
+from assay.service.wire.problems import Problem
+from assay.service.wire.work import FREE_WORK, MAX_LOOP_ROWS, MAX_WORK, READ, are_few, check_work, is_light
 
 SCORER = Scorer()
 ROWS, BYTES = 65_536, 64 << 20
@@ -75,11 +75,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_product_and_its_limit_are_named(name):
-    found, path = REFUSED[name]
+    refusal, path = REFUSED[name]
     with pytest.raises(Problem) as raised:
-        check_work(found, ROWS, BYTES)
+        check_work(refusal, ROWS, BYTES)
     assert (raised.value.kind, [issue[:2] for issue in raised.value.issues]) == ("too-large", [(path, "too_many")])
-    nbytes = int(found.responses.lengths.sum() + found.references.texts.lengths.sum())
+    nbytes = int(refusal.responses.lengths.sum() + refusal.references.texts.lengths.sum())
     assert f"{nbytes} bytes read" in raised.value.issues[0].detail
     assert f"{MAX_WORK * nbytes} are the limit" in raised.value.issues[0].detail
 

@@ -21,8 +21,8 @@ from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, 
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT
 from ....scoring.texts import count_of
-from ...wire.json_codec import Envelope, Limits, TooManyError, open_envelope, response_issues
-from ...wire.problems import Problem
+from ....wire.json_codec import Envelope, RequestLimits, TooManyError, open_envelope, response_issues
+from ....wire.problems import Problem
 from .rows import JsonObject, array_of, parsed
 
 FREQUENT_REASONS = (
@@ -94,7 +94,7 @@ class Rollouts(NamedTuple):
         responses = without_prompt(self.prompts, self.responses) if self.prompts else self.responses
         return None if responses is None else b'{"references":%b,"responses":%b}' % (self.references, responses)
 
-    def read(self, reference_path: str, limits: Limits, issues: list[Issue]) -> Envelope:
+    def read(self, reference_path: str, limits: RequestLimits, issues: list[Issue]) -> Envelope:
         """Return the columns, and append every issue, except of references, to `issues`; raise Problem `too-large`."""
         paths = {"responses": self.response_path, "references": reference_path}
         columns = open_arrays({"responses": self.responses, "references": self.references}, paths, limits)
@@ -117,7 +117,7 @@ class Rollouts(NamedTuple):
         return columns
 
 
-def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: Limits) -> Envelope:
+def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: RequestLimits) -> Envelope:
     """Read arrays as fields of a native request, without those that are missing; raise Problem `too-large`."""
     body = b",".join(b'"%b":%b' % (name.encode(), array) for name, array in arrays.items() if array)
     try:

@@ -17,24 +17,24 @@ from ....rewards.scorer import Scorer
 from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
-from ....tasks.task import Options
+from ....tasks.task import TaskOptions
+from ....wire.fast_path import FastPath
+from ....wire.json_codec import Answer, issues_of, parse_query
+from ....wire.media_types import Body
+from ....wire.problems import Problem, invalid_request
+from ....wire.stage_times import StageTimes
+from ....wire.work import are_few, check_work
 from ...request.exchange import Exchange
 from ...request.metrics import Metrics
 from ...request.paths import Paths, PendingAnswer, begin
 from ...request.processes import Processes
 from ...request.refusal_log import RefusalLog
-from ...wire.fast_path import FastPath
-from ...wire.json_codec import Answer, issues_of, parse_query
-from ...wire.media_types import Body
-from ...wire.problems import Problem, invalid_request
-from ...wire.stage_times import StageTimes
-from ...wire.work import are_few, check_work
 from ..docs import parameter
 from .dialects import Dialect, RouteOptions, rename_paths
 from .rows import JsonObject, follow, read_tasks
 
 
-class Query(NamedTuple):
+class TrainerQuery(NamedTuple):
     scorer: Scorer
     """With the settings of SCORE."""
     fast_path: FastPath
@@ -43,7 +43,7 @@ class Query(NamedTuple):
     task_options: dict[str, Any]
 
 
-def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> Query:
+def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPath) -> TrainerQuery:
     """Return what a query selects, from the defaults `scorer` and `fast_path`; raise Problem with every error."""
     strings, issues = parse_query(query)
     fields = dialect.options.model_fields
@@ -69,7 +69,7 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
     issues += in_query(invalid)
     if issues:
         raise invalid_request(issues)
-    return Query(scorer, fast_path.with_config(scorer), options, task_options)
+    return TrainerQuery(scorer, fast_path.with_config(scorer), options, task_options)
 
 
 def task_issues(of_route: Mapping[str, str]) -> list[Issue]:
@@ -100,10 +100,10 @@ def read_task_options(strings: Mapping[str, str], fixed: str | None) -> tuple[di
 
 def typed_options(task: str, strings: Mapping[str, str]) -> tuple[dict[str, Any], list[Issue]]:
     """Return a task's options with the types of its model, as text if they do not apply, and the issues."""
-    named = {name: value for name, value in strings.items() if name not in Options.model_fields}
+    named = {name: value for name, value in strings.items() if name not in TaskOptions.model_fields}
     model, issues = read_strings(task_named(task).options, named)
     if model is None:
-        return {name: strings[name] for name in Options.model_fields.keys() & strings.keys()}, issues
+        return {name: strings[name] for name in TaskOptions.model_fields.keys() & strings.keys()}, issues
     return {name: getattr(model, name, value) for name, value in strings.items()}, issues
 
 
@@ -184,12 +184,12 @@ class TrainerEndpoint:
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
         self._parsed(exchange)
 
-    def _parsed(self, exchange: Exchange) -> Query:
+    def _parsed(self, exchange: Exchange) -> TrainerQuery:
         """Parse the query on the event loop, or return it from the cache; raise Problem with every error."""
         query = exchange.scope["query_string"]
         return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
 
-    def _parse(self, query: bytes) -> Query:
+    def _parse(self, query: bytes) -> TrainerQuery:
         return read_query(query, self._dialect, self._paths.scorer, self._paths.fast_path)
 
     async def answer(self, exchange: Exchange) -> None:
@@ -213,7 +213,7 @@ class TrainerEndpoint:
         await exchange.reply(result.body)
         count()
 
-    def _answer(self, body: Body, query: Query, times: StageTimes) -> Answer | PendingAnswer | None:
+    def _answer(self, body: Body, query: TrainerQuery, times: StageTimes) -> Answer | PendingAnswer | None:
         """Answer a request; None if its body is `inline` but has many rows or alternatives, as in `answer_json`."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
@@ -271,7 +271,12 @@ class TrainerEndpoint:
         return begin(batch, lambda scores: dialect.encode(scores, request, options, every_task), times, refuse)
 
     def _refusal(
-        self, issues: list[Issue], request: JsonObject, query: Query, batch_issues: Sequence[Issue], unlisted: int = 0
+        self,
+        issues: list[Issue],
+        request: JsonObject,
+        query: TrainerQuery,
+        batch_issues: Sequence[Issue],
+        unlisted: int = 0,
     ) -> Problem | Masked:
         """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 

@@ -17,16 +17,16 @@ from ....errors import Issue
 from ....messages import THOUGHTS
 from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
-from ....scoring.labels import ABSENT, NULL, members, text_of
+from ....scoring.labels import ABSENT, NULL, json_text, members
+from ....wire.json_codec import RequestLimits
+from ....wire.media_types import Body, decompress
+from ....wire.problems import Problem, invalid_request
+from ....wire.reply_bounds import check_length
+from ....wire.stage_times import StageTimes
 from ...request.exchange import Exchange
 from ...request.jobs import JobCall
 from ...request.paths import Paths
 from ...request.processes import Processes
-from ...wire.json_codec import Limits
-from ...wire.media_types import Body, decompress
-from ...wire.problems import Problem, invalid_request
-from ...wire.reply_bounds import check_length
-from ...wire.stage_times import StageTimes
 from .dialects import (
     IDENTIFIERS,
     NUMBERS,
@@ -160,7 +160,7 @@ class OutputReader:
                 fields = self._members(item, path, "type", "role", "content", "summary")
                 if not fields:
                     continue
-                kind, role = text_of(fields[0]), text_of(fields[1])
+                kind, role = json_text(fields[0]), json_text(fields[1])
                 if kind == "reasoning":
                     summary = "".join(self._parts(fields[3], f"{path}.summary", "summary_text"))
                     thoughts = summary or "".join(self._parts(fields[2], f"{path}.content", "reasoning_text"))
@@ -171,20 +171,20 @@ class OutputReader:
     def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
         if content in (ABSENT, NULL, None):
             return
-        if (whole := text_of(content)) is not None:
+        if (whole := json_text(content)) is not None:
             yield whole
             return
         for part_path, part in self._items(content, path, "must be a string or an array of parts"):
             fields = self._members(part, part_path, "type", "text", *THOUGHTS)
             if not fields:
                 continue
-            name = text_of(fields[0])
+            name = json_text(fields[0])
             if name == kind:
-                if (value := text_of(fields[1])) is None:
+                if (value := json_text(fields[1])) is None:
                     self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
                 yield value or ""
             elif name in THOUGHTS:
-                texts = (text_of(field) for field in (*fields[2:], fields[1]))
+                texts = (json_text(field) for field in (*fields[2:], fields[1]))
                 yield from ("<think>", next((thought for thought in texts if thought), ""), "</think>")
 
     def _items(self, value: Any, path: str, detail: str) -> Iterator[tuple[str, Any]]:
@@ -226,9 +226,9 @@ class Sessions:
         await exchange.reply(await self._paths.answer(exchange, lambda: named() if body.data else b"{}", named))
 
 
-def named_session(body: Body, limits: Limits) -> bytes:
+def named_session(body: Body, limits: RequestLimits) -> bytes:
     session = JsonObject(body.plain(limits.max_body_bytes), (SESSION_ID,))[SESSION_ID]
-    return b"{}" if text_of(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
+    return b"{}" if json_text(session) is None else b'{"%b":%b}' % (SESSION_ID.encode(), session)
 
 
 FIELD = "verify_responses"
@@ -250,7 +250,7 @@ OF_EVERY_TASK = (*IDENTIFIERS, "score_readable")
 STATISTICS = ("mean", "max", "min", "median", "std")
 
 
-def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+def aggregate_endpoint(limits: RequestLimits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
     async def aggregate(exchange: Exchange) -> None:
         """Return the mean, maximum, minimum, median and standard deviation of every number.
 
@@ -263,7 +263,7 @@ def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchan
     return aggregate
 
 
-class Run:
+class GymRun:
     """The numbers of every rollout, by rollout and by name, and the tasks of the masked rollouts."""
 
     def __init__(self) -> None:
@@ -328,7 +328,7 @@ class Run:
 
     def statistics_by_task(self) -> dict[str, float]:
         """Return statistics by `TASK/mean/NAME`, without numbers that identify task and reason; empty for one task."""
-        codes = np.array([task_of(record) for record in self.records], np.int64)
+        codes = np.array([task_of_record(record) for record in self.records], np.int64)
         present, groups = np.unique(codes, return_inverse=True)
         if len(present) < 2:
             return {}
@@ -360,7 +360,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     fields = {**record, **(usage if isinstance(usage, dict) else {})}
-    absent = absent_numbers(task_of(record))
+    absent = absent_numbers(task_of_record(record))
     return {
         name: value + 0
         for name, value in fields.items()
@@ -368,7 +368,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def task_of(record: Mapping[str, Any]) -> int:
+def task_of_record(record: Mapping[str, Any]) -> int:
     number: Any = record.get(TASK_NUMBER)
     return int(number) if number in range(len(REWARD_TASKS)) else NO_TASK
 
@@ -410,14 +410,14 @@ def aggregate(body: bytes, call: JobCall, times: StageTimes) -> bytes:
     return check_length(reply, len(text), call.limits)
 
 
-def read_run(body: bytes | bytearray, check: Callable[[], None]) -> Run:
+def read_run(body: bytes | bytearray, check: Callable[[], None]) -> GymRun:
     """Return the rollouts of a body; raise Problem with every issue. check: raises at the deadline."""
     array = JsonObject(body, (FIELD,)).spans[FIELD]
     records = spans_in(body, array, FIELD, MAX_RECORDS) if any(array) else None
     if records is None:
         raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
     issues: list[Issue] = []
-    run = Run()
+    run = GymRun()
     for k, (start, stop) in enumerate(records):
         record = parsed(bytes(body[start:stop])) if stop - start <= MAX_RECORD_BYTES else None
         path = f"{FIELD}[{k}]"

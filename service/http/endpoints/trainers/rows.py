@@ -17,9 +17,9 @@ from ....errors import Issue
 from ....rewards.batch import UNKNOWN
 from ....rewards.batch_tasks import TaskNames
 from ....rewards.registry import SCORE
-from ....scoring.labels import ABSENT, NULL, Body, NotJson, chosen_in, members, spans_of, text_of, without_quotes
-from ...wire.json_codec import not_json
-from ...wire.problems import Problem, invalid_request
+from ....scoring.labels import ABSENT, NULL, Body, NotJson, chosen_in, json_text, members, spans_of, without_quotes
+from ....wire.json_codec import not_json
+from ....wire.problems import Problem, invalid_request
 
 BRACE = b"{"
 MAX_ELEMENTS = 65_536
@@ -112,7 +112,7 @@ def read_tasks(
         holder: Body = without_quotes(reference) if in_label else body
         value = follow(holder, path)
         is_named = value not in (ABSENT, NULL)
-        name = text_of(value) if is_named else SCORE
+        name = json_text(value) if is_named else SCORE
         code, fault = tasks.read(name)
         if code == UNKNOWN:
             where = f"{label_path[:-1]}{number}]." if is_array else prefix if in_label else ""

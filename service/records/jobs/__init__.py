@@ -1,0 +1,1 @@
+"""Scoring of whole files, and the manifest of a prepared folder."""

@@ -1,0 +1,1 @@
+"""Output files, which appear whole or grow by whole lines."""

@@ -1,0 +1,1 @@
+"""Rows of every program: their fields, forms and answers."""
