@@ -39,6 +39,8 @@ from assay.service.terminal import show
 from tests.command_line import KEY_LINE, RESPONSE
 from tests.servers import running
 
+NEEDS_LOCUST = pytest.mark.skipif(find_spec("locust") is None, reason="Locust is not installed (extra `load`)")
+
 SMALL = ("--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8")
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
 
@@ -212,7 +214,9 @@ def test_rewards_of_an_arrow_reply() -> None:
         (("--lanes", "in_process,swift"), "unknown: swift"),
         (("--scenarios", "singles,doubles"), "unknown: doubles"),
         (("--url", "127.0.0.1:8000"), "must begin with http:// or https://"),
-        (("--url", "http://127.0.0.1:1"), "there is no service at http://127.0.0.1:1: "),
+        pytest.param(
+            ("--url", "http://127.0.0.1:1"), "there is no service at http://127.0.0.1:1: ", marks=NEEDS_LOCUST
+        ),
     ],
 )
 def test_wrong_names_and_addresses_are_refused(call, flags: tuple[str, ...], message: str) -> None:
@@ -363,7 +367,7 @@ async def told(request: Request) -> Response:
     return JSONResponse({"rewards": [1.0] * n, "reasons": ["ok"] * n, **identity}, status, names)
 
 
-@pytest.mark.skipif(find_spec("locust") is None, reason="Locust is not installed (extra `load`)")
+@NEEDS_LOCUST
 def test_a_service_that_lies_is_found_out(run) -> None:
     app = Starlette(routes=[Route("/{path:path}", told, methods=["GET", "POST"])])
     app.state.numbers = count()

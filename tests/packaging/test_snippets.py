@@ -31,6 +31,7 @@ from click.testing import CliRunner
 from assay.loadtests.servers import service
 from assay.service.cli.main import main
 from assay.service.config import load
+from tests.command_line import as_installed
 from tests.packaging.snippets import PAGES, ROOT, Snippet, snippets_of
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -124,7 +125,7 @@ def run_command(command: str, at: str) -> str:
     if program in NOT_HERE:
         return ""
     if program == "assay" and "|" not in arguments:
-        done = CliRunner().invoke(main, arguments)
+        done = CliRunner().invoke(main, as_installed(arguments))
         assert done.exit_code == 0, (at, command, done.output)
         return done.stdout
     assert program == "curl", f"{at}: {program} cannot be run here; say so in a comment above the snippet"

@@ -48,7 +48,17 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Blocked in the fork server: the service ends it and its jobs itself, once it has drained."""
 
 TEMPLATE = f"{__package__.partition('.request')[0]}.process.template"
-INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
+INHERITED = (
+    "HOME",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NLTK_DATA",
+    "TMPDIR",
+    "TZ",
+    "XDG_CACHE_HOME",
+    "ASSAY_CACHE_DIR",
+)
 INHERITED_PREFIXES = ("LC_", "MALLOC_", "NUMBA_")
 """Variables that the fork server gets from the service's environment."""
 

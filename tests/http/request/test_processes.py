@@ -201,10 +201,10 @@ async def test_an_error_does_not_keep_the_body(processes):
 
 ALONE = """
 import asyncio
-from tests.http.request.test_processes import SERVER, FakeExchange, Processes, call, joined
+from tests.http.request.test_processes import SERVER, FakeExchange, Processes, call, reply_body
 if __name__ == "__main__":
     processes = Processes(1, SERVER)
-    print(asyncio.run(processes.run(call("upper", 120), lambda: [b"body"], FakeExchange(120), joined)))
+    print(asyncio.run(processes.run(call("upper", 120), lambda: [b"body"], FakeExchange(120), reply_body)))
     processes.close()
 """
 
