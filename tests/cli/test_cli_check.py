@@ -105,7 +105,7 @@ def test_the_whole_result(call, tmp_path: Path, ending: str) -> None:
 
 def test_the_output_that_the_documentation_shows(call, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs/research/check.md").read_text(encoding="utf-8")
-    shown = page.partition("```text\n")[2].partition("```")[0]
+    shown = page.partition("```text\n")[2].partition("…\n```")[0]
     monkeypatch.chdir(ROOT)
     result = call("check", "examples/rollouts.jsonl")
     assert (result.stdout + result.stderr).startswith(shown)

@@ -28,4 +28,4 @@ def test_the_page_shows_what_is_printed(
                 done = call(*shlex.split(line)[1:])
                 assert done.exit_code == 0
                 printed = done.stderr
-    assert len(shown) == 2
+    assert len(shown) == 1
