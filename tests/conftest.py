@@ -70,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
         compile_tests()
         launcher.use(launcher.start_template())
+    else:
+        os.environ.pop("ASSAY_TEST_FRESH", None)  # the launcher has read it; a service would refuse it
 
 
 @pytest.hookimpl(optionalhook=True)
