@@ -45,7 +45,7 @@ check: lint ## Check style and types, run the quick tests (two minutes)
 test: $(VENV)/.installed-test ## Run the tests that any change can break (five minutes)
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow'
 
-faults: $(VENV)/.installed-faults ## Run what make test leaves out: long waits, all sizes, faults on purpose, optional libraries
+faults: $(VENV)/.installed-dev ## Run what make test leaves out: long waits, all sizes, faults on purpose, optional libraries
 	ASSAY_TEST_FRESH=1 $(RUN) -m pytest $(PARALLEL) -m 'slow or word_lists'
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow' $(OPTIONAL)
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -m 'not soak' -s
@@ -93,7 +93,7 @@ test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' o
 test-environments: $(VENV)/.installed-test ## Run frameworks' own commands against a service (ONLY=openenv)
 	@$(RUN) tests/environments/run.py $(ONLY)
 
-attacks: $(VENV)/.installed-test ## Try every known attack; the long ones are in make faults
+attacks: $(VENV)/.installed-test ## Try every known attack; the long ones are in make soak
 	$(RUN) -m pytest $(PARALLEL) -m attack
 
 nightly: $(VENV)/.installed-test ## Compare compiled code with plain Python on many examples

@@ -19,6 +19,7 @@ SEED = os.environ.get("ASSAY_SCHEMATHESIS_SEED", "")
 """Of its random choices; another one for each run where this is empty. A failure prints the one it had."""
 
 
+@pytest.mark.soak
 def test_the_service_is_what_it_says(fresh_server, tmp_path):
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run"]
     options = ["--checks", "all", "-n", EXAMPLES, "--suppress-health-check", "all", "--request-timeout", "30"]

@@ -13,6 +13,7 @@ from tests.servers import launched
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "120"))
 
 
+@pytest.mark.soak
 @pytest.mark.attack
 @pytest.mark.parametrize("cores", [1, 2])
 def test_no_request_runs_code(cores: int, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def totals(server: LiveServer) -> dict[str, float]:
     return sums
 
 
+@pytest.mark.soak
 @pytest.mark.attack
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("scrapers", [8, 64])

@@ -27,6 +27,7 @@ MEDIUM = 200
 STATUSES = {0, 200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 431, 503, 504}
 
 
+@pytest.mark.soak
 def test_every_permit_comes_back(singles, rewards):
     flags = ("--max-work-bytes", "4000000", "--max-queued-bytes", "8000000", "--max-body-bytes", "3000000")
     flags += ("--body-seconds", "2", "--head-seconds", "2")

@@ -16,7 +16,7 @@ from tests.http.limits.test_limits_routes import Attack, attacks, check_cost
 from tests.http.samples import paths_with_bodies
 from tests.servers import ready
 
-pytestmark = pytest.mark.attack
+pytestmark = [pytest.mark.attack, pytest.mark.soak]
 
 MIB = 1 << 20
 WORK_BYTES = 64 * MIB
