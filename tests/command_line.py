@@ -17,17 +17,10 @@ from click.testing import CliRunner, Result
 
 from assay.service.cli.main import main
 from tests import launcher
+from tests.launcher import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.service.cli import start; start()"]
-
-
-def environment() -> dict[str, str]:
-    """Return this process's environment without settings of Assay."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    if "ASSAY_CACHE_DIR" in os.environ:
-        kept["ASSAY_CACHE_DIR"] = os.environ["ASSAY_CACHE_DIR"]
-    return kept
 
 
 def write_rows(path: Path, rows: Sequence[Any]) -> Path:

@@ -32,8 +32,6 @@ ROOT = Path(__file__).resolve().parents[1]
 FRESH = os.environ.get("ASSAY_TEST_FRESH", "0") not in ("", "0")
 MAX_MESSAGE = 1 << 17
 MAX_DESCRIPTORS = 250
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""A process with threads must not be forked."""
 
 ACT_AT_START = (
     *("ASSAY_CACHE_DIR", "HOME", "LANG", "LC_", "LD_", "MALLOC_", "NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "TZ"),
@@ -47,12 +45,20 @@ _environment: dict[str, str] = {}
 """The template's, once `use` has been called."""
 
 
+def environment() -> dict[str, str]:
+    """Return this process's environment without settings of Assay."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    if "ASSAY_CACHE_DIR" in os.environ:
+        plain["ASSAY_CACHE_DIR"] = os.environ["ASSAY_CACHE_DIR"]
+    return plain
+
+
 def use(address: str = "") -> None:
     """Let `Popen` fork from the template at this address; without one, from a template that the first fork starts."""
+    from assay.service.http.request.fork_server import ONE_THREAD  # here: tests of trainers' code lack the service
+
     global _address, _environment
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    kept |= {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
-    _address, _environment = address, kept | ONE_THREAD
+    _address, _environment = address, environment() | ONE_THREAD
 
 
 def start_template() -> str:

@@ -120,8 +120,6 @@ def launched(
     `before` is Python that its process runs first; `descriptors`, if any, is how many it may open; `fresh`: it is a new
     interpreter, not a fork.
     """
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     where = () if "--uds" in flags else ("--port", "0")
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
@@ -129,7 +127,7 @@ def launched(
             process = (subprocess.Popen if fresh else launcher.Popen)(
                 [*serve_command(before, descriptors), *where, *flags],
                 cwd=ROOT,
-                env={**clean, **kept, **(environ or {})},
+                env={**launcher.environment(), **(environ or {})},
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # whose processes `processes_of` finds

@@ -354,11 +354,11 @@ def by_closeness(kind: int | str, factor: int) -> Iterable[str]:
 
 def exact(number: Fraction) -> str:
     """Return a number as a decimal, or an empty text if it has no finite one."""
-    rest = number.denominator
+    quotient = number.denominator
     for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return plain(Decimal(number.numerator) / Decimal(number.denominator)) if rest == 1 else ""
+        while quotient % prime == 0:
+            quotient //= prime
+    return plain(Decimal(number.numerator) / Decimal(number.denominator)) if quotient == 1 else ""
 
 
 def plain(number: Decimal) -> str:

@@ -152,10 +152,10 @@ def without_alternatives(batch: Batch, part: Batch) -> Batch:
         return part
     issues = [Issue(f"references[{row}]", "bad_reference", NOT_OF_SCORE) for row in np.flatnonzero(is_list).tolist()]
     batch.issues += [in_batch(batch, part, issue) for issue in issues]
-    kept = np.flatnonzero(~is_list)
-    rest = part.at(NO_ROWS, kept, NO_ROWS)
-    rest.reference_numbers = kept if part.reference_numbers is None else part.reference_numbers[kept]
-    return rest
+    single = np.flatnonzero(~is_list)
+    reduced = part.at(NO_ROWS, single, NO_ROWS)
+    reduced.reference_numbers = single if part.reference_numbers is None else part.reference_numbers[single]
+    return reduced
 
 
 def merge(batch: Batch, parts: Sequence[Batch], outcomes: Sequence[Outcome]) -> Scores:

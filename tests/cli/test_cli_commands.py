@@ -15,7 +15,8 @@ from assay.service.cli.main import COMMANDS, main
 from assay.service.tables.table import Table
 from assay.service.terminal import show
 from assay.service.version import VERSION
-from tests.command_line import ROOT, environment
+from tests.command_line import ROOT
+from tests.launcher import environment
 
 HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydantic", "orjson")
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from assay.service.tables.table import Cell, Table, csv_text, inert
 from assay.service.terminal import CONTROLS, say, show, visible
-from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
+from tests.command_line import KEY_LINE, RESPONSE, write_rows
+from tests.launcher import environment
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\u202e\u2066\x00"
 NAMED = HOSTILE.replace("\x00", "")

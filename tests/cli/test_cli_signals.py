@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import KEY_LINE, RESPONSE, environment, write_rows
+from tests.command_line import KEY_LINE, RESPONSE, write_rows
+from tests.launcher import environment
 
 MOMENT = """
 import os, signal, sys

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from assay import Scorer
-from tests.command_line import ROOT, environment
+from tests.command_line import ROOT
+from tests.launcher import environment
 
 DEMO = [sys.executable, str(ROOT / "examples" / "demo.py")]
 

@@ -14,7 +14,8 @@ import pytest
 from assay import Scorer
 from assay.service.cli.main import main
 from tests.by_path import loaded
-from tests.command_line import ASSAY, RUNNER, environment, read_rows, write_rows
+from tests.command_line import ASSAY, RUNNER, read_rows, write_rows
+from tests.launcher import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "grpo_tiny"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import ASSAY, KEY_LINE, RESPONSE, environment, write_rows
+from tests.command_line import ASSAY, KEY_LINE, RESPONSE, write_rows
+from tests.launcher import environment
 
 MOMENTS = 12
 ROW = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p", "reward": 0.5, "reason": "ok"}

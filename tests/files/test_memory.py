@@ -11,7 +11,8 @@ import tempfile
 import pytest
 
 from assay.kernels.warmup import warmup
-from tests.command_line import KEY_LINE, RESPONSE, environment
+from tests.command_line import KEY_LINE, RESPONSE
+from tests.launcher import environment
 
 MEASURED = """
 import pathlib, re, resource, sys

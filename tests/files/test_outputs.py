@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import ASSAY, KEY_LINE, RESPONSE, environment, read_rows, write_rows
+from tests.command_line import ASSAY, KEY_LINE, RESPONSE, read_rows, write_rows
+from tests.launcher import environment
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE}
 LIMIT = 100_000

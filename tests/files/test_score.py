@@ -12,8 +12,9 @@ import pytest
 
 from assay import Scorer, ScoreSettings
 from tests.cli.terminals import shown_on_a_terminal
-from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
 from tests.files.any_format import FORMATS
+from tests.launcher import environment
 
 GOOD = {"id": 7, "response": RESPONSE, "reference": KEY_LINE}
 SCORED = {**GOOD, "reward": 1.0, "reason": "ok"}

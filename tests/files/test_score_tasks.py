@@ -60,10 +60,10 @@ def test_the_bits_are_those_of_the_scorer(score, source: str, target: str) -> No
     assert [row["advantage"] for row in rows] == scores.advantages().tolist()
     columns = {name: [row["components"][name] for row in rows] for name in TASK_COMPONENTS}
     assert columns == {name: column.tolist() for name, column in scores.components.items()}
-    kept = [{name: value for name, value in row.items() if name not in RESULTS} for row in rows]
+    fields = [{name: value for name, value in row.items() if name not in RESULTS} for row in rows]
     if target in ("parquet", "arrow"):
-        kept = [{**row, "reference": old["reference"]} for row, old in zip(kept, content, strict=True)]
-    assert kept == content
+        fields = [{**row, "reference": old["reference"]} for row, old in zip(fields, content, strict=True)]
+    assert fields == content
 
 
 @pytest.mark.parametrize("source", FORMATS)
