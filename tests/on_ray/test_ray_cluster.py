@@ -168,9 +168,7 @@ class TestServe:
 
     def test_a_replica_that_is_killed_is_replaced(self, handle, batch):
         expected = Scorer(order="lcs").score(*batch).rewards.tobytes()
-        victims = [
-            process.pid for process in psutil_children() if "ServeReplica:assay:assay" in " ".join(process.cmdline())
-        ]
+        victims = [pid for pid, command in commands() if "ServeReplica:assay:assay" in command]
         assert victims
         os.kill(victims[0], signal.SIGKILL)
         end = time.monotonic() + 60
@@ -183,6 +181,13 @@ class TestServe:
         raise AssertionError("the replica has not come back")
 
 
-def psutil_children() -> list[Any]:
+def commands() -> list[tuple[int, str]]:
+    """Return the processes of this user and their command lines; empty for one that has ended."""
     psutil = pytest.importorskip("psutil")
-    return [process for process in psutil.process_iter() if process.username() == psutil.Process().username()]
+    processes = psutil.process_iter(["username", "cmdline"])
+    user = psutil.Process().username()
+    return [
+        (process.pid, " ".join(process.info["cmdline"] or ()))
+        for process in processes
+        if process.info["username"] == user
+    ]
