@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from ..service.settings import usable_cores
-from ..service.tables.table import Table
+from ..service.tables.table import Row, Table
 from .bench import Benchmark, Columns, Request, Score, Timing, measure, scorer, single_body, some_rows
 from .results import BUSY_CLIENT, machine
 from .servers import (
@@ -117,8 +117,12 @@ def started(run: Run) -> AbstractContextManager[Run]:
 
 def figures_of(timings: dict[tuple[Cell, str], Timing]) -> dict[Cell, Figures]:
     cores = usable_cores()
-    per_core = {cell: timings[cell, name].rate / min(cell.threads, cores) for cell, name in timings if not name}
-    firsts = {cell.lane: rate for cell, rate in reversed(per_core.items())}
+    core_seconds = {
+        cell: [seconds * min(cell.threads, cores) for seconds in timing.seconds]
+        for (cell, name), timing in timings.items()
+        if not name
+    }
+    firsts = {cell.lane: seconds for cell, seconds in reversed(core_seconds.items())}
     figures = {}
     for (cell, name), timing in timings.items():
         if name:
@@ -139,7 +143,7 @@ def figures_of(timings: dict[tuple[Cell, str], Timing]) -> dict[Cell, Figures]:
             timing.rate,
             1 / max(timing.seconds),
             1 / min(timing.seconds),
-            per_core[cell] / firsts["singles" if cell.lane == "singles" else "in_process"],
+            median(ratios(firsts["singles" if cell.lane == "singles" else "in_process"], core_seconds[cell])),
             None if cpu is None else cpu * 1e6,
             client_share=timing.client_share,
             **extra,
@@ -258,8 +262,8 @@ def serial_seconds(figures: dict[Cell, Figures], responses: int) -> float | None
     most = max(cell.threads for cell in figures if cell.lane == "in_process" and cell.threads <= usable_cores())
     if most == 1:
         return None
-    alone, together = (responses / figures[Cell("in_process", number)].rate for number in (1, most))
-    return max(0.0, (most * together - alone) / (most - 1))
+    whole, efficiency = responses / figures[Cell("in_process", 1)].rate, figures[Cell("in_process", most)].efficiency
+    return min(whole, max(0.0, whole * (1 / efficiency - 1) / (most - 1)))
 
 
 HEADS = (
@@ -277,7 +281,7 @@ NOTES = (
 
 
 def scaling_table(figures: dict[Cell, Figures], batch: dict[str, Any], load: float | None) -> Table:
-    rows: list[list[str | int | None]] = []
+    rows: list[Row] = []
     here, notes = machine(), list(NOTES)
     for cell, measured in figures.items():
         beyond = " !" if cell.threads > here["cores"] else ""
@@ -309,6 +313,37 @@ def scaling_table(figures: dict[Cell, Figures], batch: dict[str, Any], load: flo
     title += "{cores} usable cores, load average {load}, Assay {assay}, Python {python}, Numba {numba}"
     loaded = "unknown" if load is None else f"{load:.1f}"
     return Table(HEADS, rows, title=title.format(**batch, **here, load=loaded), notes=notes)
+
+
+COMPUTED_CORES = (4, 8, 16, 32, 64, 128)
+WORKER_CORES = 4
+
+
+def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None:
+    """Return the rates of more cores than there are; None if too little was measured."""
+    serial, whole = serial_seconds(figures, responses), responses / figures[Cell("in_process", 1)].rate
+    costs = {cell.lane: measured.cpu_seconds for cell, measured in reversed(figures.items()) if cell.connections != 1}
+    batches, singles = costs.get("http_json"), costs.get("singles")
+    if serial is None or not batches or not singles:
+        return None
+    rows: list[Row] = [
+        [
+            cores,
+            f"{responses / (serial + (whole - serial) / cores):,.0f}",
+            cores // WORKER_CORES,
+            f"{cores * 1e6 / batches:,.0f}",
+            cores,
+            f"{cores * 1e6 / singles:,.0f}",
+        ]
+        for cores in COMPUTED_CORES
+        if cores > usable_cores()
+    ]
+    heads = ("cores", "in process", "workers for batches", "HTTP, JSON batches", "workers for singles", "HTTP, singles")
+    notes = (
+        "in process: one batch after the other, by Amdahl's law. HTTP: the CPU seconds of the fewest workers for a "
+        f"response, on every core; a worker, or a replica, has {WORKER_CORES} cores for batches and one for singles.",
+    )
+    return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
 
 
 def shown(value: float | None, form: str) -> str | None:

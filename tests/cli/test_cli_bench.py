@@ -30,6 +30,7 @@ from assay.loadtests.scaling import (
     INTERVAL,
     LONG_INTERVAL,
     Cell,
+    computed_table,
     figures_of,
     same_bits,
     scaling_table,
@@ -303,6 +304,10 @@ def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None
     text = scaling_table(figures, BATCH, None).markdown()
     assert "| in process | 4 ! |" in text
     assert "by Amdahl's law: 500.0 ms" in text
+    more_cores = computed_table(figures, 10)
+    assert more_cores is not None
+    assert more_cores.rows[0] == [4, f"{10 / (0.5 + 1.5 / 4):,.0f}", 1, "400", 4, "400"]
+    assert computed_table({one: figures[one]}, 10) is None
 
 
 def test_threads_and_workers_are_measured(call) -> None:
