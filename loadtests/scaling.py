@@ -22,7 +22,7 @@ import orjson
 from ..service.settings import usable_cores
 from ..service.tables.table import Row, Table
 from .bench import Benchmark, Columns, Request, Score, Timing, measure, scorer, single_body, some_rows
-from .results import BUSY_CLIENT, machine
+from .results import BUSY_CLIENT, BUSY_MACHINE, machine
 from .servers import (
     CONSTANT,
     READ_ONLY,
@@ -257,13 +257,14 @@ class Exchanges:
 def serial_seconds(figures: dict[Cell, Figures], responses: int) -> float | None:
     """Return the part of a batch in process that more threads do not shorten, by Amdahl's law; None if unknown.
 
-    From one thread and the largest number of threads that have a core each.
+    From the fastest runs of one thread and of the largest number of threads that have a core each: other load only
+    adds to them.
     """
     most = max(cell.threads for cell in figures if cell.lane == "in_process" and cell.threads <= usable_cores())
     if most == 1:
         return None
-    whole, efficiency = responses / figures[Cell("in_process", 1)].rate, figures[Cell("in_process", most)].efficiency
-    return min(whole, max(0.0, whole * (1 / efficiency - 1) / (most - 1)))
+    whole, together = (responses / figures[Cell("in_process", number)].high for number in (1, most))
+    return min(whole, max(0.0, (most * together - whole) / (most - 1)))
 
 
 HEADS = (
@@ -306,6 +307,8 @@ def scaling_table(figures: dict[Cell, Figures], batch: dict[str, Any], load: flo
         notes.append("!: more threads than usable cores.")
     if any(row[4] and str(row[4]).endswith("?") for row in rows):
         notes.append(f"?: a client process used more than {BUSY_CLIENT:.0%} of a core: the server may be faster.")
+    if load is not None and load > BUSY_MACHINE * here["cores"]:
+        notes.append("The machine was busy before: repeat this on an idle one.")
     serial = serial_seconds(figures, batch["responses"])
     if serial is not None:
         notes.append(f"Serial part of a batch in process, by Amdahl's law: {1000 * serial:.1f} ms.")
@@ -321,27 +324,24 @@ WORKER_CORES = 4
 
 def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None:
     """Return the rates of more cores than there are; None if too little was measured."""
-    serial, whole = serial_seconds(figures, responses), responses / figures[Cell("in_process", 1)].rate
-    costs = {cell.lane: measured.cpu_seconds for cell, measured in reversed(figures.items()) if cell.connections != 1}
-    batches, singles = costs.get("http_json"), costs.get("singles")
-    if serial is None or not batches or not singles:
+    serial, whole = serial_seconds(figures, responses), responses / figures[Cell("in_process", 1)].high
+    cells = {cell.lane: cell for cell in reversed(figures) if cell.connections != 1}
+    costs = [figures[cells[lane]].cpu_seconds if lane in cells else None for lane in ("http_json", "singles")]
+    if serial is None or not all(costs):
         return None
-    rows: list[Row] = [
-        [
-            cores,
-            f"{responses / (serial + (whole - serial) / cores):,.0f}",
-            cores // WORKER_CORES,
-            f"{cores * 1e6 / batches:,.0f}",
-            cores,
-            f"{cores * 1e6 / singles:,.0f}",
-        ]
-        for cores in COMPUTED_CORES
-        if cores > usable_cores()
-    ]
+    bounds = [(figures[cells[lane]].floor or 0) / (cells[lane].workers or 1) for lane in ("http_json", "singles")]
+    rows: list[Row] = []
+    for cores in COMPUTED_CORES:
+        if cores > usable_cores():
+            row: list[str | int | None] = [cores, f"{responses / (serial + (whole - serial) / cores):,.0f}"]
+            for cost, bound, worker_cores in zip(costs, bounds, (WORKER_CORES, 1), strict=True):
+                workers = cores // worker_cores
+                row += [workers, f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}"]
+            rows.append(row)
     heads = ("cores", "in process", "workers for batches", "HTTP, JSON batches", "workers for singles", "HTTP, singles")
     notes = (
-        "in process: one batch after the other, by Amdahl's law. HTTP: the CPU seconds of the fewest workers for a "
-        f"response, on every core; a worker, or a replica, has {WORKER_CORES} cores for batches and one for singles.",
+        "in process: one batch after the other, by Amdahl's law. HTTP: every core scores, at the CPU seconds of the "
+        "fewest workers, but no worker is faster than its floor.",
     )
     return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
 
