@@ -12,7 +12,7 @@ import numpy as np
 
 from .column import frozen
 from .compiler import entry, helper, hot_kernel, inlined
-from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
+from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
 from .memory import (
     COVERAGES,
     KEY_STARTS,
@@ -471,7 +471,7 @@ def read_request(request, body, max_reference_bytes, quantities):
     without `quantities`.
     """
     fields = request.fields
-    outcome = read_envelope(
+    outcome = read_members(
         fields,
         request.unknown,
         request.texts,
