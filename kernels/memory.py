@@ -39,7 +39,7 @@ ONE = np.uint64(1)
 
 if JIT:
 
-    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
+    def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
         data = context.make_array(array_type)(context, builder, array).data
         return builder.bitcast(builder.gep(data, [pos]), ir.IntType(64).as_pointer())
 
@@ -48,7 +48,7 @@ if JIT:
         """Return the eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
 
         def generate(context, builder, signature, arguments):
-            return builder.load(_pointer(context, builder, signature.args[0], *arguments), align=1)
+            return builder.load(pointer_to(context, builder, signature.args[0], *arguments), align=1)
 
         return types.uint64(text, types.int64), generate
 
@@ -66,7 +66,7 @@ if JIT:
         """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
 
         def generate(context, builder, signature, arguments):
-            builder.store(arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]), align=1)
+            builder.store(arguments[2], pointer_to(context, builder, signature.args[0], *arguments[:2]), align=1)
             return context.get_dummy_value()
 
         return types.none(text, types.int64, types.uint64), generate
@@ -379,11 +379,21 @@ def allocate_workspace(max_bytes: int, widest_reference: int = 0) -> Workspace:
     """Allocate a workspace for texts of up to `max_bytes` bytes and references of up to `widest_reference`
     (`References.widest`; 0 for reading references).
     """
+    shapes = (3, bytes_of_workspace(max_bytes)), (ROWS, ints_of_workspace(max_bytes, widest_reference))
+    return Workspace(sparse(shapes[0], np.uint8), sparse(shapes[1], np.int64), SEED)
+
+
+def bytes_of_workspace(max_bytes: int) -> int:
+    """Return the columns of `Workspace.bytes`."""
+    return 20 * (max_bytes + 64) + 72
+
+
+def ints_of_workspace(max_bytes: int, widest_reference: int) -> int:
+    """Return the columns of `Workspace.ints`."""
     size = max_bytes + 64
-    strings = 3 * size + widest_reference + 64
     slots = 1 << max(6 * size - 1, MIN_PROSE_SLOTS).bit_length()
-    width = max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
-    return Workspace(sparse((3, 20 * size + 72), np.uint8), sparse((ROWS, width), np.int64), SEED)
+    strings = 3 * size + widest_reference + 64
+    return max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
 
 
 NEVER = np.zeros(1, np.int64)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numba
 import numpy as np
 
+from .batch import Texts, allocate_memory, new_progress, plan_batch, score_batch
 from .column import TextColumn, column_of, frozen
 from .compiler import FUNCTIONS, JIT, KERNELS, CodeFolder, HandedOverError, cached, kernel_rules, shipped
 from .json_columns import (
@@ -32,10 +33,11 @@ from .json_columns import (
 from .json_steps import write_steps
 from .memory import NEVER, allocate_workspace
 from .protocol_metrics import measure_protocols
-from .reading.references import allocate_for, read_references, trim
+from .reading.references import allocate, trim
 from .reading.response import find_text_spans
+from .request import new_request, read_request
 from .rules import Rules
-from .score import allocate_entries, allocate_trials, new_request, read_request, score_slice
+from .score import allocate_entries, allocate_trials
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
@@ -47,7 +49,7 @@ log = logging.getLogger("assay")
 ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
 """Rules of the types that the kernels are compiled for; the values do not matter."""
 
-SHARING = 4
+SHARING = 3
 """The number of kernels, at the start of `_entries`, that share most of their helpers."""
 
 _lock = threading.Lock()
@@ -67,8 +69,7 @@ class WarmupReport(NamedTuple):
 def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     """Return every kernel with arguments of the only types that it is compiled for; sizes do not matter."""
     column: TextColumn = column_of([b""])
-    room = allocate_for(column)
-    parsed = trim(room)
+    parsed = trim(allocate(0, 1), 1)
     workspace = allocate_workspace(0)
     envelope = new_request(64, 1).envelope
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -76,17 +77,25 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     codes = np.zeros(1, np.uint8)
     floats = np.zeros(1, np.float64)
     components = np.zeros((1, 1), np.float64)
-    by_configuration = np.zeros((1, 1)), np.zeros((1, 1), np.uint8), np.zeros((1, 1, 1)), allocate_entries(1, 0, 0)
     configurations = frozen(np.zeros((1, 1)), np.float64)
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
-    how = configurations, constant, workspace, allocate_trials(1, 1), NEVER
+    results = (
+        codes,
+        ints,
+        np.zeros((1, 1)),
+        np.zeros((1, 1), np.uint8),
+        np.zeros((1, 1, 1)),
+        allocate_entries(1, ints, 0),
+    )
+    source = Texts.in_column(column)
+    memory = allocate_memory(1, 0, 1, 1, 0, 0, 0)
+    how = configurations, constant, memory, allocate_trials(1, 1, 1), NEVER
     return [
-        (read_references, (codes, ints, room, *column, 0, False, constant, workspace, NEVER)),
         (
-            score_slice,
-            (*by_configuration, 0, 0, *column, *against, index, *how),
+            score_batch,
+            (0, 1, new_progress(), frozen(spans, np.int64), *results, source, source, ints, index, index, index, *how),
         ),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
@@ -98,6 +107,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (write_steps, (codes, index, frozen(spans, np.int64), index, column.data, column.data)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
+        (plan_batch, (ints, spans, ints, ints, ints, source, source, index, index, index)),
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),

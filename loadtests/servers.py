@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import multiprocessing
 import os
 import re
 import selectors
@@ -13,7 +14,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import cycle
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from ..service.config import PREFIX, ServerSettings
@@ -23,6 +27,9 @@ ANSWERED_WITHIN = 120.0
 MAX_REPLY = 4 << 20  # bytes: a server may be anybody's
 SETTLING = 0.02  # time after a reply until the server is idle: it updates metrics and frees memory
 SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
+
+READ_ONLY, CONSTANT = "/read", b"{}"
+"""The route of `bare_server` that only reads the body, and its reply."""
 
 END_OF_HEAD = b"\r\n\r\n"
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
@@ -62,6 +69,19 @@ def cpu_seconds(pid: int) -> float | None:
         return None
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes below a process, as far as /proc shows them."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parent = int(path.read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    pids = [pid]
+    for each in pids:
+        pids += children.get(each, [])
+    return pids[1:]
+
+
 class ServerProcess:
     """Runs `python ARGUMENTS --port PORT` on a free loopback port, without the caller's settings."""
 
@@ -88,9 +108,10 @@ class ServerProcess:
         self._process.wait()
 
     def cpu_seconds(self) -> float | None:
-        """Return the CPU seconds of the server, once it is idle."""
+        """Return the CPU seconds of the server and of the processes below it, once they are idle."""
         time.sleep(SETTLING)
-        return cpu_seconds(self.pid)
+        each = [cpu_seconds(pid) for pid in (self.pid, *descendants(self.pid))]
+        return None if each[0] is None else sum(filter(None, each))
 
     def _wait(self) -> None:
         started = time.monotonic()
@@ -110,7 +131,7 @@ def service(*flags: str) -> ServerProcess:
 
 
 def bare_server() -> ServerProcess:
-    """Return a server with the server settings of the service, whose route decodes and sends a constant reply."""
+    """Return a server with the server settings of the service that replies with a constant, READ_ONLY unparsed."""
     return ServerProcess("-m", f"{__package__}.servers")
 
 
@@ -234,6 +255,92 @@ def timed_exchange(
     return bodies, BenchRun(seconds, server_seconds, client_seconds if connections > 1 else None)
 
 
+class Task(NamedTuple):
+    """Requests that one client process sends in turn, on some connections to a server on this machine."""
+
+    port: int
+    requests: Sequence[bytes]
+    number: int
+    connections: int
+
+
+class Sent(NamedTuple):
+    """The replies to a client's requests, when they began and ended on the machine's clock, and its CPU seconds."""
+
+    replies: list[bytearray]
+    began: float
+    ended: float
+    cpu_seconds: float
+
+
+class Clients:
+    """Processes that put load on servers together: one would be the bottleneck of several workers."""
+
+    def __init__(self, number: int) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would inherit the kernels' threads
+        self._pipes, self._processes = [], []
+        for _ in range(number):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=send_tasks, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            self._pipes.append(ours)
+            self._processes.append(process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.terminate()
+            process.join()
+
+    def send(
+        self, ports: Sequence[int], requests: Sequence[bytes], count: int, clients: int, connections: int
+    ) -> list[Sent]:
+        """Send `count` requests by so many processes, which take turns in the ports; raise BenchmarkError."""
+        pipes = self._pipes[:clients]
+        for number, (pipe, port) in enumerate(zip(pipes, cycle(ports), strict=False)):
+            share = count * (number + 1) // clients - count * number // clients
+            pipe.send(Task(port, requests, share, connections // clients))
+        for pipe in pipes:
+            answer(pipe)  # it is connected
+        for pipe in pipes:
+            pipe.send(None)
+        return [answer(pipe) for pipe in pipes]
+
+
+def answer(pipe: Connection) -> Sent:
+    """Return what a client has sent; raise BenchmarkError if it failed."""
+    try:
+        message = pipe.recv()
+    except EOFError:
+        raise BenchmarkError("a client process has ended") from None
+    if isinstance(message, OSError):
+        raise BenchmarkError(f"the server did not answer: {message}")
+    sent: Sent = message
+    return sent
+
+
+def send_tasks(pipe: Connection) -> None:
+    """Run what `Clients` starts, until its end of the pipe is closed."""
+    gc.disable()
+    with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
+        while True:
+            task: Task = pipe.recv()
+            try:
+                with connected(task.port, task.connections) as connections:
+                    pipe.send(None)
+                    pipe.recv()
+                    began, cpu_before = time.perf_counter(), time.process_time()
+                    replies = exchange(connections, task.requests, task.number)
+                    pipe.send(Sent(replies, began, time.perf_counter(), time.process_time() - cpu_before))
+            except OSError as error:
+                pipe.send(error)
+
+
 def body_of(reply: bytearray, name: str) -> bytearray:
     head, _, content = reply.partition(END_OF_HEAD)
     status = head.split(b"\r\n", 1)[0].decode(errors="replace")
@@ -258,11 +365,16 @@ def serve_bare(port: int) -> None:
         document = orjson.loads(await request.body())
         return Response(b'{"responses":%d}' % len(document["responses"]), media_type="application/json")
 
+    async def read(request: Request) -> Response:
+        await request.body()
+        return Response(CONSTANT, media_type="application/json")
+
     async def ready(_request: Request) -> Response:
         return Response()
 
     settings = ServerSettings(port=port)
-    app = Starlette(routes=[Route("/v1/score", decode, methods=["POST"]), Route("/readyz", ready)])
+    routes = [Route("/v1/score", decode, methods=["POST"]), Route(READ_ONLY, read, methods=["POST"])]
+    app = Starlette(routes=[*routes, Route("/readyz", ready)])
     listener = listen(settings)
     try:
         uvicorn.Server(uvicorn_config(app, settings)).run(sockets=[listener.socket])

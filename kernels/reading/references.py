@@ -6,13 +6,12 @@ it, so that the end of a row does not depend on the next slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..column import TextColumn, frozen
-from ..compiler import helper, hot_kernel, inlined
+from ..column import frozen
+from ..compiler import helper, inlined
 from ..json_scanner import begins_object
 from ..memory import (
     ACTION,
@@ -55,7 +54,6 @@ from .steps import read_key_steps
 STEP_AT, ID_AT, OBJECT_AT, STRING_AT, SLOT_AT, CANON_AT = range(6)
 FREE = -1
 NOT_PREFILLED = np.bool_(False)
-PLAIN_COLUMNS = ("ids", "objects", "starts", "lengths", "heads", "slots")
 
 
 class References(NamedTuple):
@@ -287,54 +285,35 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
     return status, bad_line
 
 
-@hot_kernel
-def read_references(
-    statuses, bad_lines, references, data, offsets, max_steps, quantities, tables, workspace, stop_flag
-):
-    """Read references (docs/rules.md, References) into the columns of `references`, from `allocate` or `allocate_for`.
-
-    statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
-    line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are
-    ignored; more than `max_steps` lines are TOO_LONG. quantities: whether the terms of parameters are read. stop_flag:
-    int64 (1,); False is returned, with rows left, once it is not 0.
-    """
-    for row in range(statuses.shape[0]):
-        if stop_flag[0] != 0:
-            return False
-        start, stop = offsets[row], offsets[row + 1]
-        statuses[row], bad_lines[row] = read_reference(
-            workspace, tables, data, start, stop, references, row, max_steps, quantities
-        )
-    return True
-
-
-def allocate_for(column: TextColumn) -> References:
-    """Allocate columns for the references of `column`; untouched pages take no memory."""
-    return allocate(int(column.offsets[-1] - column.offsets[0]), column.rows)
-
-
 def allocate(max_bytes: int, rows: int) -> References:
-    """Allocate columns for `rows` references of `max_bytes` bytes together."""
+    """Allocate columns for `rows` references of `max_bytes` bytes together; untouched pages take no memory."""
+    return References(*[column[0] for column in allocate_rooms(1, max_bytes, rows)])
+
+
+def allocate_rooms(threads: int, max_bytes: int, rows: int) -> References:
+    """Allocate the columns of `allocate` for each of several threads, side by side."""
     size = max_bytes + 64 * rows + 64
     ints = np.int64
     return References(
-        ranges=np.zeros((rows + 1, 6), ints),
-        steps=sparse((STEP_ROWS, size // 8 + 2), ints),
-        ids=sparse((3 * size,), ints),
-        objects=sparse((size,), ints),
-        starts=sparse((3 * size,), ints),
-        lengths=sparse((3 * size,), ints),
-        heads=sparse((3 * size,), ints),
-        slots=sparse((12 * size,), ints),
-        canon=sparse((16 * size,), np.uint8),
+        ranges=np.zeros((threads, rows + 1, 6), ints),
+        steps=sparse((threads, STEP_ROWS, size // 8 + 2), ints),
+        ids=sparse((threads, 3 * size), ints),
+        objects=sparse((threads, size), ints),
+        starts=sparse((threads, 3 * size), ints),
+        lengths=sparse((threads, 3 * size), ints),
+        heads=sparse((threads, 3 * size), ints),
+        slots=sparse((threads, 12 * size), ints),
+        canon=sparse((threads, 16 * size), np.uint8),
     )
 
 
-def trim(room: References) -> References:
-    """Return read-only copies of the used parts; `canon` has eight more bytes, because loads may read past its end."""
-    steps, ids, objects, strings, slots, canon = (int(end) for end in room.ranges[-1])
+def trim(room: References, rows: int) -> References:
+    """Return read-only copies of the first `rows` references; `canon` has eight more bytes, because loads may read past
+    its end.
+    """
+    steps, ids, objects, strings, slots, canon = (int(end) for end in room.ranges[rows])
     return References(
-        ranges=frozen(room.ranges, np.int64),
+        ranges=frozen(room.ranges[: rows + 1].copy(), np.int64),
         steps=frozen(room.steps[:, :steps].copy(), np.int64),
         ids=frozen(room.ids[:ids].copy(), np.int64),
         objects=frozen(room.objects[:objects].copy(), np.int64),
@@ -343,22 +322,6 @@ def trim(room: References) -> References:
         heads=frozen(room.heads[:strings].copy(), np.int64),
         slots=frozen(room.slots[:slots].copy(), np.int64),
         canon=frozen(room.canon[: canon + 8].copy(), np.uint8),
-    )
-
-
-def concatenate(parts: Sequence[References]) -> References:
-    """Return the references of several parts in order, read only."""
-    if len(parts) == 1:
-        return parts[0]
-    ends = np.cumsum([part.ranges[-1] for part in parts], axis=0)
-    ranges = [parts[0].ranges, *(part.ranges[1:] + end for part, end in zip(parts[1:], ends[:-1], strict=True))]
-    canon = [part.canon[: part.ranges[-1, CANON_AT]] for part in parts]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PLAIN_COLUMNS}
-    return References(
-        ranges=frozen(np.concatenate(ranges), np.int64),
-        steps=frozen(np.concatenate([part.steps for part in parts], axis=1), np.int64),
-        canon=frozen(np.concatenate([*canon, np.zeros(8, np.uint8)]), np.uint8),
-        **{name: frozen(column, np.int64) for name, column in columns.items()},
     )
 
 

@@ -157,19 +157,25 @@ def is_utf8(text, pos, stop):
     return True
 
 
-@hot_kernel
-def is_valid_column(data, offsets):
-    """Return whether `data` and `offsets` are a text column: ascending rows inside `data`, each of them UTF-8."""
+@helper
+def has_valid_offsets(data, offsets):
+    """Return whether `offsets` ascend inside `data`."""
     rows = offsets.shape[0] - 1
     if offsets[0] < 0 or offsets[rows] > data.shape[0]:
         return False
     for row in range(rows):
         if offsets[row] > offsets[row + 1]:
             return False
-    if not is_utf8(data, offsets[0], offsets[rows]):
+    return True
+
+
+@hot_kernel
+def is_valid_column(data, offsets):
+    """Return whether `data` and `offsets` are a text column: ascending rows inside `data`, each of them UTF-8."""
+    if not has_valid_offsets(data, offsets):
         return False
-    for row in range(rows):
-        if offsets[row] < offsets[row + 1] and is_continuation(data[offsets[row]]):
+    for row in range(offsets.shape[0] - 1):
+        if not is_utf8(data, offsets[row], offsets[row + 1]):
             return False
     return True
 
@@ -315,23 +321,26 @@ def find_strings(layouts, addresses):
     return characters
 
 
+@helper
+def encode_string(layouts, k, most, out, end):
+    """Write up to `most` characters of a string that `find_strings` has located to `out[end:]`; returns the new end."""
+    begin, length, width = layouts[ADDRESSES, k], min(layouts[LENGTHS, k], most), layouts[WIDTHS, k]
+    if width == 1:
+        return encode_bytes(begin, length, out, end)
+    if width == 2:
+        return encode_pairs(begin, length, out, end)
+    return encode_fours(begin, length, out, end)
+
+
 @hot_kernel
 def encode_strings(out, offsets, layouts):
     """Write the strings that `find_strings` has located as UTF-8, each surrogate as U+FFFD.
 
     out: uint8, four bytes for each character and ROOM more, written. offsets: int64 (n + 1,), written.
     """
-    end = np.int64(0)
     offsets[0] = 0
     for k in range(layouts.shape[1]):
-        begin, length, width = layouts[ADDRESSES, k], layouts[LENGTHS, k], layouts[WIDTHS, k]
-        if width == 1:
-            end = encode_bytes(begin, length, out, end)
-        elif width == 2:
-            end = encode_pairs(begin, length, out, end)
-        else:
-            end = encode_fours(begin, length, out, end)
-        offsets[k + 1] = end
+        offsets[k + 1] = encode_string(layouts, k, layouts[LENGTHS, k], out, offsets[k])
 
 
 def is_safe_build() -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 import orjson
 
 from ...loadtests import SCENARIOS, TITLES
+from ..tables.table import Table, with_notes
+from ..terminal import show
 from .command import Command, CommandError
-from .files import json_target, write_json
-from .options import Option, document_options, names_in, quiet_option, seed_option
+from .files import check_outputs, write_documents
+from .options import Option, document_options, document_targets, names_in, quiet_option, seed_option
 
 WRONG, INVALID = 1, 3
+
+Targets = Mapping[str, str | None]
+"""The files of the requested documents by kind."""
 
 
 def count(flag: str, default: int, text: str) -> Option:
@@ -26,6 +32,19 @@ def names(flag: str, valid: tuple[str, ...], text: str, default: str | None = No
     return click.option(flag, default=default, callback=chosen, metavar="NAMES", help=text)
 
 
+def numbers(flag: str, text: str) -> Option:
+    def chosen(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+        try:
+            counts = {int(name) for name in (value or "").split(",") if value}
+        except ValueError:
+            counts = {0}
+        if min(counts, default=1) < 1:
+            raise click.BadParameter(f"must be positive integers, separated by commas: {value}")
+        return tuple(sorted(counts))
+
+    return click.option(flag, callback=chosen, metavar="NUMBERS", help=text)
+
+
 def address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and not value.startswith(("http://", "https://")):
         raise click.BadParameter(f"must begin with http:// or https://: {value}")
@@ -37,6 +56,7 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
     examples=(
         "assay bench",
         "assay bench --lanes in_process,plain_python --json -",
+        "assay bench --threads 1,2,4,8,16 --workers 1,2,4 --markdown -",
         "assay bench --url http://10.0.0.5:8000 --scenarios singles,steady",
     ),
 )
@@ -44,8 +64,10 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
 @count("--samples", 5, "Number of answers to each prompt.")
 @seed_option
 @count("--connections", 64, "Connections that send single requests.")
-@document_options("json")
+@document_options("json", "markdown")
 @names("--lanes", tuple(TITLES), "Names of the benchmarks to run, separated by commas.", default="all")
+@numbers("--threads", "Measure how throughput in process grows with these numbers of threads.")
+@numbers("--workers", "Measure how throughput over HTTP grows with these numbers of workers.")
 @count("--repeats", 7, "Measured runs of each benchmark.")
 @count("--plain-responses", 320, "Responses per run of plain Python.")
 @count("--singles", 4000, "Requests with one response per run.")
@@ -70,6 +92,8 @@ def address(_context: click.Context, _parameter: click.Parameter, value: str | N
 @quiet_option
 def command(
     lanes: tuple[str, ...],
+    threads: tuple[int, ...],
+    workers: tuple[int, ...],
     scenarios: tuple[str, ...] | None,
     url: str | None,
     pace: float,
@@ -82,30 +106,34 @@ def command(
     Runs of the benchmarks alternate. Ratios are printed first: of wall time, with their range over the repeats, and
     of CPU time. Plain Python is measured in a checkout of Assay only.
 
+    With --threads or --workers, the lanes in_process, http_json and singles are measured with each number of them, and
+    compared with one thread and with a server that only reads the same requests.
+
     With --url or --scenarios, Locust sends what trainers send, for some seconds each, and every answer is checked.
     Exit codes: 1 an answer was wrong or missing, 3 figures are invalid because the load generator was too slow.
     """
     from ...loadtests.servers import BenchmarkError
 
-    target, sizes = json_target(flags), flags
+    targets, sizes = document_targets(flags), flags
+    check_outputs([], [(f"--{kind}", target) for kind, target in targets.items()])
     try:
         if url or scenarios:
-            put_load(target, url, scenarios or SCENARIOS, sizes, pace, rate)
+            put_load(targets, url, scenarios or SCENARIOS, sizes, pace, rate)
         else:
-            run_benchmarks(target, lanes, sizes)
+            run_benchmarks(targets, lanes, threads, workers, sizes)
     except BenchmarkError as error:
         raise CommandError(str(error)) from None
 
 
-def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, int]) -> None:
+def run_benchmarks(
+    targets: Targets, lanes: tuple[str, ...], threads: tuple[int, ...], workers: tuple[int, ...], sizes: dict[str, int]
+) -> None:
     from ...loadtests.bench import batch_of, build, measure
     from ...loadtests.results import Results, as_parts, load_average, results_json
-    from ..terminal import show
+    from ...loadtests.scaling import measure_scaling, scaling_json, scaling_table
 
     load = load_average()
     request = batch_of(sizes["references"], sizes["samples"], sizes["seed"])
-    benchmarks, skipped = build(lanes, request, sizes)
-    timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     responses = request["responses"]
     batch = {
         "responses": len(responses),
@@ -114,24 +142,34 @@ def run_benchmarks(target: str | None, lanes: tuple[str, ...], sizes: dict[str, 
         "body_bytes": len(orjson.dumps(request)),
         **sizes,
     }
-    results = Results(timings, batch, skipped, load)
-    if target is not None:
-        write_json(target, results_json(results))
-    if target != "-":
-        show(*as_parts(results))
+    if threads or workers:
+        figures = measure_scaling(request, threads, workers, lanes, sizes)
+        write(targets, scaling_json(figures, batch, load), [scaling_table(figures, batch, load)])
+        return
+    benchmarks, skipped = build(lanes, request, sizes)
+    results = Results(measure(benchmarks, sizes["repeats"], sizes["seed"]), batch, skipped, load)
+    write(targets, results_json(results), as_parts(results))
 
 
-def put_load(target: str | None, *arguments: Any) -> None:
+def put_load(targets: Targets, *arguments: Any) -> None:
     from ...loadtests import load
-    from ..terminal import show
 
     results = load.put_load(*arguments)
-    if target is not None:
-        write_json(target, results)
-    if target != "-":
-        show(*load.load_parts(results["loads"], results["latency"]))
+    write(targets, results, load.load_parts(results["loads"], results["latency"]))
     loads = results["loads"].values()
     if any(figures["failed"] or figures["wrong"] for figures in loads):
         raise SystemExit(WRONG)
     if any(figures["invalid"] for figures in loads):
         raise SystemExit(INVALID)
+
+
+def write(targets: Targets, document: dict[str, Any], parts: Sequence[str | Table]) -> None:
+    """Write the requested documents, and print the parts unless one of them is printed."""
+    text = "\n".join(part if isinstance(part, str) else part.markdown() for part in parts)
+    contents = {
+        "json": lambda: orjson.dumps(document, option=orjson.OPT_INDENT_2),
+        "markdown": lambda: f"{text.strip()}\n".encode(),
+    }
+    write_documents(targets, contents)
+    if "-" not in targets.values():
+        show(*(line for part in parts for line in ([part] if isinstance(part, str) else with_notes([part]))))

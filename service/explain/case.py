@@ -18,7 +18,7 @@ from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.labels import read_label
 from ..scoring.reference_reader import parse_valid_references, references_as_column
-from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED, Alternatives, alternatives_of
+from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceTexts, alternatives_of
 from ..scoring.texts import text_column, utf8
 from ..settings import ScoreSettings
 from .reading import MAX_STEPS, KeyLine, Reading, Text, canons, read_reference, read_response
@@ -31,11 +31,13 @@ MAX_BYTES = 1 << 19  # of a response that is explained
 class Case:
     scorer: Scorer
     response: bytes
-    references: References
-    """All alternatives of the reference."""
+    references: ReferenceTexts
+    """The reference with its alternatives."""
+    max_reference_bytes: int
     texts: TextColumn
     """Their texts."""
-    alternatives: Alternatives | None
+    step_counts: list[int]
+    """The steps of each text."""
     alternative: int
     """The alternative that counted, from 0."""
     alternative_rewards: list[float]
@@ -59,7 +61,7 @@ class Case:
 
     def rescored(self, responses: list[bytes]) -> Scores:
         index = np.zeros(len(responses), np.int64)
-        return self.scorer.score_parsed(column_of(responses), self.references, index, self.alternatives)
+        return self.scorer.score_texts(column_of(responses), self.references, index, self.max_reference_bytes)
 
 
 def case_of(
@@ -70,21 +72,24 @@ def case_of(
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     settings, content = scorer.settings, utf8(response)
     reference = read_label(reference).reference
-    column, references, alternatives = parsed_reference(reference, settings, max_reference_bytes)
+    references, parsed = read_texts(reference, settings, max_reference_bytes)
+    column = references.texts
+    assert isinstance(column, TextColumn)
     too_large = []
-    if column.lengths.max() > MAX_BYTES or references.step_counts.max() > MAX_STEPS:
+    if column.lengths.max() > MAX_BYTES or parsed.step_counts.max() > MAX_STEPS:
         too_large.append("reference")
     if MAX_BYTES < len(content) <= settings.max_response_bytes:
         too_large.append("response")
     _refuse(too_large)
     index = np.zeros(1, np.int64)
-    scores = scorer.score_parsed(column_of([content]), references, index, alternatives, steps=True)
+    scores = scorer.score_texts(column_of([content]), references, index, max_reference_bytes, steps=True)
     assert scores.alternative is not None
     assert scores.steps is not None
     alternative, index = int(scores.alternative[0]), np.arange(column.rows)
     rewards = scores.rewards
-    if alternatives is not None:
-        rewards = scorer.score_parsed(column_of([content] * column.rows), references, index).rewards
+    if references.alternatives is not None:
+        each = ReferenceTexts(column)
+        rewards = scorer.score_texts(column_of([content] * column.rows), each, index, max_reference_bytes).rewards
     reason, reading = str(scores.reasons[0]), None
     if len(content) <= settings.max_response_bytes:
         reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
@@ -94,8 +99,9 @@ def case_of(
         scorer=scorer,
         response=content,
         references=references,
+        max_reference_bytes=max_reference_bytes,
         texts=column,
-        alternatives=alternatives,
+        step_counts=parsed.step_counts.tolist(),
         alternative=alternative,
         alternative_rewards=rewards.tolist(),
         as_steps=not isinstance(chosen_of(reference, alternative), str),
@@ -118,21 +124,15 @@ def chosen_of(reference: Any, alternative: int) -> Any:
     return reference if entries is None else entries[alternative]
 
 
-def parsed_reference(
-    reference: Any, settings: ScoreSettings, max_bytes: int
-) -> tuple[TextColumn, References, Alternatives | None]:
-    texts, issues = references_as_column([reference])
-    if not issues:
-        quantities = settings.parameter_similarity == "quantities"
-        references, issues = parse_valid_references(
-            texts, settings.max_reference_steps, max_bytes, quantities=quantities
-        )
-    if issues:
+def read_texts(reference: Any, settings: ScoreSettings, max_bytes: int) -> tuple[ReferenceTexts, References]:
+    """Return a reference, with its alternatives side by side, and its parsed texts; raises InvalidReference."""
+    references, issues = references_as_column([reference])
+    parsed, faults = parse_valid_references(references, settings.max_reference_steps, max_bytes)
+    if issues := issues or faults:
         raise InvalidReference(
             [issue._replace(path=issue.path.replace("references[0]", "reference", 1)) for issue in issues]
         )
-    assert isinstance(texts.texts, TextColumn)
-    return texts.texts, references, texts.alternatives
+    return references, parsed
 
 
 def _refuse(paths: list[str]) -> None:
@@ -152,10 +152,10 @@ OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a
 
 
 @cache
-def _measure() -> tuple[Scorer, References]:
+def _measure() -> tuple[Scorer, ReferenceTexts]:
     """Return a scorer whose coverage check always passes, and an arbitrary reference."""
     scorer = Scorer(min_coverage=0.0, max_response_bytes=UNLIMITED, max_steps=UNLIMITED, threads=1)
-    return scorer, scorer.parse(text_column(['Step 1: {"action": "a", "objects": [], "parameters": []}']))
+    return scorer, ReferenceTexts(text_column(['Step 1: {"action": "a", "objects": [], "parameters": []}']))
 
 
 def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
@@ -173,7 +173,7 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
         ]
     )
     scorer, reference = _measure()
-    values = scorer.score_parsed(column, reference, np.zeros(len(pairs), np.int64)).components["coverage"].tolist()
+    values = scorer.score_texts(column, reference, np.zeros(len(pairs), np.int64)).components["coverage"].tolist()
     measured: list[Coverage | None] = [None] * len(reading.lines)
     for (k, line, prose), value in zip(pairs, values, strict=True):
         among = set(prose.canon.split(" "))

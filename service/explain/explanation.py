@@ -143,10 +143,11 @@ def _total(added: Added) -> int:
 
 
 def _alternatives(case: Case) -> list[AlternativeReward]:
-    if case.alternatives is None:
+    if case.references.alternatives is None:
         return []
-    counts = case.references.step_counts.tolist()
-    return [AlternativeReward(reward=r, steps=m) for r, m in zip(case.alternative_rewards, counts, strict=True)]
+    return [
+        AlternativeReward(reward=r, steps=m) for r, m in zip(case.alternative_rewards, case.step_counts, strict=True)
+    ]
 
 
 def smallest_and_largest(settings: ScoreSettings) -> tuple[float, float]:
@@ -218,7 +219,7 @@ def _steps_of(case: Case, counted: Alignment | None, step_coverages: list[Covera
 def _headline(case: Case, factors: list[Factor], message: str) -> str:
     largest = format_reward(_mapped(case.settings.largest_score, case.settings))
     head = f"Reward {format_reward(case.reward)} of at most {largest}"
-    if case.alternatives is not None:
+    if case.references.alternatives is not None:
         head += f" (alternative {case.alternative + 1} of {len(case.alternative_rewards)})"
     if case.reason != "ok":
         return f"{head}: {message}"

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels.column import column_of, frozen
-from ...kernels.memory import NEVER
-from ...kernels.reading.references import allocate_for, read_references
+from ...kernels.memory import allocate_workspace
 from ...kernels.reading.response import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
-from ...kernels.rules import OK, REASONS
+from ...kernels.rules import REASONS
 from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode import tables
 from ...kernels.text.words import canonical_texts
-from ..scoring.memory import borrow_workspace
-from ..scoring.references import UNLIMITED
+from ..scoring.references import UNLIMITED, ReferenceTexts
+from ..scoring.shares import read
 from ..scoring.texts import utf8
 from .schema import Phrase, Place
 
@@ -66,7 +65,7 @@ def canons(texts: Sequence[str]) -> list[str]:
     column = column_of([utf8(text) for text in texts])
     canon = np.empty(16 * int(column.offsets[-1]) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)
-    canonical_texts(canon, offsets, *column, tables(), borrow_workspace(int(column.lengths.max(initial=0))))
+    canonical_texts(canon, offsets, *column, tables(), allocate_workspace(int(column.lengths.max(initial=0))))
     written = canon[: int(offsets[-1])].tobytes()
     return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
@@ -231,11 +230,7 @@ def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[KeyLine]:
 
 def _statuses(lines: Sequence[bytes]) -> list[str]:
     """Return the reason of each line, parsed as a separate reference: both have the same lines."""
-    column = column_of(lines)
-    statuses = np.full(column.rows, OK, np.uint8)
-    bad_lines = np.zeros(column.rows, np.int64)
-    space = borrow_workspace(int(column.lengths.max(initial=0)))
-    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, False, tables(), space, NEVER)
+    _, statuses, _ = read(ReferenceTexts(column_of(lines)), UNLIMITED, UNLIMITED)
     return [REASONS[status] for status in statuses.tolist()]
 
 

@@ -28,7 +28,8 @@ from ..wire.stage_times import StageTimes
 READY_SECONDS = 600
 """Time for a replica to compile every kernel; with a warm cache it takes seconds."""
 
-SERVE_OPTIONS = ("num_replicas", "num_cpus", "max_ongoing_requests", "max_queued_requests")
+AUTOSCALING_OPTIONS = ("min_replicas", "max_replicas", "target_ongoing_requests")
+SERVE_OPTIONS = ("num_replicas", "num_cpus", "max_ongoing_requests", "max_queued_requests", *AUTOSCALING_OPTIONS)
 """Arguments of `application` that are not settings of the service; all are integers."""
 
 NOT_APPLICABLE = (
@@ -97,6 +98,8 @@ def application(arguments: Mapping[str, Any]) -> Any:
     """Build the Serve application. Arguments are settings of the service by name, and:
 
     num_replicas, max_ongoing_requests, max_queued_requests: options of Ray Serve.
+    min_replicas, max_replicas, target_ongoing_requests: in place of num_replicas, for autoscaling on the requests that
+    run and wait, by default 4 for each replica.
     num_cpus: cores of a replica, and its scoring threads unless `threads` is given.
 
     Values may be strings, as on the command line. Other settings come from the `ASSAY_…` variables of the process that
@@ -107,14 +110,31 @@ def application(arguments: Mapping[str, Any]) -> Any:
         raise InvalidSetting(issues)
     serve = import_optional("ray.serve", "ray", "the application", "assay.service.ray")
     settings = dict(arguments)
-    options = {name: int(settings.pop(name)) for name in SERVE_OPTIONS if name in settings}
-    cores = options.pop("num_cpus", 1)
+    integers = {name: int(settings.pop(name)) for name in SERVE_OPTIONS if name in settings}
+    cores = integers.pop("num_cpus", 1)
+    options = deployment_options(integers)
     effective = effective_settings({"threads": cores} | settings)
-    options = {"num_replicas": 1, "max_ongoing_requests": 256} | options
     deployment = serve.deployment(
         name="assay", ray_actor_options={"num_cpus": cores}, graceful_shutdown_timeout_s=30, **options
     )
     return deployment(serve.ingress(builder(effective))(Replica)).bind()
+
+
+def deployment_options(options: Mapping[str, int]) -> dict[str, Any]:
+    """Return Ray Serve's options for these arguments; raises InvalidSetting."""
+    scaling = {name: options[name] for name in AUTOSCALING_OPTIONS if name in options}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in scaling}
+    if not scaling:
+        return {"num_replicas": 1, "max_ongoing_requests": 256, **chosen}
+    if "num_replicas" in options:
+        raise InvalidSetting([Issue("num_replicas", "invalid_setting", f"not with {', '.join(scaling)}")])
+    if "max_replicas" not in scaling:
+        raise InvalidSetting([Issue("max_replicas", "invalid_setting", f"required with {', '.join(scaling)}")])
+    return {
+        "max_ongoing_requests": 256,
+        **chosen,
+        "autoscaling_config": {"min_replicas": 1, "target_ongoing_requests": 4, **scaling},
+    }
 
 
 def effective_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

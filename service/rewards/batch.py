@@ -16,8 +16,9 @@ import numpy as np
 
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, NotInstalled, ScoringError
-from ..scoring.column_scorer import ColumnScorer, Validate
+from ..scoring.column_scorer import ColumnScorer
 from ..scoring.references import MAX_REFERENCE_BYTES, UNLIMITED, Alternatives, ReferenceTexts
+from ..scoring.shares import Validate
 from ..scoring.texts import Texts, count_of, take
 
 UNKNOWN = 255
@@ -72,7 +73,7 @@ class Batch:
     """True if the steps of each response are wanted."""
     max_reference_bytes: int = MAX_REFERENCE_BYTES
     validate: Validate | None = None
-    """Called with a column and rows before these are read, if the columns may be invalid UTF-8; for SCORE alone."""
+    """Called with a column that may be invalid UTF-8, and rows, to raise an error if it is."""
     issues: list[Issue] = field(default_factory=list)
 
     # Of the part of a batch that has the rows of one reward:

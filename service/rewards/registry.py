@@ -26,7 +26,6 @@ from ..scoring.column_scorer import Columns, ColumnScorer, score_together
 from ..scoring.configurations import issues_under_all
 from ..scoring.reference_reader import as_column, issues_of_all
 from ..scoring.references import ReferenceTexts
-from ..scoring.slices import MIN_REFERENCES
 from ..scoring.texts import strings_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..tasks.evaluation import mixed_signature, reward_signature, task_named
@@ -183,7 +182,7 @@ class ScoreReward(Reward):
         assert texts is not None
         assert responses is not None
         assert index is not None
-        if not is_read_in_shares(texts):
+        if not isinstance(texts.texts, list) or set(map(type, texts.texts)) != {str}:
             texts, malformed = as_column(texts)
             if malformed:
                 self._check(part, texts, malformed)
@@ -196,12 +195,6 @@ class ScoreReward(Reward):
             return score(scorers[0])
         settings = [scorer.settings for scorer in scorers]
         return score_together(settings, scorers[0].threads, score, list(part.configurations))
-
-
-def is_read_in_shares(references: ReferenceTexts) -> bool:
-    """Return whether references are a list of strings that is long enough to stay one until a share is read."""
-    texts = references.texts
-    return isinstance(texts, list) and len(texts) >= MIN_REFERENCES and set(map(type, texts)) == {str}
 
 
 class TaskReward(Reward):

@@ -12,12 +12,12 @@ import orjson
 from numpy.typing import NDArray
 
 from ...kernels.column import TextColumn
-from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
 from ..errors import AssayError, InvalidSetting
-from ..scoring.column_scorer import ColumnScorer, Validate
+from ..scoring.column_scorer import ColumnScorer
 from ..scoring.configurations import overridden_by_each
-from ..scoring.references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts
+from ..scoring.references import MAX_REFERENCE_BYTES, ReferenceTexts
+from ..scoring.shares import Validate
 from ..settings import ScoreSettings, SettingOverrides, usable_cores
 from .batch import Batch, read_objects
 from .batch_tasks import follow_labels, set_options, set_tasks, split_config
@@ -186,8 +186,7 @@ class Scorer:
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        validate: called with a column and the first and last of its rows right before they are read, on the thread that
-        reads them.
+        validate: for columns that may be invalid; called with each of them if one is.
         """
         batch = Batch(
             responses=responses,
@@ -200,20 +199,16 @@ class Scorer:
         batch.set_index(reference_index)
         return score(batch)
 
-    def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
-        """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return self.columns.parse(ReferenceTexts(references), max_bytes)
-
-    def score_parsed(
+    def score_texts(
         self,
         responses: TextColumn,
-        references: References,
+        references: ReferenceTexts,
         reference_index: NDArray[np.int64],
-        alternatives: Alternatives | None = None,
+        max_bytes: int = MAX_REFERENCE_BYTES,
         steps: bool = False,
     ) -> Scores:
-        """Score responses against parsed references; `reference_index` is int64 (n,)."""
-        columns = self.columns.score_parsed(responses, references, reference_index, alternatives, steps)
+        """Score responses against references of SCORE; `reference_index` is int64 (n,), each a valid index."""
+        columns = self.columns.score(responses, references, reference_index, max_bytes, steps=steps)
         return scores_of(columns, 0, reference_index, self.settings)
 
 

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.column import TextColumn, frozen
-from ...kernels.reading.references import References
-from ...kernels.score import COMPONENTS, StepEntries, allocate_entries, allocate_trials, score_slice
-from ...kernels.text.unicode import tables
+from ...kernels.score import StepEntries
 from ..errors import InvalidReference, Issue
 from ..settings import ScoreSettings
 from .configurations import by_reading, configurations_of, merged, rules_of
-from .memory import borrow_workspace_for
-from .reference_reader import ReferenceReader, parse_valid_references
-from .references import MAX_REFERENCE_BYTES, Alternatives, ReferenceTexts, kernel_offsets
-from .slices import MIN_ROWS, ReferenceShare, fill_all, fill_in_slices, shares_of
-from .stopping import check_finished, current_flag
-from .texts import Texts, borrowed_column, owned_column, rows_of, text_column
-
-ColumnSlice = Callable[[int, int], TextColumn]
-"""Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
-
-Validate = Callable[[TextColumn, int, int], None]
+from .reference_reader import issues_of
+from .references import MAX_REFERENCE_BYTES, ReferenceTexts
+from .shares import Limits, Validate, run
+from .texts import Texts
 
 
 class StepColumns(NamedTuple):
@@ -46,13 +35,14 @@ class StepColumns(NamedTuple):
     """int64 (n,): the alternative that counted, from 0."""
 
 
-def steps_of_slices(slices: Mapping[int, StepEntries], configurations: int) -> list[StepColumns]:
-    """Join the entries of slices, by their first row, and return the steps under each configuration."""
-    parts = [slices[first] for first in sorted(slices)] or [allocate_entries(configurations, 0, 0)]
-    whole = StepEntries(*[np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)])
+def steps_of(entries: StepEntries) -> list[StepColumns]:
+    """Return the steps under each configuration, without the gaps between responses."""
+    starts, counts, spans, coverages, *by_configuration = entries
+    used = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    common = counts, spans[:, used], coverages[used]
     return [
-        StepColumns(*whole[:3], references, values, alternatives)
-        for references, values, alternatives in zip(*whole[3:], strict=True)
+        StepColumns(*common, references[used], values[used], alternatives)
+        for references, values, alternatives in zip(*by_configuration, strict=True)
     ]
 
 
@@ -108,164 +98,16 @@ class ColumnScorer:
     ) -> Columns:
         """Score texts; `reference_index` is int64 (n,), each a valid index. Raises InvalidReference.
 
-        Strings are encoded, and rows validated, right before they are read, on the thread that reads them.
+        Strings are encoded, and columns validated if `validate` is given, on the thread that reads them.
         """
-        alternatives = references.alternatives
-        shares = None if alternatives else shares_of(reference_index, references.rows, self.threads)
-        if shares is not None:
-            return self._score_shares(
-                shares, responses, references, reference_index, max_reference_bytes, validate, steps
-            )
-        for texts in (references.texts, responses):
-            if validate is not None and isinstance(texts, TextColumn):
-                fill_in_slices(partial(validate, texts), texts.rows, self.threads)
-        whole = responses if isinstance(responses, TextColumn) else owned_column(responses)
-        column = references.texts if isinstance(references.texts, TextColumn) else text_column(references.texts)
-        references = references._replace(texts=column)
-        if column.rows > MIN_ROWS or alternatives:
-            parsed = self.parse(references, max_reference_bytes)
-            return self.score_parsed(whole, parsed, reference_index, alternatives, steps)
-        reader = self._reader(references, max_reference_bytes)
-        expected = as_kernel_views(reader.read(column, 0))
-        reader.check()
-        return self.score_parsed(whole, expected, reference_index, None, steps)
-
-    def _reader(self, references: ReferenceTexts, max_bytes: int) -> ReferenceReader:
-        return ReferenceReader(references, self.settings.max_reference_steps, max_bytes, self._quantities)
-
-    def parse(self, references: ReferenceTexts, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
-        """Parse a column of references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        parsed, issues = parse_valid_references(
-            references, self.settings.max_reference_steps, max_bytes, self.threads, self._quantities
-        )
-        if issues:
-            raise InvalidReference(issues)
-        return parsed
-
-    def score_parsed(
-        self,
-        responses: TextColumn,
-        references: References,
-        reference_index: np.ndarray,
-        alternatives: Alternatives | None = None,
-        steps: bool = False,
-    ) -> Columns:
-        """Score responses against parsed references; `reference_index` is int64 (n,)."""
-        columns, index = self.empty(responses.rows), frozen(reference_index, np.int64)
-        entries: dict[int, StepEntries] = {}
-        how = alternatives, steps, current_flag()
-
-        def fill(first: int, last: int) -> None:
-            entries[first] = self.fill(columns, responses, references, index, first, last, *how)
-
-        fill_in_slices(fill, responses.rows, self.threads)
-        return self._with_steps(columns, entries) if steps else columns
-
-    def _with_steps(self, columns: Columns, entries: Mapping[int, StepEntries]) -> Columns:
-        return columns._replace(steps=steps_of_slices(entries, len(self._configurations)))
-
-    def _score_shares(
-        self,
-        shares: Sequence[ReferenceShare],
-        responses: Texts,
-        references: ReferenceTexts,
-        reference_index: np.ndarray,
-        max_reference_bytes: int,
-        validate: Validate | None,
-        steps: bool,
-    ) -> Columns:
-        columns = self.empty(reference_index.shape[0])
-        entries: dict[int, StepEntries] = {}
-        how = None, steps, current_flag()
-        reader = self._reader(references, max_reference_bytes)
-        response_slice = slices_of_texts(responses, validate)
-        reference_slice = slices_of_texts(references.texts, validate)
-
-        def fill(first: int, last: int, first_response: int, last_response: int) -> None:
-            expected = as_kernel_views(reader.read(reference_slice(first, last), first))
-            if reader.failed:
-                return  # `check` will raise
-            rows = last_response - first_response
-            part, index = self.empty(rows), frozen(reference_index[first_response:last_response] - first, np.int64)
-            texts = response_slice(first_response, last_response)
-            part_entries = self.fill(part, texts, expected, index, 0, rows, *how)
-            columns.put(slice(first_response, last_response), part)
-            if rows:
-                entries[first_response] = part_entries
-
-        fill_all(fill, shares, self.threads)
-        reader.check()
-        return self._with_steps(columns, entries) if steps else columns
-
-    def empty(self, rows: int) -> Columns:
-        return Columns.empty(len(self._configurations), len(COMPONENTS), rows)
-
-    def fill(
-        self,
-        columns: Columns,
-        responses: TextColumn,
-        references: References,
-        reference_index: np.ndarray,
-        first: int,
-        last: int,
-        alternatives: Alternatives | None,
-        steps: bool,
-        stop_flag: np.ndarray,
-    ) -> StepEntries:
-        """Score the responses [first, last) into `columns`, and return the entries of their steps, if these are wanted;
-        threads may fill different slices concurrently. Raises Stopped once the flag is set.
-        """
-        texts = rows_of(responses, first, last)
-        limit = self.settings.max_response_bytes
-        workspace = borrow_workspace_for(texts, limit, references.widest)
-        rows, nbytes = (last - first, int(np.minimum(texts.lengths, limit).sum())) if steps else (0, 0)
-        entries = allocate_entries(len(self._configurations), rows, nbytes)
-        most = 1 if alternatives is None else int(alternatives.counts.max(initial=1))
-        finished = score_slice(
-            *columns[:3],
-            entries,
-            first,
-            last,
-            *responses,
-            reference_index,
-            references,
-            kernel_offsets(alternatives),
-            self._configurations,
-            tables(),
-            workspace,
-            allocate_trials(len(self._configurations), most),
-            stop_flag,
-        )
-        check_finished(finished)
-        if not steps:
-            return entries
-        size = int(entries.counts.sum())
-        used = {name: getattr(entries, name)[..., :size].copy() for name in ENTRY_COLUMNS}
-        return entries._replace(**used)
-
-
-ENTRY_COLUMNS = ("spans", "coverages", "references", "values")
-"""The columns of `StepEntries` with a value for each entry."""
-
-
-def slices_of_texts(texts: Texts, validate: Validate | None) -> ColumnSlice:
-    if not isinstance(texts, TextColumn):
-        return lambda first, last: borrowed_column(texts[first:last])
-
-    def validated(first: int, last: int) -> TextColumn:
-        if validate is not None:
-            validate(texts, first, last)
-        return rows_of(texts, first, last)
-
-    return validated
-
-
-def as_kernel_views(references: References) -> References:
-    """Return read-only views of references in their working memory, in the types that kernels expect."""
-    views = References(*[column.view() for column in references])
-    for view in views:
-        view.setflags(write=False)
-    return views
+        settings, max_steps = self.settings, self.settings.max_reference_steps
+        limits = Limits(settings.max_response_bytes, max_reference_bytes, max_steps, self._quantities)
+        against = references, reference_index, limits, self._configurations
+        outcome = run(responses, *against, self.threads, validate, steps)
+        if outcome.statuses.any():
+            faults = outcome.statuses, outcome.bad_lines
+            raise InvalidReference(issues_of(references, *faults, max_steps, max_reference_bytes))
+        return Columns(*outcome[:3], steps_of(outcome.entries) if steps else ())
 
 
 def score_together(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ...kernels.batch import OVER_LIMIT
 from ...kernels.column import TextColumn, column_of
 from ...kernels.json_columns import (
     FIT,
@@ -24,16 +25,13 @@ from ...kernels.json_columns import (
     WRONG_TYPE,
     mark_json_texts,
 )
-from ...kernels.reading.references import References, concatenate, read_references, trim
+from ...kernels.reading.references import References
 from ...kernels.rules import OK, REASONS
-from ...kernels.text.unicode import tables
 from ..errors import InvalidReference, Issue
 from .labels import SCORE, read_list
-from .memory import borrow_room, borrow_workspace
-from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceTexts, alternatives_of, flattened
-from .slices import fill_all, slices_of
-from .stopping import check_finished, current_flag
-from .texts import count_of, rows_of, utf8
+from .references import MAX_REFERENCE_BYTES, ReferenceTexts, alternatives_of, flattened
+from .shares import read
+from .texts import text_column, utf8
 
 _STEP_FIELDS = ("action", "objects", "parameters")
 NO_OBJECT = "wrong_type", "must be a string or an object with steps"
@@ -150,9 +148,6 @@ def _dumps(step: dict[str, Any]) -> bytes:
         return utf8(json.dumps(step, ensure_ascii=False, separators=(",", ":")))
 
 
-TOO_LONG = 255  # in place of a status
-MAX_ROWS = 256  # references that a thread reads at once
-
 _DETAILS = {
     "too_long": "it has more than {max_steps} steps",
     "no_steps": "it has no step: a line such as 'Step 1: {{...}}' is needed",
@@ -173,88 +168,40 @@ MAX_EXPLAINED_BYTES = 1 << 14
 _FIELDS = "it must be an action with at least one word, objects and parameters, and nothing else"
 
 
-class ReferenceReader:
-    """Reads references in chunks from any thread and records which ones are invalid.
+def issues_of(
+    references: ReferenceTexts, statuses: np.ndarray, bad_lines: np.ndarray, max_steps: int, max_bytes: int
+) -> list[Issue]:
+    """Return an issue for each reference that is invalid. statuses, bad_lines: as `score_batch` writes them."""
+    rows = np.flatnonzero(statuses != OK)
+    if not rows.size:
+        return []
+    texts, kinds = references.texts, references.kinds
+    column = texts if isinstance(texts, TextColumn) else text_column(texts)
+    marks = np.empty(column.rows, np.uint8)
+    mark_json_texts(marks, *column)
+    unreadable = (statuses == REASONS.index("bad_step_line")) & (bad_lines == 0)
+    is_object = unreadable & (marks == JSON_TEXT)
+    is_steps = np.zeros(column.rows, bool) if kinds is None else kinds == FROM_STEPS
+    explained = np.flatnonzero(statuses == REASONS.index("bad_step_schema"))[:MAX_EXPLAINED].tolist()
+    fields = {
+        row: _wrong_fields(column.data[column.offsets[row] : column.offsets[row + 1]].tobytes(), int(bad_lines[row]))
+        for row in explained
+    }
 
-    quantities: whether the terms of parameters are read.
-    """
-
-    def __init__(self, references: ReferenceTexts, max_steps: int, max_bytes: int, quantities: bool = False) -> None:
-        self._max_steps, self._max_bytes, self._quantities = max_steps, max_bytes, quantities
-        self._path_of, self._kinds, rows = references.path, references.kinds, count_of(references.texts)
-        self._stop_flag = current_flag()
-        self._statuses = np.zeros(rows, np.uint8)
-        self._bad_lines = np.zeros(rows, np.int64)
-        self._too_long = np.zeros(rows, np.bool_)
-        self._wrong_fields: dict[int, str] = {}
-        self._not_objects = np.zeros(rows, np.bool_)
-        self._explained_below = rows
-        self.failed = False
-
-    def read(self, chunk: TextColumn, first: int) -> References:
-        """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps. Raises Stopped.
-
-        The result is valid until this thread reads the next chunk.
-        """
-        rows = slice(first, first + chunk.rows)
-        longest = int(chunk.lengths.max(initial=0))
-        if longest > self._max_bytes:
-            self.failed = True
-            np.greater(chunk.lengths, self._max_bytes, out=self._too_long[rows])
-            chunk = _emptied(chunk, self._too_long[rows])
-            longest = int(chunk.lengths.max(initial=0))
-        references, statuses = borrow_room(chunk), self._statuses[rows]
-        how = min(self._max_steps, UNLIMITED), self._quantities, tables(), borrow_workspace(longest)
-        check_finished(read_references(statuses, self._bad_lines[rows], references, *chunk, *how, self._stop_flag))
-        if statuses.any():
-            self.failed = True
-            self._mark_not_objects(chunk, rows)
-            if first < self._explained_below:
-                self._explain(chunk, first, np.flatnonzero(statuses == REASONS.index("bad_step_schema")))
-        return references
-
-    def _mark_not_objects(self, chunk: TextColumn, rows: slice) -> None:
-        """Mark the rows of a chunk that cannot be read from their first line on, and begin with a brace."""
-        kinds = np.empty(chunk.rows, np.uint8)
-        mark_json_texts(kinds, *chunk)
-        unreadable = (self._statuses[rows] == REASONS.index("bad_step_line")) & (self._bad_lines[rows] == 0)
-        self._not_objects[rows] = unreadable & (kinds == JSON_TEXT)
-
-    def _explain(self, chunk: TextColumn, first: int, rows: np.ndarray) -> None:
-        """Record the wrong fields of rows of a chunk, and stop at the row that completes MAX_EXPLAINED."""
-        for row in rows[:MAX_EXPLAINED].tolist():
-            text = chunk.data[chunk.offsets[row] : chunk.offsets[row + 1]].tobytes()
-            self._wrong_fields[first + row] = _wrong_fields(text, int(self._bad_lines[first + row]))
-        explained = sorted(self._wrong_fields.copy())  # other threads add rows
-        if len(explained) >= MAX_EXPLAINED:
-            self._explained_below = explained[MAX_EXPLAINED - 1] + 1
-
-    def issues(self) -> list[Issue]:
-        fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
-        rows = np.flatnonzero((self._statuses != OK) | self._too_long)
-        statuses = np.where(self._too_long[rows], TOO_LONG, self._statuses[rows])
-        is_steps = np.zeros(len(rows), np.bool_) if self._kinds is None else self._kinds[rows] == FROM_STEPS
-        columns = statuses, self._bad_lines[rows], self._not_objects[rows], is_steps
-        detail_of = cache(self._detail)  # many issues have the same
-        return [
-            Issue(self._path_of(row), *detail_of(*which, fields.get(row)))
-            for row, *which in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
-        ]
-
-    def _detail(
-        self, status: int, line: int, begins_with_brace: bool, is_steps: bool, fields: str | None
-    ) -> tuple[str, str]:
-        """Return the reason and the detail of an invalid reference."""
-        if status == TOO_LONG:
-            return "too_long", f"it has more than {self._max_bytes} bytes"
+    @cache  # many issues have the same
+    def detail_of(status: int, line: int, begins_with_brace: bool, is_steps: bool, wrong: str) -> tuple[str, str]:
+        if status == OVER_LIMIT:
+            return "too_long", f"it has more than {max_bytes} bytes"
         reason = REASONS[status]
         detail = NOT_AN_OBJECT if begins_with_brace else _DETAILS[reason]
         place = "step" if is_steps else "line"
-        return reason, detail.format(place=place, line=line + 1, max_steps=self._max_steps, fields=fields or _FIELDS)
+        return reason, detail.format(place=place, line=line + 1, max_steps=max_steps, fields=wrong)
 
-    def check(self) -> None:
-        if self.failed:
-            raise InvalidReference(self.issues())
+    columns = (values[rows].tolist() for values in (statuses, bad_lines, is_object, is_steps))
+    return [
+        Issue(references.path(row), *detail_of(*which, fields.get(row, _FIELDS)))
+        for row, *which in zip(rows.tolist(), *columns, strict=True)
+    ]
 
 
 def issues_of_all(
@@ -274,26 +221,14 @@ def place_of(issue: Issue) -> tuple[int, int]:
 
 
 def parse_valid_references(
-    references: ReferenceTexts,
-    max_steps: int,
-    max_bytes: int = MAX_REFERENCE_BYTES,
-    threads: int = 1,
-    quantities: bool = False,
+    references: ReferenceTexts, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, quantities: bool = False
 ) -> tuple[References, list[Issue]]:
     """Parse a column of references; return them, the invalid ones without steps, and the issues of these, in order.
 
     quantities: whether the terms of parameters are read.
     """
-    column = references.texts
-    assert isinstance(column, TextColumn)
-    reader = ReferenceReader(references, max_steps, max_bytes, quantities)
-    chunks = {}
-
-    def read_chunk(first: int, last: int) -> None:
-        chunks[first] = trim(reader.read(rows_of(column, first, last), first))
-
-    fill_all(read_chunk, slices_of(column.rows, threads, MAX_ROWS) or [(0, 0)], threads)
-    return concatenate([chunks[first] for first in sorted(chunks)]), reader.issues() if reader.failed else []
+    parsed, statuses, bad_lines = read(references, max_bytes, max_steps, quantities)
+    return parsed, issues_of(references, statuses, bad_lines, max_steps, max_bytes)
 
 
 def _wrong_fields(text: bytes, line: int) -> str:
@@ -304,12 +239,3 @@ def _wrong_fields(text: bytes, line: int) -> str:
     except (ValueError, RecursionError):
         value = None
     return (wrong_fields(value) if isinstance(value, dict) else None) or _FIELDS
-
-
-def _emptied(column: TextColumn, mask: np.ndarray) -> TextColumn:
-    lengths = np.where(mask, 0, column.lengths)
-    offsets = np.zeros(column.rows + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    remaining = np.repeat(~mask, column.lengths)
-    first, last = column.offsets[0], column.offsets[-1]
-    return TextColumn.of(column.data[first:last][remaining], offsets)

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...kernels.column import TextColumn, frozen
 from ...kernels.json_columns import MAX_ALTERNATIVES, NOT_STEPS, split_alternatives
-from ...kernels.score import NO_ALTERNATIVES
 from .texts import Texts, count_of, take
 
 MAX_REFERENCE_BYTES = 262_144
@@ -60,11 +59,6 @@ class Alternatives(NamedTuple):
         offsets = np.concatenate([[0], np.cumsum(counts)])
         texts = np.repeat(self.offsets[rows] - offsets[:-1], counts) + np.arange(offsets[-1])
         return texts.astype(np.int64), Alternatives(frozen(offsets, np.int64), self.is_list[rows])
-
-
-def kernel_offsets(alternatives: Alternatives | None) -> np.ndarray:
-    """Return the offsets as `score_slice` takes them."""
-    return NO_ALTERNATIVES if alternatives is None else frozen(alternatives.offsets, np.int64)
 
 
 class ReferenceTexts(NamedTuple):

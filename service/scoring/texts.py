@@ -1,23 +1,21 @@
-"""Texts of a batch: a column of UTF-8, or a list of strings that is encoded slice by slice."""
+"""Texts of a batch: a column of UTF-8, or a list of strings, which kernels read in place."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ...kernels.batch import Texts as KernelTexts
 from ...kernels.column import TextColumn, column_of
-from ...kernels.text.strings import ROOM, can_read_strings, encode_strings, find_strings
-from .memory import borrow_bytes
+from ...kernels.text.strings import can_read_strings, find_strings
 
 Texts = TextColumn | list[Any]
 """A list of references may hold other Python objects too."""
 
-MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -66,24 +64,14 @@ def take(texts: Texts, rows: np.ndarray) -> Texts:
     return TextColumn.of(np.concatenate([texts.data[:0], *runs]), offsets)
 
 
-def borrowed_column(texts: list[str]) -> TextColumn:
-    return encoded(texts, borrow_bytes)
+def located(texts: Texts, is_valid: bool = True) -> KernelTexts:
+    """Return texts as kernels take them; strings are read in place, so the list must not change until they return.
 
-
-def owned_column(texts: list[str]) -> TextColumn:
-    """Return what `text_column` does, but hold the GIL only while locating the strings; kernels must be compiled."""
-    return encoded(texts, partial(np.empty, dtype=np.uint8))
-
-
-def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColumn:
-    """Encode strings, which the list keeps alive, into memory from `allocate(nbytes)` or, on a Python whose strings
-    kernels cannot read, from Python.
+    is_valid: False for a column that may be no valid UTF-8. Kernels must be compiled.
     """
-    if not can_read_strings():
-        return text_column(texts)
-    spans = np.empty((3, len(texts)), np.int64)
-    offsets = np.empty(len(texts) + 1, np.int64)
-    characters = int(find_strings(spans, np.fromiter(map(id, texts), np.int64, len(texts))))
-    data = allocate(MAX_BYTES_PER_CHARACTER * characters + ROOM)
-    encode_strings(data, offsets, spans)
-    return TextColumn.of(data[: offsets[-1]], offsets)
+    if not isinstance(texts, TextColumn) and can_read_strings():
+        layouts = np.empty((3, len(texts)), np.int64)
+        find_strings(layouts, np.fromiter(map(id, texts), np.int64, len(texts)))
+        return KernelTexts.of_strings(layouts) if texts else KernelTexts.in_column(text_column([]))
+    column = texts if isinstance(texts, TextColumn) else text_column(texts)
+    return KernelTexts.in_column(column, is_valid)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn, column_of, frozen
+from ...kernels.memory import allocate_workspace
 from ...kernels.protocol_metrics import MEASURES, measure_protocols
 from ...kernels.reading.references import References
 from ...kernels.text.unicode import tables
 from ...kernels.warmup import warmup
 from ..errors import row_of
 from ..scoring.configurations import rules_of
-from ..scoring.memory import borrow_workspace_for
 from ..scoring.reference_reader import parse_valid_references, references_as_column
 from ..scoring.references import ReferenceTexts
-from ..scoring.slices import fill_in_slices
-from ..scoring.texts import rows_of, text_column
+from ..scoring.texts import text_column
 from ..settings import ScoreSettings, usable_cores
 
 NO_LIBRARY = -1
@@ -53,13 +53,16 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
     statuses, measures = np.zeros(rows, np.uint8), np.zeros((len(MEASURES), rows))
     widest = max(references.widest, libraries.widest)
 
+    longest = int(min(responses.lengths.max(initial=0), settings.max_response_bytes))
+    rules, cores = rules_of(settings), usable_cores()
+
     def fill(first: int, last: int) -> None:
-        space = borrow_workspace_for(rows_of(responses, first, last), settings.max_response_bytes, widest)
-        output = statuses, measures, first, last
+        output, space = (statuses, measures, first, last), allocate_workspace(longest, widest)
         measure_protocols(*output, *responses, index, references, library_index, libraries, rules, tables(), space)
 
-    rules = rules_of(settings)
-    fill_in_slices(fill, rows, usable_cores())
+    bounds = np.linspace(0, rows, 4 * cores + 1).astype(np.int64).tolist()
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(fill, bounds[:-1], bounds[1:]))
     invalid = {row: reasons[entry] for row, entry in enumerate(index.tolist()) if entry in reasons} if reasons else {}
     columns = dict(zip(MEASURES, measures, strict=True))
     return Measured(columns, references.step_counts[index], invalid)

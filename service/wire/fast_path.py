@@ -13,13 +13,12 @@ import orjson
 
 from ...kernels.compiler import entry
 from ...kernels.json_columns import VALUE
-from ...kernels.memory import NEVER
-from ...kernels.score import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request, score_slice
+from ...kernels.request import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request
 from ...kernels.text.unicode import tables
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.configurations import configurations_of, rules_of
-from ..scoring.references import UNLIMITED
+from ..scoring.shares import Limits
 from .json_codec import Answer, RequestLimits, encode
 from .stage_times import StageTimes
 
@@ -40,16 +39,19 @@ class FastPath:
         self._request = new_request(max_bytes, min(MAX_ROWS, limits.max_responses))
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns by number of rows, always in the same memory."""
-        self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
-        self._read, self._score = entry(read_request), entry(score_slice)
+        self._max_reference_bytes = limits.max_reference_bytes
+        self._read = entry(read_request)
         self._follow(scorer)
 
     def _follow(self, scorer: Scorer) -> None:
         self.identity = scorer.identity
         self._ddof = scorer.settings.advantage_ddof
         rules = rules_of(scorer.settings)
-        self._configurations, self._quantities = configurations_of([rules]), rules.quantities
-        self._max_steps = min(scorer.settings.max_reference_steps, UNLIMITED)
+        self._quantities = rules.quantities
+        limits = Limits(
+            rules.max_response_bytes, self._max_reference_bytes, scorer.settings.max_reference_steps, rules.quantities
+        )
+        self._how = limits.as_array(), configurations_of([rules]), tables()
 
     def with_config(self, scorer: Scorer) -> FastPath:
         """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
@@ -63,8 +65,7 @@ class FastPath:
             return False
         request, data = self._request, np.frombuffer(body, np.uint8)
         self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, self._quantities)
-        how = self._max_steps, self._quantities, self._tables
-        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, *how)):
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, self._how, self._quantities)):
             return False
         fields = request.envelope.fields
         self.components = bool(fields[INCLUDE, 0] == VALUE)
@@ -87,24 +88,7 @@ class FastPath:
 
     def score(self) -> Scores:
         request, rows = self._request, self.rows
-        self._score(
-            request.rewards,
-            request.reasons,
-            request.components,
-            request.entries,
-            0,
-            rows,
-            request.response_text,
-            request.response_offsets,
-            request.reference_rows,
-            request.parsed,
-            request.alternatives,
-            self._configurations,
-            self._tables,
-            request.workspace,
-            request.trials,
-            NEVER,
-        )
+        request.run((0, 0, 0, rows), self._how)
         columns = self._columns.get(rows)
         if columns is None:
             measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]

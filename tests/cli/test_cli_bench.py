@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -24,13 +26,26 @@ from assay.loadtests.exchanges import LoadExchange, RecordedExchange, RequestFai
 from assay.loadtests.load import Load, latency, load_parts, plan, why_invalid
 from assay.loadtests.payloads import config_of
 from assay.loadtests.results import RATIOS, Results, as_parts, results_json
+from assay.loadtests.scaling import (
+    INTERVAL,
+    LONG_INTERVAL,
+    Cell,
+    figures_of,
+    same_bits,
+    scaling_table,
+    score_beside,
+    serial_seconds,
+)
 from assay.loadtests.servers import (
+    READ_ONLY,
     BenchmarkError,
     BenchRun,
+    Clients,
     ServerProcess,
     WrongAnswerError,
     as_request,
     bare_server,
+    free_port,
     timed_exchange,
 )
 from assay.service.config import Config
@@ -213,6 +228,8 @@ def test_rewards_of_an_arrow_reply() -> None:
     [
         (("--lanes", "in_process,swift"), "unknown: swift"),
         (("--scenarios", "singles,doubles"), "unknown: doubles"),
+        (("--threads", "1,0"), "must be positive integers, separated by commas: 1,0"),
+        (("--workers", "two"), "must be positive integers, separated by commas: two"),
         (("--url", "127.0.0.1:8000"), "must begin with http:// or https://"),
         pytest.param(
             ("--url", "http://127.0.0.1:1"), "there is no service at http://127.0.0.1:1: ", marks=NEEDS_LOCUST
@@ -223,6 +240,80 @@ def test_wrong_names_and_addresses_are_refused(call, flags: tuple[str, ...], mes
     result = call("bench", *SMALL, *flags)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+# Threads and workers
+
+
+def test_rewards_must_be_the_same_bits() -> None:
+    rewards = np.array([0.5, 0.0])
+    same_bits([0.5, 0.0], rewards)
+    for wrong in ([np.nextafter(0.5, 1), 0.0], [0.5, -0.0], [0.5]):
+        with pytest.raises(WrongAnswerError):
+            same_bits(wrong, rewards)
+
+
+def test_waits_for_the_gil_are_counted_without_a_debugger() -> None:
+    """A sleep gives up the GIL and must wait for it once."""
+    waits = 12
+
+    def score(*_: Any) -> list[float]:
+        for _ in range(waits):
+            time.sleep(0.0001)
+        return [1.0]
+
+    interval = sys.getswitchinterval()
+    cell, batch = Cell("in_process", 1), ([""], [""], [0])
+    runs = {
+        name: tuple(score_beside(score, batch, np.array([1.0]), seconds) for _ in range(5))
+        for name, seconds in (("", 0.001), ("busy", INTERVAL), ("busier", LONG_INTERVAL))
+    }
+    figures = figures_of({(cell, name): Timing(name, name, 1, taken) for name, taken in runs.items()})
+    counted = figures[cell].gil_waits
+    assert counted is not None
+    assert waits / 2.5 < counted < 2.5 * waits
+    assert sys.getswitchinterval() == interval
+
+
+def test_clients_in_processes_of_their_own_share_the_requests(bare: ServerProcess) -> None:
+    with Clients(2) as clients:
+        requests = [as_request(bare.port, READ_ONLY, b"[" * 1_000_000)]
+        sent = clients.send([bare.port], requests, 5, 2, 4)
+        assert [len(client.replies) for client in sent] == [2, 3]
+        assert all(reply.endswith(b"\r\n\r\n{}") for client in sent for reply in client.replies)
+        with pytest.raises(BenchmarkError, match="the server did not answer"):
+            clients.send([free_port()], requests, 1, 1, 1)
+
+
+def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two cores, 4 threads cannot be four times as fast, and half a second of a batch is serial."""
+    monkeypatch.setattr("assay.loadtests.scaling.usable_cores", lambda: 2)
+    monkeypatch.setattr("assay.loadtests.results.usable_cores", lambda: 2)
+    one, two, four = (Cell("in_process", threads) for threads in (1, 2, 4))
+    http, singles, more = Cell("http_json", 2, 1, 4), Cell("singles", 1, 1, 64), Cell("singles", 2, 2, 64)
+    seconds = {(one, ""): 2.0, (two, ""): 1.25, (four, ""): 1.0, (http, ""): 2.0, (http, "floor"): 0.5}
+    seconds |= {(one, "busy"): 3.0, (one, "busier"): 3.08, (singles, ""): 20.0, (more, ""): 12.5}
+    figures = figures_of({key: timing(str(key), 10, [wall] * 3, [0.1] * 3) for key, wall in seconds.items()})
+    efficiencies = [round(measured.efficiency, 9) for measured in figures.values()]
+    assert efficiencies == [1.0, 0.8, 1.0, 0.5, 1.0, 0.8]
+    assert (figures[one].rate, figures[one].beside_busy, figures[http].of_floor) == pytest.approx((5.0, 1.5, 0.25))
+    assert round(figures[one].gil_waits or 0, 6) == 8
+    assert figures[two].cpu_seconds == pytest.approx(10_000)
+    assert serial_seconds(figures, 10) == pytest.approx(0.5)
+    text = scaling_table(figures, BATCH, None).markdown()
+    assert "| in process | 4 ! |" in text
+    assert "by Amdahl's law: 500.0 ms" in text
+
+
+def test_threads_and_workers_are_measured(call) -> None:
+    """The CPU time is that of the workers, which are processes below the server."""
+    flags = ("--threads", "2", "--workers", "2", "--repeats", "1", "--json", "-")
+    document = json.loads(call("bench", *SMALL, *flags).stdout)
+    cells = {(cell["lane"], cell["threads"], cell["connections"]): cell for cell in document["cells"]}
+    assert [lane for lane, _, _ in cells] == [*["in_process"] * 2, *["http_json"] * 2, "singles"]
+    assert all(cell["rate"] > 0 and cell["cpu_seconds"] > 0 for cell in cells.values())
+    assert all((cell["of_floor"] is None) is (cell["workers"] is None) for cell in cells.values())
+    assert all((cell["gil_waits"] is None) is (cell["lane"] != "in_process") for cell in cells.values())
 
 
 # Answers under load

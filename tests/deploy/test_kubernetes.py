@@ -11,15 +11,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from assay.service.config import ServerSettings, load
-from tests.deploy.conftest import DEPLOY, built, bytes_needed
+from tests.deploy.conftest import DEPLOY, built, bytes_needed, read
 
 KUBERNETES = DEPLOY / "kubernetes"
 TRACED = "with traces"
 """The overlay `production` with the component `traces`, as in a folder of a user's own."""
 
-FOLDERS = ("base", "overlays/development", "overlays/production", TRACED)
-OPERATOR = "monitoring.coreos.com/v1"
-"""Kinds of the Prometheus operator, of which Kubernetes itself has no schema."""
+WITH_KEDA = "with KEDA"
+COMPONENTS = {TRACED: "traces", WITH_KEDA: "keda"}
+FOLDERS = ("base", "overlays/development", "overlays/production", *COMPONENTS)
+OPERATORS = ("monitoring.coreos.com/v1", "keda.sh/v1alpha1")
+"""Kinds of which Kubernetes itself has no schema: of the Prometheus operator and of KEDA."""
 
 AIR_SECONDS = 5
 
@@ -55,15 +57,17 @@ class Manifests:
 @pytest.fixture(scope="module")
 def everything(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Manifests]:
     folders = {folder: KUBERNETES / folder for folder in FOLDERS}
-    folders[TRACED] = own = tmp_path_factory.mktemp("own")
-    overlay, component = (
-        os.path.relpath(KUBERNETES / path, own.resolve()) for path in ("overlays/production", "components/traces")
-    )
-    (own / "kustomization.yaml").write_text(
-        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: assay\n"
-        f"resources: [{overlay}]\ncomponents: [{component}]\n",
-        encoding="utf-8",
-    )
+    for name, component in COMPONENTS.items():
+        folders[name] = own = tmp_path_factory.mktemp(component)
+        overlay, path = (
+            os.path.relpath(KUBERNETES / path, own.resolve())
+            for path in ("overlays/production", f"components/{component}")
+        )
+        (own / "kustomization.yaml").write_text(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: assay\n"
+            f"resources: [{overlay}]\ncomponents: [{path}]\n",
+            encoding="utf-8",
+        )
     return {name: Manifests(built(kubectl, folder)) for name, folder in folders.items()}
 
 
@@ -76,7 +80,7 @@ def manifests(request: pytest.FixtureRequest, everything: dict[str, Manifests]) 
 def test_kubernetes_accepts_every_manifest(manifests, version):
     """By the schemas of the oldest version that knows all of it and of the newest there is, unknown fields included."""
     validate = pytest.importorskip("kubernetes_validate", reason="needs assay[deploy]")
-    checked = [document for document in manifests.documents if document["apiVersion"] != OPERATOR]
+    checked = [document for document in manifests.documents if document["apiVersion"] not in OPERATORS]
     assert len(checked) >= 5
     for document in checked:
         validate.validate(document, version or validate.latest_version(), strict=True)
@@ -150,3 +154,29 @@ def test_connections_to_the_outside_are_allowed_only_to_the_collector_of_traces(
 
 def test_traces_are_on_in_the_folder_with_traces_alone(everything, tmp_path):
     assert [name for name in FOLDERS if everything[name].settings(tmp_path).traces] == [TRACED]
+
+
+def test_the_number_of_replicas_follows_the_queue_and_the_cores(everything):
+    """By the same numbers with KEDA as without; development stays at its own."""
+    scaler = everything["overlays/production"].only("HorizontalPodAutoscaler")["spec"]
+    metrics = {metric["type"]: metric for metric in scaler["metrics"]}
+    queue = metrics["Pods"]["pods"]
+    (rule,) = read("prometheus/adapter.yaml")["rules"]
+    assert queue["metric"]["name"] == rule["name"]["as"]
+    keda = everything[WITH_KEDA]
+    assert keda.of("HorizontalPodAutoscaler") == []
+    scaled = keda.only("ScaledObject")
+    spec, triggers = scaled["spec"], {trigger["type"]: trigger for trigger in scaled["spec"]["triggers"]}
+    assert (
+        spec["scaleTargetRef"]["name"]
+        == scaler["scaleTargetRef"]["name"]
+        == keda.only("Deployment")["metadata"]["name"]
+    )
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (scaler["minReplicas"], scaler["maxReplicas"])
+    assert spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == scaler["behavior"]
+    assert queue["target"] == {"type": triggers["prometheus"]["metricType"], "averageValue": "64Mi"}
+    assert int(triggers["prometheus"]["metadata"]["threshold"]) == 64 * 2**20
+    share = metrics["Resource"]["resource"]["target"]
+    assert (share["type"], str(share["averageUtilization"])) == ("Utilization", triggers["cpu"]["metadata"]["value"])
+    namespace = scaled["metadata"]["namespace"]
+    assert f'namespace="{namespace}"' in triggers["prometheus"]["metadata"]["query"]

@@ -22,8 +22,8 @@ from tests.servers import launched
 
 promql = pytest.importorskip("promql_parser", reason="needs assay[deploy]")
 
-ADDED_BY_PROMETHEUS = {"job", "instance", "namespace"}
-"""Labels of what is scraped; `namespace` only in Kubernetes."""
+ADDED_BY_PROMETHEUS = {"job", "instance", "namespace", "pod"}
+"""Labels of what is scraped; the last two only in Kubernetes."""
 
 OF_PROMETHEUS_ITSELF = {"up"}
 OPEN_LABELS = {"code"}
@@ -94,6 +94,16 @@ def expressions() -> Iterator[tuple[str, str]]:
                 expression = expression.replace(variable, value)
             assert "$" not in expression, panel["title"]
             yield f"panel {panel['title']!r}", expression
+    for rule in read("prometheus/adapter.yaml")["rules"]:
+        yield "adapter", rule["seriesQuery"]
+        series, _, labels = rule["seriesQuery"].partition("{")
+        query = rule["metricsQuery"]
+        for name, value in (("Series", series), ("LabelMatchers", labels.rstrip("}")), ("GroupBy", "pod")):
+            query = query.replace(f"<<.{name}>>", value)
+        yield "adapter", query
+    for trigger in read("kubernetes/components/keda/scaledobject.yaml")["spec"]["triggers"]:
+        if trigger["type"] == "prometheus":
+            yield "KEDA", trigger["metadata"]["query"]
     for expression in re.findall(r"<!-- run by [\w/]+\.py -->\n```text\n(.*?)```", OBSERVE, re.DOTALL):
         yield "docs/observe.md", expression
 
@@ -134,7 +144,7 @@ def used() -> list[Use]:
 
 def test_all_that_is_asked_for_exists(used, exposed):
     assert len(used) > 50
-    assert "docs/observe.md" in {use.where for use in used}
+    assert {"docs/observe.md", "adapter", "KEDA"} < {use.where for use in used}
     assert [problem for use in used for problem in misfits(use, exposed)] == []
 
 

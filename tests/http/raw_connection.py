@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import uvicorn
+
+from assay.service.config import ServerSettings
+from assay.service.http.process.server import uvicorn_config
 from tests.http.samples import REQUEST
 
 BODY = json.dumps(REQUEST).encode()
@@ -102,3 +107,15 @@ def chunked(pieces: list[bytes], extension: bytes = b"", trailer: bytes = b"") -
     return (
         b"".join(b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
     )
+
+
+async def open_connection(app: Any, rejected: list[str]) -> tuple[Any, socket.socket]:
+    """Return the server's side of a connection in this event loop, and the client's socket."""
+    config = uvicorn_config(app, ServerSettings(), rejected.append)
+    config.load()
+    server = uvicorn.Server(config)
+    protocol: Any = config.http_protocol_class
+    protocol = protocol(config, server.server_state, {}, asyncio.get_running_loop())
+    ours, theirs = socket.socketpair()
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, theirs)
+    return protocol, ours

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from assay.kernels.column import TextColumn
-from assay.kernels.memory import NEVER
-from assay.kernels.reading.references import References, allocate_for, read_references, trim
+from assay.kernels.reading.references import References
 from assay.kernels.rules import REASONS
-from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
 from assay.service.scoring.configurations import rules_of
+from assay.service.scoring.references import UNLIMITED, ReferenceTexts
+from assay.service.scoring.shares import read
 from assay.service.settings import ScoreSettings
-from tests.kernels.faces import text_column, workspace_for
+from tests.kernels.faces import text_column
 from tests.reference.sections import find_sections
 from tests.reference.steps import BadStepError, key_step, lines
 
@@ -33,20 +31,16 @@ class Verdict(NamedTuple):
 def read_columns(
     texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024
 ) -> tuple[list[Verdict], References]:
-    """Run `read_references` once over all texts."""
+    """Read all texts in one share."""
     warmup()
-    column = text_column(texts, before, after)
-    statuses = np.full(column.rows, 99, np.uint8)
-    bad_lines = np.full(column.rows, -7, np.int64)
-    room = allocate_for(column)
-    how = max_steps, True, tables(), workspace_for(column)
-    assert read_references(statuses, bad_lines, room, *column, *how, NEVER)
+    references = ReferenceTexts(text_column(texts, before, after))
+    parsed, statuses, bad_lines = read(references, UNLIMITED, max_steps, quantities=True)
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [
         Verdict(reason, int(line) if reason in bad else None) for reason, line in zip(reasons, bad_lines, strict=True)
     ]
-    return verdicts, trim(room)
+    return verdicts, parsed
 
 
 def verdicts_of(texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024) -> list[Verdict]:

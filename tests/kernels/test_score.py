@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from assay.kernels.batch import LIMITS, Texts, allocate_memory, new_progress, score_batch
 from assay.kernels.column import frozen
 from assay.kernels.compiler import JIT
 from assay.kernels.memory import COUNTS, EPOCH, NEVER
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
+from assay.kernels.reading.references import References
 from assay.kernels.rules import Rules
-from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, allocate_trials, rules_at, score_slice
+from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, allocate_trials, rules_at
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
@@ -40,6 +42,10 @@ class Outputs:
         self.codes = np.full(ROWS, 99, np.uint8)
         self.values = np.full((len(MEASURES if measures else COMPONENTS), ROWS), JUNK)
         self.workspace = workspace_for(self.responses, self.references.widest)
+        room = References(*[column[None].copy() for column in self.references])
+        text_rows, numbers = self.workspace.bytes[None], self.workspace.ints[None]
+        memory = allocate_memory(1, 0, 0, 0, 0, 0, 0)
+        self.memory = memory._replace(bytes=text_rows, ints=numbers, references=room)
 
     def run(self, first: int, last: int) -> None:
         columns = (*self.responses, self.index, self.references)
@@ -48,9 +54,14 @@ class Outputs:
             outputs = self.codes, self.values, first, last
             measure_protocols(*outputs, *columns, *library, PAPER_RULES, tables(), self.workspace)
         else:
-            outputs = np.zeros((1, ROWS)), self.codes[None], self.values[None], allocate_entries(1, 0, 0), first, last
-            how = NO_ALTERNATIVES, configurations_of([PAPER_RULES]), tables(), self.workspace, allocate_trials(1, 1)
-            assert score_slice(*outputs, *columns, *how, NEVER)
+            progress, shares = new_progress(), frozen(np.array([[0, 0, first, last]]), np.int64)
+            no_entries, limits = allocate_entries(1, np.zeros(0, np.int64), 0), frozen(np.zeros(LIMITS), np.int64)
+            statuses = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+            outputs = *statuses, np.zeros((1, ROWS)), self.codes[None], self.values[None]
+            texts = Texts.in_column(self.responses), Texts.in_column(self.responses), np.arange(ROWS)
+            how = self.index, NO_ALTERNATIVES, limits, configurations_of([PAPER_RULES]), tables()
+            space = self.memory, allocate_trials(1, 1, 1)
+            assert score_batch(0, 1, progress, shares, *outputs, no_entries, *texts, *how, *space, NEVER)
 
 
 @pytest.mark.parametrize("measures", [False, True])

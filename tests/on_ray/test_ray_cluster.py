@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -82,9 +83,10 @@ class TestPool:
     def test_a_killed_actor_loses_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)
         pids = ray.get([actor.__ray_call__.remote(lambda _self: os.getpid()) for actor in pool._actors])
-        submitted = pool._submitted(*batch, None, False)
-        os.kill(pids[0], signal.SIGKILL)
-        same(pool._gathered(*submitted, ray.get(submitted[-1])), expected)
+        with ThreadPoolExecutor(1) as executor:
+            waiting = executor.submit(pool.score, *batch)
+            os.kill(pids[0], signal.SIGKILL)
+            same(waiting.result(), expected)
         same(pool.score(*batch), expected)
 
 
@@ -134,7 +136,8 @@ class TestServe:
         from assay.service.ray import application
 
         serve.start(http_options={"host": "127.0.0.1", "port": PORT})
-        return serve.run(application({"num_replicas": "2", "order": "lcs"}), name="assay", route_prefix="/")
+        arguments = {"min_replicas": "2", "max_replicas": "3", "target_ongoing_requests": "64", "order": "lcs"}
+        return serve.run(application(arguments), name="assay", route_prefix="/")
 
     def test_the_handle_gives_the_same_bits(self, handle, batch):
         expected = Scorer(order="lcs").score(*batch)
@@ -165,9 +168,7 @@ class TestServe:
 
     def test_a_replica_that_is_killed_is_replaced(self, handle, batch):
         expected = Scorer(order="lcs").score(*batch).rewards.tobytes()
-        victims = [
-            process.pid for process in psutil_children() if "ServeReplica:assay:assay" in " ".join(process.cmdline())
-        ]
+        victims = [pid for pid, command in commands() if "ServeReplica:assay:assay" in command]
         assert victims
         os.kill(victims[0], signal.SIGKILL)
         end = time.monotonic() + 60
@@ -180,6 +181,13 @@ class TestServe:
         raise AssertionError("the replica has not come back")
 
 
-def psutil_children() -> list[Any]:
+def commands() -> list[tuple[int, str]]:
+    """Return the processes of this user and their command lines; empty for one that has ended."""
     psutil = pytest.importorskip("psutil")
-    return [process for process in psutil.process_iter() if process.username() == psutil.Process().username()]
+    processes = psutil.process_iter(["username", "cmdline"])
+    user = psutil.Process().username()
+    return [
+        (process.pid, " ".join(process.info["cmdline"] or ()))
+        for process in processes
+        if process.info["username"] == user
+    ]

@@ -185,6 +185,22 @@ def test_settings_of_a_replica_arrive_unchanged(tmp_path, monkeypatch):
         effective_settings({"nothing_of_the_kind": 1})
 
 
+def test_replicas_follow_the_requests_that_run_and_wait_if_asked():
+    from assay.service.ray.serving import deployment_options
+
+    assert deployment_options({}) == {"num_replicas": 1, "max_ongoing_requests": 256}
+    scaling = {"min_replicas": 1, "target_ongoing_requests": 4, "max_replicas": 8}
+    expected = {"max_ongoing_requests": 16, "autoscaling_config": scaling}
+    assert deployment_options({"max_replicas": 8, "max_ongoing_requests": 16}) == expected
+    for arguments, path in (
+        ({"min_replicas": 2}, "max_replicas"),
+        ({"max_replicas": 2, "num_replicas": 2}, "num_replicas"),
+    ):
+        with pytest.raises(InvalidSetting) as caught:
+            deployment_options(arguments)
+        assert [issue.path for issue in caught.value.issues] == [path]
+
+
 def test_settings_that_do_not_apply_are_refused():
     from assay.service.ray import application
 

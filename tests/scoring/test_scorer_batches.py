@@ -1,28 +1,21 @@
-"""Batches are scored share by share, and a response's result depends only on itself, its reference and the settings."""
+"""A response's result depends only on itself, its reference and the settings, whoever scores at the same time."""
 
 from __future__ import annotations
 
 import copy
-import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, Scorer
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler import JIT
 from assay.kernels.rules import REASONS
-from assay.service.rewards import registry
 from assay.service.rewards.batch import Batch
 from assay.service.rewards.scorer import run_self_test
-from assay.service.scoring import slices
-from assay.service.scoring.slices import MIN_REFERENCES, MIN_SHARE, shares_of, slices_of
 from assay.service.scoring.texts import text_column
 from examples import rollouts
 from tests.scoring.agreement import bits
@@ -31,99 +24,8 @@ PROMPTS = 90 if JIT else 8
 
 
 @pytest.fixture
-def batch(monkeypatch) -> dict[str, Any]:
-    if not JIT:  # fewer references, as kernels as plain Python are slow
-        monkeypatch.setattr(slices, "MIN_REFERENCES", 4)
-        monkeypatch.setattr(registry, "MIN_REFERENCES", 4)
+def batch() -> dict[str, Any]:
     return rollouts.as_request(list(rollouts.generate(PROMPTS, 4, seed=21)))
-
-
-def read_first(scorer: Scorer, batch: dict[str, Any]) -> list[bytes]:
-    """Score the same batch, all of its references read before the first response."""
-    index = np.array(batch["reference_index"], np.int64)
-    parsed = scorer.parse(text_column(batch["references"]))
-    return bits(scorer.score_parsed(text_column(batch["responses"]), parsed, index))
-
-
-# Slices and shares
-
-
-@given(
-    rows=st.integers(0, 3_000),
-    threads=st.integers(1, 5),
-    most=st.none() | st.integers(1, 700),
-    least=st.integers(1, 100),
-)
-def test_slices_cover_all_rows_once(rows, threads, most, least):
-    slices = slices_of(rows, threads, most, least)
-    edges = [first for first, _ in slices] + [rows]
-    assert slices == list(pairwise(edges)) if rows else slices == []
-    sizes = [last - first for first, last in slices]
-    assert all(size >= 1 for size in sizes)
-    assert sizes == sorted(sizes, reverse=True)
-    assert most is None or all(size <= most for size in sizes)
-
-
-@given(
-    counts=st.lists(st.integers(0, 12), min_size=MIN_REFERENCES, max_size=300),
-    threads=st.integers(1, 4),
-)
-def test_shares_hold_every_reference_and_its_responses(counts, threads):
-    index = np.repeat(np.arange(len(counts)), counts)
-    shares = shares_of(index, len(counts), threads)
-    if len(index) < len(counts):
-        assert shares is None
-    if shares is None:
-        return
-    assert [share.first for share in shares] + [len(counts)] == [0, *(share.last for share in shares)]
-    assert [share.first_response for share in shares] + [len(index)] == [0, *(s.last_response for s in shares)]
-    for share in shares:
-        own = index[share.first_response : share.last_response]
-        assert ((share.first <= own) & (own < share.last)).all()
-
-
-def test_equal_groups_are_shared():
-    shares = shares_of(np.repeat(np.arange(1024), 5), 1024, 2)
-    assert shares is not None
-    assert len(shares) > 8
-    sizes = [share.last_response - share.first_response for share in shares]
-    assert max(sizes) <= 520
-    assert min(sizes) <= MIN_SHARE
-    assert shares_of(np.arange(MIN_REFERENCES), MIN_REFERENCES, 2) is not None
-
-
-@pytest.mark.parametrize(
-    ("index", "references"),
-    [
-        (np.repeat([0, 99], [400, 100]), 100),
-        (np.concatenate([np.repeat(np.arange(50), 2), np.full(900, 77)]), 100),
-        (np.arange(200)[::-1] // 2, 100),
-        (np.tile(np.arange(100), 3), 100),
-        (np.arange(MIN_REFERENCES - 1), MIN_REFERENCES - 1),
-        (np.arange(MIN_REFERENCES - 1), MIN_REFERENCES),
-        (np.zeros(0, np.int64), MIN_REFERENCES),
-    ],
-    ids=["two references", "one of many", "backwards", "in turns", "few", "fewer responses", "none"],
-)
-def test_what_is_not_shared(index, references):
-    assert shares_of(index, references, 2) is None
-
-
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_scores_are_the_same_as_with_references_read_first(batch, threads):
-    scorer = Scorer(threads=threads)
-    expected = read_first(scorer, batch)
-    assert bits(scorer.score(**batch)) == expected
-    index = np.array(batch["reference_index"], np.int64)
-    columns = text_column(batch["responses"]), text_column(batch["references"])
-    assert bits(scorer.score_columns(*columns, index)) == expected
-    # Some references without responses, some with many, and a lone surrogate
-    dice = random.Random(threads)
-    rows = sorted(dice.choices(range(len(index)), k=len(index)))
-    *responses, last = [batch["responses"][row] for row in rows]
-    changed = batch | {"responses": [*responses, last + " \ufffd tail"], "reference_index": index[rows]}
-    expected = read_first(scorer, changed)
-    assert bits(scorer.score(**changed | {"responses": [*responses, last + " \ud800 tail"]})) == expected
 
 
 @pytest.mark.parametrize("threads", [1, 2])

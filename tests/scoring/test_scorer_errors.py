@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, Scorer, ScoringError
-from assay.kernels.column import column_of
+from assay.kernels.batch import LONGEST, allocate_memory
 from assay.kernels.compiler import JIT
-from assay.kernels.memory import allocate_workspace
-from assay.service.scoring.memory import MAX_KEPT_TEXT, borrow_workspace_for
+from assay.service.scoring import memory
+from assay.service.scoring.texts import text_column
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
 from tests.scoring.agreement import assert_agree
@@ -194,12 +194,18 @@ def test_a_higher_limit():
     assert reason(long, max_response_bytes=1 << 21) == "ok"
 
 
-def test_memory_for_a_text_at_the_limit():
-    """A workspace fits the longest text that is read: here more than a thread keeps, for which it is not rounded up."""
-    limit = MAX_KEPT_TEXT + 1
-    for lengths, longest in (([limit, limit + 1, limit - 1], limit), ([limit - 1, limit + 2], limit - 1)):
-        workspace = borrow_workspace_for(column_of([b"x" * length for length in lengths]), limit, 1 << 21)
-        assert workspace.bytes.shape == allocate_workspace(longest).bytes.shape
+@pytest.mark.parametrize(("over", "kept"), [(0, 1), (1, 0)])
+def test_memory_for_a_text_at_the_limit(monkeypatch, over, kept):
+    """It fits the longest text that is read, and is not kept if that is longer than usual."""
+    lent, limit = [], memory.MAX_KEPT[LONGEST] + over
+    monkeypatch.setattr(memory, "_rounded", int)
+    monkeypatch.setattr(memory, "allocate_memory", lambda *sizes: lent.append(sizes) or allocate_memory(*sizes))
+    memory._forget()
+    texts = text_column(["x" * length for length in (limit, limit + 1, limit - 1)])
+    Scorer(max_response_bytes=limit, threads=1).score_columns(texts, text_column([KEY]), np.zeros(3, np.int64))
+    assert [sizes[1 + LONGEST] for sizes in lent] == [limit]
+    assert len(memory._kept) == kept
+    memory._forget()
 
 
 def numbered(count: int, line: str) -> str:

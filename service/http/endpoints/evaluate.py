@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
-from ...explain.case import MAX_BYTES, parsed_reference
+from ...explain.case import MAX_BYTES, read_texts
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest, shortened
 from ...rewards.registry import SCORE
@@ -132,7 +132,7 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: RequestLimits)
         scorer = overridden or scorer
         issues += setting_issues
     if "reference" not in wrong:
-        issues += issues_of(parsed_reference, document["reference"], scorer.settings, limits.max_reference_bytes)[1]
+        issues += issues_of(read_texts, document["reference"], scorer.settings, limits.max_reference_bytes)[1]
     if issues:
         raise InvalidRequest(issues)
     return scorer

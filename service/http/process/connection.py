@@ -22,6 +22,7 @@ from contextlib import suppress
 
 import httptools
 from starlette.types import Receive, Send
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ...wire.problems import Problem, too_large
@@ -72,6 +73,34 @@ class Trailers(list[tuple[bytes, bytes]]):
 TRAILERS = Trailers()
 
 
+class RestOfBody:
+    """The bytes of a body after those that the parser has seen; they are appended to `body` as they arrive."""
+
+    def __init__(self, body: bytearray, nbytes: int, cycle: RequestResponseCycle, flow: FlowControl) -> None:
+        self.body: bytearray | None = body
+        """None once nobody wants it any more."""
+        self.left = nbytes
+        self._arrived = 0
+        self._cycle, self._flow = cycle, flow
+
+    def receive(self, data: bytes) -> bytes:
+        """Return what follows the body in `data`."""
+        piece = data[: self.left]
+        self.left -= len(piece)
+        if self.body is not None:
+            self.body += piece
+            self._arrived += len(piece)
+            if self._arrived > HIGH_WATER_LIMIT:
+                self._flow.pause_reading()
+            self._cycle.message_event.set()
+        return data[len(piece) :]
+
+    def take(self) -> int:
+        """Return how many bytes have arrived since the last call."""
+        arrived, self._arrived = self._arrived, 0
+        return arrived
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with lossless closing and the limits of its class attribute `guard`."""
 
@@ -112,6 +141,8 @@ class GuardedProtocol(HttpToolsProtocol):
     chunk_bytes = -1
     """Bytes of an incomplete chunk in the current piece of data; -1 if its size is in an earlier piece."""
     last_bytes = b""
+    rest: RestOfBody | None = None
+    """What is left of a body that bypasses the parser."""
 
     @property
     def answered(self) -> bool:
@@ -169,7 +200,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 cycle.scope.pop(CONNECTION, None)  # type: ignore[misc]
         self.pipeline.clear()
         self.headers = TRAILERS
-        self.scope = self.cycle = self.on_disconnect = None  # type: ignore[assignment]
+        self.scope = self.cycle = self.rest = self.on_disconnect = None  # type: ignore[assignment]
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -200,6 +231,15 @@ class GuardedProtocol(HttpToolsProtocol):
             if self.discarded > self.guard.linger_bytes:
                 self.transport.abort()
             return
+        if self.rest is not None:
+            data = self.rest.receive(data)
+            if self.rest.left:
+                return
+            self.rest = None
+            self.renew_parser()  # the old one waits for the bytes that it has not seen
+            self.on_message_complete()
+            if not data:
+                return
         self.chunk_size = len(data)
         try:
             self.feed(data)
@@ -226,9 +266,12 @@ class GuardedProtocol(HttpToolsProtocol):
                     self.keep_alive_no_longer()
                     return
                 data = self.head_without_upgrade() + data[upgrade.args[0] :]
-                self.parser = httptools.HttpRequestParser(self)  # the old one skips the body
-                with suppress(AttributeError):  # httptools before 0.6.3
-                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                self.renew_parser()  # the old one skips the body
+
+    def renew_parser(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        with suppress(AttributeError):  # httptools before 0.6.3
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
     def head_without_upgrade(self) -> bytes:
         lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
@@ -335,6 +378,17 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.pipeline and not self.transport.is_closing():
             self.flow.pause_reading()  # answer the pipelined requests first, or the pipeline would grow without end
+
+    def divert(self, receive: Receive, body: bytearray, nbytes: int) -> RestOfBody | None:
+        """Append the last `nbytes` of a body to `body` as they arrive; None unless `receive` has returned the others.
+
+        From then on, `receive` returns messages without bytes, whose number is known from `RestOfBody.take`.
+        """
+        cycle = self.cycle
+        is_current = cycle is not None and getattr(receive, "__self__", None) is cycle and self.receiving == BODY
+        if is_current and not cycle.body and not self.discarding:
+            self.rest = RestOfBody(body, nbytes, cycle, self.flow)
+        return self.rest
 
     # Closing connections
 
@@ -455,7 +509,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection."""
         # HTTP/1.1 clients ignore it (RFC 9110 section 15.2); HTTP/1.0 has none.
         self.probed = True
-        if self.parser.get_http_version() == "1.1" and not self.write_paused:
+        if self.scope is not None and self.scope["http_version"] == "1.1" and not self.write_paused:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     # The endpoint

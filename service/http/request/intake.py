@@ -28,6 +28,9 @@ COMPRESSED = 4
 """Bytes charged per compressed byte: protocols compress to a third or a quarter. The number of threads bounds bodies
 that expand more: a thread decompresses one body at a time."""
 
+LONG_REST = 1 << 16
+"""Bytes of a body that are worth receiving without uvicorn's parser, which copies each of them three times."""
+
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
     query = exchange.scope["query_string"]
@@ -104,26 +107,33 @@ class Intake:
             exchange.short = False
             await admission.admit(exchange, weight * declared)
         connection = exchange.scope.get(CONNECTION)
-        body = bytearray()
-        while True:
-            if connection is not None and connection.has_message(exchange.receive_message):
-                message = await exchange.receive_message()  # the usual case of short bodies: needs no timer
-            else:
-                started = perf_counter()
-                message = await receive(exchange, left)
-                left -= perf_counter() - started
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            part: bytes = message.get("body", b"")
-            more = message.get("more_body", False)
-            total = len(body) + len(part)
-            if total > self.max_bytes:
-                raise too_large(self.max_bytes)
-            if more or body or total >= admission.short:  # not one message that is scored at once
-                await admission.charge(exchange, len(part), total, declared or self.max_bytes, more, weight)
-            if not more:
-                break
-            body += part
+        body, total, rest = bytearray(), 0, None
+        try:
+            while True:
+                if connection is not None and connection.has_message(exchange.receive_message):
+                    message = await exchange.receive_message()  # the usual case of short bodies: needs no timer
+                else:
+                    started = perf_counter()
+                    message = await receive(exchange, left)
+                    left -= perf_counter() - started
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                part: bytes = message.get("body", b"")
+                more = message.get("more_body", False)
+                nbytes = len(part) if rest is None else rest.take()  # which are in `body` already
+                total += nbytes
+                if total > self.max_bytes:
+                    raise too_large(self.max_bytes)
+                if more or body or total >= admission.short:  # not one message that is scored at once
+                    await admission.charge(exchange, nbytes, total, declared or self.max_bytes, more, weight)
+                if not more:
+                    break
+                body += part
+                if rest is None and connection is not None and declared - total >= LONG_REST:
+                    rest = connection.divert(exchange.receive_message, body, declared - total)
+        finally:
+            if rest is not None:
+                rest.body = None
         if exchange.short:
             await admission.loop_budget.take(exchange.times)
         if not body:

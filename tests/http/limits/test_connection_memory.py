@@ -9,15 +9,11 @@ import struct
 import sys
 import weakref
 from contextlib import ExitStack, suppress
-from typing import Any
 
 import pytest
-import uvicorn
 
-from assay.service.config import ServerSettings
-from assay.service.http.process.server import uvicorn_config
 from tests.http.process.watching import resident
-from tests.http.raw_connection import BODY, RawConnection, chunked, head
+from tests.http.raw_connection import BODY, RawConnection, chunked, head, open_connection
 
 pytestmark = pytest.mark.attack
 
@@ -88,17 +84,6 @@ async def wait(_scope, _receive, _send) -> None:
 async def echo(_scope, _receive, send) -> None:
     await send({"type": "http.response.start", "status": 204})
     await send({"type": "http.response.body"})
-
-
-async def open_connection(app: Any, rejected: list[str]) -> tuple[Any, socket.socket]:
-    config = uvicorn_config(app, ServerSettings(), rejected.append)
-    config.load()
-    server = uvicorn.Server(config)
-    protocol: Any = config.http_protocol_class
-    protocol = protocol(config, server.server_state, {}, asyncio.get_running_loop())
-    ours, theirs = socket.socketpair()
-    await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, theirs)
-    return protocol, ours
 
 
 def test_headers_of_pipelined_requests_are_counted_together():

@@ -38,8 +38,8 @@ PARAMETERS = {
 ATTRIBUTES = {
     "protocol": "cycle flow headers parser pipeline scope transport url",
     "cycle": (
-        "chunked_encoding default_headers disconnected keep_alive message_event on_response receive response_complete "
-        "response_started scope send waiting_for_100_continue"
+        "body chunked_encoding default_headers disconnected keep_alive message_event on_response receive "
+        "response_complete response_started scope send waiting_for_100_continue"
     ),
     "flow": "write_paused",
     "server": "config force_exit server_state should_exit started",

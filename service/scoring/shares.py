@@ -1,0 +1,147 @@
+"""A batch in shares, which threads take in one call of a kernel for each thread (`kernels/batch.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...kernels.batch import (
+    ALTERNATIVES,
+    ENTRIES,
+    INVALID,
+    LONGEST_REFERENCE,
+    MAX_SHARES,
+    NEXT_SHARE,
+    NEXT_THREAD,
+    SHARES,
+    SIZES,
+    STOPPED,
+    new_progress,
+    plan_batch,
+    score_batch,
+)
+from ...kernels.column import TextColumn, frozen
+from ...kernels.compiler import entry
+from ...kernels.reading.references import References, trim
+from ...kernels.score import COMPONENTS, NO_ALTERNATIVES, StepEntries, allocate_entries, allocate_trials
+from ...kernels.text.unicode import tables
+from ...kernels.threads import MAX_THREADS
+from ..errors import AssayError
+from .memory import borrowed_memory
+from .references import UNLIMITED, ReferenceTexts
+from .stopping import check_finished, current_flag
+from .texts import Texts, count_of, located
+
+Validate = Callable[[TextColumn, int, int], None]
+"""Raises an error unless some rows of a column are valid UTF-8 inside its data."""
+
+SHARE_BYTES = 200_000
+"""The bytes of a share, more than half a millisecond of work."""
+MAX_SHARES_OF_CALL = 512
+"""The shares of a call for each thread, about a second of work: Python handles signals between calls."""
+
+NO_INDEX = frozen(np.zeros(0, np.int64), np.int64)
+NO_CONFIGURATION = frozen(np.zeros((1, 20)), np.float64)
+
+
+class Limits(NamedTuple):
+    """What `plan_batch` and `score_batch` take as `limits`."""
+
+    max_response_bytes: int
+    max_reference_bytes: int
+    max_reference_steps: int
+    reads_quantities: bool = False
+    share_bytes: int = 0
+
+    def as_array(self) -> np.ndarray:
+        return frozen(np.array([min(limit, UNLIMITED) for limit in self], np.int64), np.int64)
+
+
+class Outcome(NamedTuple):
+    """What a kernel has written for n responses under k configurations, and for their references."""
+
+    rewards: np.ndarray
+    reasons: np.ndarray
+    components: np.ndarray
+    entries: StepEntries
+    statuses: np.ndarray
+    """uint8 (texts,): OK, or why the text of a reference is invalid; then no response has been scored."""
+    bad_lines: np.ndarray
+    """int64 (texts,): the index of the bad line among the non-blank lines."""
+    threads: int
+    """The threads that have taken part."""
+
+
+def run(
+    responses: Texts,
+    references: ReferenceTexts,
+    reference_index: np.ndarray,
+    limits: Limits,
+    configurations: np.ndarray = NO_CONFIGURATION,
+    threads: int = 1,
+    validate: Validate | None = None,
+    steps: bool = False,
+    keep: Callable[[References], None] | None = None,
+) -> Outcome:
+    """Read references, and score responses if all are valid. reference_index: int64 (n,), each a valid index.
+
+    validate: called with each column if one is not valid, for columns that may be invalid. keep: called with the parsed
+    references, which are in one share and are overwritten afterwards. Raises Stopped, and MemoryError.
+    """
+    rows, texts, flag = len(reference_index), count_of(references.texts), current_flag()
+    share_bytes = UNLIMITED if keep else limits.share_bytes or SHARE_BYTES
+    bounds = limits._replace(share_bytes=share_bytes).as_array()
+    sources = located(responses, validate is None), located(references.texts, validate is None)
+    alternatives = NO_ALTERNATIVES
+    if references.alternatives is not None:
+        alternatives = frozen(references.alternatives.offsets, np.int64)
+    sizes = np.empty(SIZES, np.int64)
+    shares = np.empty((min(2 * MAX_SHARES, rows + references.rows) + 1, 4), np.int64)
+    order, starts = np.empty(rows, np.int64), np.empty(references.rows + 1, np.int64)
+    entry_starts = np.empty(rows if steps else 0, np.int64)
+    against = frozen(reference_index, np.int64), alternatives, bounds
+    inside = entry(plan_batch)(sizes, shares, order, starts, entry_starts, *sources, *against)
+    progress = new_progress()
+    progress[INVALID] = not inside
+
+    number = len(configurations)
+    results = Outcome(
+        rewards=np.empty((number, rows)),
+        reasons=np.empty((number, rows), np.uint8),
+        components=np.empty((number, len(COMPONENTS), rows)),
+        entries=allocate_entries(number, entry_starts, int(sizes[ENTRIES])),
+        statuses=np.zeros(texts, np.uint8),
+        bad_lines=np.zeros(texts, np.int64),
+        threads=0,
+    )
+    outputs = results.statuses, results.bad_lines, *results[:4]
+    wanted = min(threads, max(int(sizes[SHARES]), 1), MAX_THREADS)
+    with borrowed_memory(wanted, sizes[: LONGEST_REFERENCE + 1].tolist()) as (threads, memory):
+        trials = allocate_trials(threads, number, int(sizes[ALTERNATIVES]))
+        how = configurations, tables(), memory, trials, flag
+        table = frozen(shares, np.int64)
+        for first in range(0, int(sizes[SHARES]), MAX_SHARES_OF_CALL * threads):
+            progress[NEXT_SHARE], progress[NEXT_THREAD] = first, 0
+            until = min(first + MAX_SHARES_OF_CALL * threads, int(sizes[SHARES]))
+            if not entry(score_batch)(threads - 1, until, progress, table, *outputs, *sources, order, *against, *how):
+                raise AssayError("a kernel has failed")
+        if keep is not None:
+            keep(trim(References(*[column[0] for column in memory.references]), texts))
+    check_finished(not progress[STOPPED])
+    if progress[INVALID] and validate is not None:
+        for column in (responses, references.texts):
+            if isinstance(column, TextColumn):
+                validate(column, 0, column.rows)
+    return results._replace(threads=int(progress[NEXT_THREAD]))
+
+
+def read(
+    references: ReferenceTexts, max_bytes: int, max_steps: int, quantities: bool = False
+) -> tuple[References, np.ndarray, np.ndarray]:
+    """Parse references; return them, read only, their statuses and their bad lines (see `Outcome`)."""
+    parsed: list[References] = []
+    limits = Limits(UNLIMITED, max_bytes, max_steps, quantities)
+    outcome = run([], references, NO_INDEX, limits, keep=parsed.append)
+    return parsed[0], outcome.statuses, outcome.bad_lines
