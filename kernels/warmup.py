@@ -187,7 +187,8 @@ def warmup() -> WarmupReport:
                 for function in KERNELS:
                     function.disable_compile()
             can_read_strings()
-            _report = WarmupReport(time.perf_counter() - started, compiled_signatures(), folder and str(folder.path))
+            seconds, path = time.perf_counter() - started, str(folder.path) if folder is not None else None
+            _report = WarmupReport(seconds, compiled_signatures(), path)
         return _report
 
 
