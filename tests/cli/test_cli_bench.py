@@ -30,6 +30,7 @@ from assay.loadtests.scaling import (
     INTERVAL,
     LONG_INTERVAL,
     Cell,
+    computed_table,
     figures_of,
     same_bits,
     scaling_table,
@@ -293,6 +294,7 @@ def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None
     http, singles, more = Cell("http_json", 2, 1, 4), Cell("singles", 1, 1, 64), Cell("singles", 2, 2, 64)
     seconds = {(one, ""): 2.0, (two, ""): 1.25, (four, ""): 1.0, (http, ""): 2.0, (http, "floor"): 0.5}
     seconds |= {(one, "busy"): 3.0, (one, "busier"): 3.08, (singles, ""): 20.0, (more, ""): 12.5}
+    seconds |= {(singles, "floor"): 0.2}
     figures = figures_of({key: timing(str(key), 10, [wall] * 3, [0.1] * 3) for key, wall in seconds.items()})
     efficiencies = [round(measured.efficiency, 9) for measured in figures.values()]
     assert efficiencies == [1.0, 0.8, 1.0, 0.5, 1.0, 0.8]
@@ -303,6 +305,10 @@ def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None
     text = scaling_table(figures, BATCH, None).markdown()
     assert "| in process | 4 ! |" in text
     assert "by Amdahl's law: 500.0 ms" in text
+    more_cores = computed_table(figures, 10)
+    assert more_cores is not None
+    assert more_cores.rows[0] == [4, f"{10 / (0.5 + 1.5 / 4):,.0f}", 1, "20", 4, "200"]  # both as fast as the floor
+    assert computed_table({one: figures[one]}, 10) is None
 
 
 def test_threads_and_workers_are_measured(call) -> None:
