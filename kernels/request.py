@@ -13,7 +13,7 @@ import numpy as np
 from .batch import REFUSED, BatchMemory, Texts, allocate_memory, new_progress, score_batch
 from .column import TextColumn, frozen
 from .compiler import entry, helper, hot_kernel
-from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
+from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
 from .memory import NEVER
 from .reading.references import (
     FIRST_FREE_ROW,
@@ -170,7 +170,7 @@ def read_request(request, body, max_reference_bytes, quantities):
     without `quantities`.
     """
     fields = request.fields
-    outcome = read_envelope(
+    outcome = read_members(
         fields,
         request.unknown,
         request.texts,
