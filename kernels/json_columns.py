@@ -286,6 +286,12 @@ def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_byt
     responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:
     longest reference given as steps. Of two equal names the last wins.
     """
+    return read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes)
+
+
+@helper
+def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes):
+    """Read `body`, see `read_envelope`."""
     fields[:, :] = 0
     unknown[0, 0] = 0
     stop = np.int64(body.shape[0])

@@ -13,7 +13,7 @@ import numpy as np
 from .batch import REFUSED, BatchMemory, Texts, allocate_memory, new_progress, score_batch
 from .column import TextColumn, frozen
 from .compiler import entry, helper, hot_kernel
-from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
+from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
 from .memory import NEVER
 from .reading.references import (
     FIRST_FREE_ROW,
@@ -132,7 +132,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         bad_lines=np.zeros(rows, np.int64),
         rewards=np.zeros((1, rows)),
         components=np.zeros((1, len(COMPONENTS), rows)),
-        entries=allocate_entries(1, np.zeros(0, np.int64), 0),
+        entries=allocate_entries(1, 0, 0),
         responses=Texts.in_column(columns[0]),
         references=Texts.in_column(columns[1]),
         order=np.arange(rows),
@@ -170,7 +170,7 @@ def read_request(request, body, max_reference_bytes, quantities):
     without `quantities`.
     """
     fields = request.fields
-    outcome = read_envelope(
+    outcome = read_members(
         fields,
         request.unknown,
         request.texts,
