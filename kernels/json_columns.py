@@ -201,20 +201,21 @@ def read_column(body, pos, stop, texts, offsets, kinds, field, max_bytes, parts)
     offsets[0] = 0
     rows = np.int64(0)
     faulty = np.int64(0)
-    part = parts.counters[NEXT]
+    state = parts[parts.shape[0] - 1]
+    part = state[NEXT]
     pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
     while more:
         if rows == kinds.shape[0]:
             return np.int64(OVERFULL), rows, faulty
         pos = skip_whitespace(body, pos, stop)
-        while parts.table[part, START] < pos:
+        while parts[part, START] < pos:
             part += 1
-        if parts.table[part, START] == pos and parts.table[part, STRINGS] <= kinds.shape[0] - rows:
+        if parts[part, START] == pos and parts[part, STRINGS] <= kinds.shape[0] - rows:
             pos = adopt_part(parts, part, texts[RESPONSES], out, offsets, rows)
-            for row in range(rows, rows + parts.table[part, STRINGS]):
+            for row in range(rows, rows + parts[part, STRINGS]):
                 kinds[row] = JSON_TEXT if takes_steps and begins_object(out, offsets[row], offsets[row + 1]) else FIT
                 faulty += kinds[row] > FROM_STEPS
-            rows += parts.table[part, STRINGS]
+            rows += parts[part, STRINGS]
         else:
             pos, end, kind = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
             if pos == BAD:
@@ -226,7 +227,7 @@ def read_column(body, pos, stop, texts, offsets, kinds, field, max_bytes, parts)
         pos, more = next_value(body, pos, stop, CLOSE_ARRAY)
         if pos == BAD:
             return pos, rows, faulty
-    parts.counters[NEXT] = part
+    state[NEXT] = part
     return pos, rows, faulty
 
 
@@ -294,7 +295,7 @@ def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_byte
     """Do what `read_envelope` does, after the parts were read."""
     fields[:, :] = 0
     unknown[0, 0] = 0
-    parts.counters[NEXT] = 0
+    parts[parts.shape[0] - 1, NEXT] = 0
     stop = np.int64(body.shape[0])
     pos = skip_whitespace(body, np.int64(0), stop)
     if pos >= stop or body[pos] != OPEN_OBJECT:
@@ -334,7 +335,7 @@ def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_byt
     reference given as steps. parts: from `allocate_parts`, read ahead on this thread and up to `helpers` new ones. Of
     two equal names the last wins.
     """
-    if parts.ends.shape[0] > 0:
+    if parts.shape[0] > 1:
         take_parts_on_threads(helpers, (body, parts, texts[RESPONSES]))
     return read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes, parts)
 

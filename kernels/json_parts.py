@@ -10,8 +10,6 @@ until it adopts them: no text is longer than its JSON.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .compiler import helper
@@ -26,30 +24,23 @@ MIN_TEXT_BYTES = 64
 SLACK = 64
 """Bytes that may be overwritten behind a text."""
 
-# Columns of the table: the span of the strings in the body, and their number.
-START, STOP, STRINGS = range(3)
-# Counters: the parts that were taken, and the one that the reader comes to next.
-TAKEN, NEXT = range(2)
+# Columns of the row of a part: the span of its strings in the body, and their number; then where each of them ends in
+# the text of the part.
+START, STOP, STRINGS, ENDS = range(4)
+# Columns of the last row, which starts behind every body: the parts that were taken, the part that the reader comes to
+# next, and PART_BYTES.
+TAKEN, NEXT, STRIDE = range(1, 4)
 NOWHERE = np.iinfo(np.int64).max
 
 
-class Parts(NamedTuple):
-    """The parts of a body."""
-
-    table: np.ndarray  # int64 (n + 1, 3); the last row is behind the body
-    ends: np.ndarray  # int64 (n, strings): where each string ends in the text of its part
-    counters: np.ndarray  # int64 (2,)
-    stride: int
-
-
-def allocate_parts(nbytes: int) -> Parts:
-    """Allocate the parts of a body of `nbytes`; a short one has none."""
+def allocate_parts(nbytes: int) -> np.ndarray:
+    """Return the table of the parts of a body of `nbytes`, int64 (n + 1, ENDS + strings); a short one has no parts."""
     count = -(-nbytes // PART_BYTES)
     count = count if count >= MIN_PARTS else 0
-    table = np.full((count + 1, 3), -1, np.int64)
-    table[-1, START] = NOWHERE
-    ends = np.empty((count, PART_BYTES // MIN_TEXT_BYTES), np.int64)
-    return Parts(table, ends, np.zeros(2, np.int64), PART_BYTES)
+    parts = np.empty((count + 1, ENDS + PART_BYTES // MIN_TEXT_BYTES), np.int64)
+    parts[:, START] = -1
+    parts[-1, : STRIDE + 1] = NOWHERE, 0, 0, PART_BYTES
+    return parts
 
 
 @helper
@@ -86,21 +77,20 @@ def find_string(body, pos, stop):
 
 
 @helper
-def read_part(body, k, parts, out):
-    """Read the strings of part `k` up to the one that begins the next part."""
-    stride = parts.stride
+def read_part(body, k, stride, part, out):
+    """Read the strings of part `k` up to the one that begins the next part; part: its row of the table."""
     limit = min((k + 1) * stride, np.int64(body.shape[0]))
     stop = min(k * stride + longest(stride), np.int64(body.shape[0]))
     begin = text_start(k, stride)
     pos = start = find_string(body, k * stride, limit)
     end = begin
     strings = np.int64(0)
-    while pos != BAD and strings < parts.ends.shape[1]:
+    while pos != BAD and ENDS + strings < part.shape[0]:
         after, end = read_string(body, pos, stop, out, end)
         if after == BAD:
             break
-        parts.ends[k, strings] = end - begin
-        parts.table[k, STOP] = after
+        part[ENDS + strings] = end - begin
+        part[STOP] = after
         strings += 1
         comma = skip_whitespace(body, after, stop)
         if comma >= limit or body[comma] != COMMA:
@@ -108,18 +98,20 @@ def read_part(body, k, parts, out):
         pos = skip_whitespace(body, comma + 1, stop)
         if pos >= stop or body[pos] != QUOTE:
             break
-    parts.table[k, STRINGS] = strings
+    part[STRINGS] = strings
     if strings > 0:
-        parts.table[k, START] = start
+        part[START] = start
 
 
 @helper
 def take_parts(body, parts, out):
     """Read the parts that no other thread has taken, to the column of responses."""
-    k = fetch_add(parts.counters, TAKEN, 1)
-    while k < parts.ends.shape[0]:
-        read_part(body, k, parts, out)
-        k = fetch_add(parts.counters, TAKEN, 1)
+    count = np.int64(parts.shape[0] - 1)
+    state = parts[count]
+    k = fetch_add(state, TAKEN, 1)
+    while k < count:
+        read_part(body, k, state[STRIDE], parts[k], out)
+        k = fetch_add(state, TAKEN, 1)
 
 
 @helper
@@ -128,9 +120,9 @@ def adopt_part(parts, k, texts, out, offsets, rows):
 
     texts: the column of responses, which may be `out`, the text of the column itself.
     """
-    begin, end = text_start(k, parts.stride), offsets[rows]
-    strings = parts.table[k, STRINGS]
+    begin, end = text_start(k, parts[parts.shape[0] - 1, STRIDE]), offsets[rows]
+    strings = parts[k, STRINGS]
     for j in range(strings):
-        offsets[rows + j + 1] = end + parts.ends[k, j]
-    copy_plain(texts, begin, begin + parts.ends[k, strings - 1], out, end)
-    return parts.table[k, STOP]
+        offsets[rows + j + 1] = end + parts[k, ENDS + j]
+    copy_plain(texts, begin, begin + parts[k, ENDS + strings - 1], out, end)
+    return parts[k, STOP]

@@ -14,7 +14,7 @@ from .batch import REFUSED, BatchMemory, Texts, allocate_memory, new_progress, s
 from .column import TextColumn, frozen
 from .compiler import entry, helper, hot_kernel
 from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
-from .json_parts import Parts, allocate_parts
+from .json_parts import allocate_parts
 from .memory import NEVER
 from .reading.references import (
     FIRST_FREE_ROW,
@@ -44,7 +44,7 @@ class EnvelopeArrays(NamedTuple):
     offsets: np.ndarray  # int64 (2, rows + 1)
     kinds: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
-    parts: Parts  # none
+    parts: np.ndarray  # int64 (1, n): no parts
     chosen: np.ndarray  # int64 (rows,): the reference of each response
     reference_rows: np.ndarray  # int64 (rows,): its row in `FastPathRequest.references`
     slots: ReferenceSlots

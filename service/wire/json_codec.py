@@ -89,7 +89,7 @@ def open_envelope(
     kinds = np.empty((2, capacity), np.uint8)
     scratch = np.empty(data.shape[0] + 64, np.uint8)
     parts = allocate_parts(data.shape[0] if threads > 1 else 0)
-    helpers = min(threads, len(parts.ends)) - 1
+    helpers = min(threads, len(parts)) - 1
     outcome = read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_reference_bytes, parts, helpers)
     if outcome == NOT_JSON:
         raise NotJsonError

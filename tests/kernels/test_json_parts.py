@@ -18,7 +18,7 @@ from assay.kernels import json_parts
 from assay.kernels.column import frozen
 from assay.kernels.compiler import JIT
 from assay.kernels.json_columns import COLUMN, FIELDS, FIRST, READ, STATE, TOO_MANY, read_envelope
-from assay.kernels.json_parts import START, STOP, STRINGS, TAKEN, Parts, allocate_parts
+from assay.kernels.json_parts import ENDS, START, STOP, STRINGS, TAKEN, allocate_parts
 from assay.kernels.warmup import warmup
 from assay.service.wire.json_codec import open_envelope
 from tests.guard_pages import guarded_memory
@@ -34,7 +34,7 @@ def parts_of(nbytes: int) -> Iterator[None]:
         yield
 
 
-def read(body: bytes, parts: Parts, helpers: int = 0, rows: int = MAX_ROWS) -> tuple[Any, ...]:
+def read(body: bytes, parts: np.ndarray, helpers: int = 0, rows: int = MAX_ROWS) -> tuple[Any, ...]:
     """Return all that a kernel says about a body."""
     warmup()
     data = frozen(np.frombuffer(body, np.uint8), np.uint8)
@@ -60,7 +60,7 @@ def check(body: bytes, rows: int = MAX_ROWS, lengths: tuple[int, ...] = (64, 333
         with parts_of(nbytes):
             parts = allocate_parts(len(body))
         assert read(body, parts, helpers=2 if nbytes > 64 else 0, rows=rows) == expected, body[:300]
-        ahead += int(parts.table[:-1, STRINGS].sum())
+        ahead += int(parts[:-1][parts[:-1, START] >= 0, STRINGS].sum())
     return ahead
 
 
@@ -126,15 +126,15 @@ def test_the_reader_adopts_a_part_where_it_begins():
     body = b'{"responses": ["ab", "cd", "ef"]}' + b" " * 300
     with parts_of(64):
         parts = allocate_parts(len(body))
-    parts.counters[TAKEN] = len(parts.ends)  # nothing is read ahead
-    parts.table[0, [START, STOP, STRINGS]] = body.index(b'"cd"'), body.index(b', "ef"'), 1
-    parts.ends[0, 0] = 5
+    parts[-1, TAKEN] = len(parts)  # nothing is read ahead
+    parts[0, [START, STOP, STRINGS]] = body.index(b'"cd"'), body.index(b', "ef"'), 1
+    parts[0, ENDS] = 5
     outcome, _, _, [(text, offsets, _)] = read(body, parts)
     assert outcome == READ
     assert (text[:2], len(text), text[-2:]) == (b"ab", 9, b"ef")
     assert offsets == [0, 2, 7, 9]
-    parts.table[0, START] += 1
-    parts.counters[TAKEN] = len(parts.ends)
+    parts[0, START] += 1
+    parts[-1, TAKEN] = len(parts)
     assert read(body, parts)[3][0][0] == b"abcdef"
 
 
