@@ -8,7 +8,7 @@ FROM base AS build
 # Optional features: Arrow streams, zstd bodies, and what `assay prepare` needs. To omit them: --build-arg EXTRAS=
 ARG EXTRAS=arrow,prepare,zstd
 WORKDIR /src
-COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
+COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt deploy/kernels.py ./
 COPY examples/protocols.toml examples/rollouts.py examples/
 COPY kernels kernels
 COPY loadtests loadtests
@@ -17,19 +17,16 @@ COPY service service
 COPY tests/vectors tests/vectors
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/assay \
- && /opt/assay/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
+ && /opt/assay/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
+ && /opt/assay/bin/python -P kernels.py
 
 FROM base
 LABEL org.opencontainers.image.title="Assay" \
       org.opencontainers.image.description="Exact SCORE rewards for laboratory protocols over HTTP" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# The kernels are compiled here for any machine of this level, not only for the building machine. The list of features
-# must be empty: otherwise Numba adds those of the building machine. For arm64: generic.
-ARG CPU=x86-64-v3
-ENV NUMBA_CPU_NAME=${CPU} \
-    NUMBA_CPU_FEATURES="" \
-    ASSAY_CACHE_DIR=/var/cache/assay \
+# Kernels for all usual machines are in /opt/assay; on others they are compiled into this folder, if it is writable.
+ENV ASSAY_CACHE_DIR=/var/cache/assay \
     ASSAY_HOST=0.0.0.0 \
     PATH=/opt/assay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -38,7 +35,6 @@ ENV NUMBA_CPU_NAME=${CPU} \
 COPY --from=build /opt/assay /opt/assay
 RUN install -d -o 65532 -g 65532 /var/cache/assay
 USER 65532:65532
-RUN assay warmup
 
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -132,8 +132,16 @@ constraints: $(VENV)/.installed-dev ## Pin the image's dependencies in deploy/co
 image: ## Build the image with buildah and start it (root; BASE=…)
 	@deploy/image.sh $(BASE)
 
-wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
-	$(RUN) -m build --wheel
+# Its tag names the platform, because it has machine code; without kernels: python -m build
+wheel: $(VENV)/.installed-dev ## Build a wheel with compiled kernels into dist/, for this version of Python
+	rm -rf build/wheel
+	$(RUN) -m build --wheel --outdir build/wheel
+	$(RUN) -m wheel unpack --dest build/wheel build/wheel/*.whl
+	cd build/wheel/*/ && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 $(abspath $(RUN)) $(abspath deploy/kernels.py)
+	$(RUN) -m wheel pack --dest-dir build/wheel build/wheel/*/
+	$(RUN) -m wheel tags --remove $$($(RUN) -c 'import sysconfig as s; python = "cp" + s.get_config_var("py_version_nodot"); \
+		print("--python-tag", python, "--abi-tag", python, "--platform-tag", s.get_platform().replace("-", "_"))') build/wheel/*.whl
+	mkdir -p dist && mv build/wheel/*.whl dist/
 
 clean: ## Remove the environment and everything built
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers $(VENV)-environments build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov

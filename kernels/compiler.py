@@ -4,8 +4,11 @@ Numba notices a change in the file that defines a cached function, not in the fi
 after an edit of a helper it would load stale code. The folder is therefore named by a digest of everything that can
 change machine code: all kernel sources and tables, Numba, llvmlite, and the CPU target.
 
-Code loaded from the folder is executed, so a folder is used only if nobody but this user and root can have written to
-it.
+An installation may come with such folders, which `deploy/kernels.py` makes: for the CPU where it was built, and for all
+usual CPUs of its architecture. They are read before the cache. Code for another CPU gives the same numbers: Numba
+neither reorders nor contracts floating-point operations.
+
+Code loaded from a folder is executed, so a folder is used only if nobody but this user and root can have written to it.
 
 Replaces Numba's own cache, which unpickles whatever it finds, fails to start at a damaged file or a full disk, and
 cannot read from a folder that it cannot write to.
@@ -53,6 +56,7 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.types.functions import BaseFunction, Dispatcher
 from numba.np import arrayobj
@@ -60,6 +64,15 @@ from numba.np import arrayobj
 log = logging.getLogger("assay")
 
 _KERNELS = Path(__file__).parent
+SHIPPED = _KERNELS / "compiled"
+"""The root of the folders with which this installation came; nothing is written to them."""
+
+PORTABLE = {
+    "aarch64": ("generic", ""),
+    "x86_64": ("x86-64-v3", "avx2 bmi bmi2 crc32 cx16 f16c fma lzcnt movbe popcnt sahf sse4.2 xsave"),
+}
+"""By architecture: the CPU for which kernels are shipped, and the features that a CPU must have to run them."""
+
 _WRITABLE_BY_OTHERS = 0o022
 
 
@@ -160,12 +173,12 @@ class CodeFolder:
     """Files in a folder of compiled code; each begins with a checksum of its purpose and content."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._writable = True
 
     def read(self, name: str, purpose: bytes) -> bytes | None:
         """Return what was written under this name for this purpose; None if it is missing, damaged or not trusted."""
-        path = self._path / name
+        path = self.path / name
         try:
             with path.open("rb") as stream:
                 reason = distrust_reason(os.fstat(stream.fileno()))
@@ -186,10 +199,10 @@ class CodeFolder:
         if not self._writable:
             return
         try:
-            self._replace(self._path / name, DIGEST(purpose + content).digest() + content)
+            self._replace(self.path / name, DIGEST(purpose + content).digest() + content)
         except OSError as error:
             self._writable = False
-            log.warning("the kernels are not cached in %s: %s", self._path, error.strerror)
+            log.warning("the kernels are not cached in %s: %s", self.path, error.strerror)
 
     def _replace(self, path: Path, content: bytes) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -205,30 +218,39 @@ class CodeFolder:
 class KernelCache(NullCache):  # type: ignore[misc]
     """The interface by which a Numba dispatcher loads and saves its compiled code."""
 
-    def __init__(self, function: Callable[..., Any], folder: CodeFolder) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._name = f"{function.__module__}.{function.__qualname__}"
-        self._folder = folder
 
-    def _entry(self, signature: Any, codegen: Any) -> tuple[str, bytes]:
-        purpose = repr((self._name, signature, codegen.magic_tuple())).encode()
-        return f"{self._name}-{DIGEST(purpose).hexdigest()[:16]}.kernel", purpose
+    def _entry(self, signature: Any, folder: CodeFolder) -> tuple[str, bytes]:
+        """Return the name of a file, and its purpose, which includes all that is in the digest of the folder."""
+        kernel = repr((self._name, signature)).encode()
+        return f"{self._name}-{DIGEST(kernel).hexdigest()[:16]}.kernel", kernel + os.fsencode(folder.path.name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
-        content = self._folder.read(*self._entry(sig, target_context.codegen()))
-        return None if content is None else CompileResult._rebuild(target_context, *pickle.loads(content))
+        """Load a kernel. Its code is complete: it needs Numba's runtime, but nothing of what compiles."""
+        rtsys.initialize(target_context)
+        for find in (shipped, cached):
+            folder = find()
+            if folder is not None and (content := folder.read(*self._entry(sig, folder))) is not None:
+                return CompileResult._rebuild(target_context, *pickle.loads(content))
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save a compiled kernel, unless it contains addresses of this process, as unoptimized code may."""
         if data.library.has_dynamic_globals:
             log.warning("%s cannot be cached and is compiled at every start", self._name)
-        else:
-            self._folder.write(*self._entry(sig, data.codegen), dumps(data._reduce()))
+        elif (folder := cached()) is not None:
+            (name, kind, (code, bitcode)), *others = data._reduce()
+            library = name, kind, (code, names_in(bitcode))
+            folder.write(*self._entry(sig, folder), dumps((library, *others)))
 
 
-def cache_in_folder(dispatcher: Any, folder: CodeFolder) -> None:
-    """Make the dispatcher load its code from the folder, and save it there after compiling."""
-    dispatcher._cache = KernelCache(dispatcher.py_func, folder)
+def names_in(bitcode: bytes) -> bytes:
+    """Return bitcode with the names that loading looks for, but without the functions: no function calls a kernel."""
+    module = llvmlite.binding.parse_bitcode(bitcode)
+    values = [*module.functions, *(value for value in module.global_variables if value.name.startswith(ENVIRONMENT))]
+    names = "".join(f'@"{value.name}" = global i8 0\n' for value in values if not value.is_declaration)
+    return llvmlite.binding.parse_assembly(names).as_bitcode()
 
 
 HELPER_OPTIONS = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -238,19 +260,35 @@ JIT = not numba.config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1: kernels run as plain Python (for coverage and debugging)."""
 
 
-def _cpu_target() -> str:
-    name = numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()
-    features = numba.config.CPU_FEATURES
-    if features is None:
-        features = llvmlite.binding.get_host_cpu_features().flatten()
-    return f"{name} {features} boundscheck={numba.config.BOUNDSCHECK} opt={numba.config.OPT}"
+def _targets() -> list[str]:
+    """Return the target that Numba compiles for; then, unless it was chosen, the portable one if this CPU runs it."""
+    config = numba.config
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    cpus = [(cpu, features)]
+    portable, needed = PORTABLE.get(triple.partition("-")[0], (cpu, features))
+    if config.CPU_NAME is config.CPU_FEATURES is None and {*needed.split()} <= {*features.replace("+", "").split(",")}:
+        cpus.append((portable, ""))
+    return [f"{triple} {name} {features} boundscheck={config.BOUNDSCHECK} opt={config.OPT}" for name, features in cpus]
 
 
-_folder = cache_folder(_cpu_target()) if JIT else None
-_code = CodeFolder(_folder) if _folder is not None else None
+@cache
+def shipped() -> CodeFolder | None:
+    """Return the folder with which this installation came for the first of the targets, or None."""
+    folders = (SHIPPED / f"kernels-{kernels_digest(cpu)}" for cpu in (_targets() if JIT else ()))
+    for folder in filter(Path.is_dir, folders):
+        reason = distrust_reason(SHIPPED.stat()) or distrust_reason(folder.lstat())
+        if reason is None:
+            return CodeFolder(folder)
+        log.warning("the kernels in %s are not used: %s", folder, reason)
+    return None
 
-CACHE = str(_folder) if _folder is not None else None
-"""Folder of the compiled kernels, or None if they cannot be cached."""
+
+@cache
+def cached() -> CodeFolder | None:
+    """Return the folder where compiled kernels are kept, or None if they cannot be cached."""
+    folder = cache_folder(_targets()[0]) if JIT else None
+    return CodeFolder(folder) if folder is not None else None
+
 
 FUNCTIONS: list[Any] = []
 """All functions of the decorators below, for progress; one has `signatures` as soon as it is compiled."""
@@ -287,7 +325,7 @@ def allocating(function: Callable[..., Any]) -> Any:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` as a kernel, which Python calls; its code is cached in `CACHE`."""
+    """Compile `function` as a kernel, which Python calls; its code is cached."""
     return _entry(function, counts=True)
 
 
@@ -313,10 +351,12 @@ def gil_kernel(function: Callable[..., Any]) -> Any:
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
     dispatcher = _compiled(function, nogil=nogil, _nrt=counts)
     KERNELS.append(dispatcher)
-    if _code is not None:
-        cache_in_folder(dispatcher, _code)
+    dispatcher._cache = KernelCache(function)
     return dispatcher
 
+
+ENVIRONMENT = "_ZN08NumbaEnv"
+"""Prefix of the variable in which a kernel finds its environment."""
 
 WRAPPER = "_ZN7cpython"
 """Prefix of the function by which Python calls a kernel; helpers have none."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from .batch import Texts, allocate_memory, new_progress, plan_batch, score_batch
 from .column import TextColumn, column_of, frozen
-from .compiler import CACHE, FUNCTIONS, JIT, KERNELS, HandedOverError, kernel_rules
+from .compiler import FUNCTIONS, JIT, KERNELS, CodeFolder, HandedOverError, cached, kernel_rules, shipped
 from .json_columns import (
     element_spans,
     mark_json_texts,
@@ -128,14 +128,20 @@ def _compile(entries: Sequence[tuple[Any, tuple[Any, ...]]]) -> None:
         function.compile(tuple(numba.typeof(argument) for argument in arguments))
 
 
-def is_cached(cache: str | None = CACHE) -> bool:
-    """Return whether a folder, by default the cache, has every kernel, so that none needs to be compiled."""
-    return not JIT or (cache is not None and len([*Path(cache).glob("*.kernel")]) >= len(KERNELS))
+def has_all(*folders: CodeFolder | None) -> bool:
+    """Return whether folders together have every kernel."""
+    names = {file.name for folder in folders if folder is not None for file in folder.path.glob("*.kernel")}
+    return len(names) >= len(KERNELS)
+
+
+def is_cached() -> bool:
+    """Return whether no kernel needs to be compiled."""
+    return not JIT or has_all(shipped()) or has_all(shipped(), cached())
 
 
 def fill_cache_elsewhere(cache: Path) -> None:
-    """Run `fill_cache` in another process if the cache is incomplete and writable. If that fails, compile here."""
-    if is_cached(str(cache)) or not os.access(cache, os.W_OK):
+    """Run `fill_cache` in another process if the cache is writable. If that fails, compile here."""
+    if not os.access(cache, os.W_OK):
         return
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import fill_cache; fill_cache()"
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -173,15 +179,17 @@ def warmup() -> WarmupReport:
     with _lock:
         if _report is None:
             started = time.perf_counter()
+            folder = shipped() if has_all(shipped()) else cached()
             if JIT:
-                if CACHE is not None:
-                    fill_cache_elsewhere(Path(CACHE))
+                if folder is not None and not has_all(shipped(), folder):
+                    fill_cache_elsewhere(folder.path)
                 with kernel_rules():
                     _compile(_entries())
                 for function in KERNELS:
                     function.disable_compile()
             can_read_strings()
-            _report = WarmupReport(time.perf_counter() - started, compiled_signatures(), CACHE)
+            seconds, path = time.perf_counter() - started, str(folder.path) if folder is not None else None
+            _report = WarmupReport(seconds, compiled_signatures(), path)
         return _report
 
 

@@ -20,9 +20,9 @@ import numpy as np
 import orjson
 
 from ..service.settings import usable_cores
-from ..service.tables.table import Table
+from ..service.tables.table import Row, Table
 from .bench import Benchmark, Columns, Request, Score, Timing, measure, scorer, single_body, some_rows
-from .results import BUSY_CLIENT, machine
+from .results import BUSY_CLIENT, BUSY_MACHINE, machine
 from .servers import (
     CONSTANT,
     READ_ONLY,
@@ -57,6 +57,9 @@ class Cell(NamedTuple):
     connections: int | None = None
 
 
+ONE_THREAD = Cell("in_process", 1)
+
+
 class Figures(NamedTuple):
     """What was measured of a cell; rates are responses per second, medians over the runs."""
 
@@ -73,6 +76,8 @@ class Figures(NamedTuple):
     beside_busy: float | None = None
     """The time beside a thread that runs Python only, over the time alone."""
     gil_waits: float | None = None
+    serial_seconds: float | None = None
+    """The CPU seconds of as many empty responses on one thread: what more threads do not shorten."""
     client_share: float | None = None
 
 
@@ -95,6 +100,9 @@ def measure_scaling(
             if in_process:
                 for name, interval in (("busy", INTERVAL), ("busier", LONG_INTERVAL)):
                     runs[cell, name] = len(rewards), partial(score_beside, score, batch, rewards, interval)
+            if in_process and number == 1:
+                empty = [""] * len(rewards), batch[1][:1], [0] * len(rewards)
+                runs[cell, "empty"] = len(rewards), partial(score_once, score, empty, np.asarray(score(*empty)))
         if workers:
             clients = stack.enter_context(Clients(max(*workers, *BATCH_CLIENTS)))
             exchanges = Exchanges(request, rewards, clients, sizes)
@@ -117,8 +125,12 @@ def started(run: Run) -> AbstractContextManager[Run]:
 
 def figures_of(timings: dict[tuple[Cell, str], Timing]) -> dict[Cell, Figures]:
     cores = usable_cores()
-    per_core = {cell: timings[cell, name].rate / min(cell.threads, cores) for cell, name in timings if not name}
-    firsts = {cell.lane: rate for cell, rate in reversed(per_core.items())}
+    core_seconds = {
+        cell: [seconds * min(cell.threads, cores) for seconds in timing.seconds]
+        for (cell, name), timing in timings.items()
+        if not name
+    }
+    firsts = {cell.lane: seconds for cell, seconds in reversed(core_seconds.items())}
     figures = {}
     for (cell, name), timing in timings.items():
         if name:
@@ -134,12 +146,14 @@ def figures_of(timings: dict[tuple[Cell, str], Timing]) -> dict[Cell, Figures]:
                 "beside_busy": median(ratios(busy, timing.seconds)),
                 "gil_waits": max(0.0, median(longer) / (LONG_INTERVAL - INTERVAL)),
             }
+        if (cell, "empty") in timings:
+            extra["serial_seconds"] = median(run.cpu_seconds or run.seconds for run in timings[cell, "empty"].runs)
         cpu = timing.cpu_seconds
         figures[cell] = Figures(
             timing.rate,
             1 / max(timing.seconds),
             1 / min(timing.seconds),
-            per_core[cell] / firsts["singles" if cell.lane == "singles" else "in_process"],
+            median(ratios(firsts["singles" if cell.lane == "singles" else "in_process"], core_seconds[cell])),
             None if cpu is None else cpu * 1e6,
             client_share=timing.client_share,
             **extra,
@@ -250,18 +264,6 @@ class Exchanges:
         return BenchRun(seconds, None if None in times else sum(filter(None, times)), share)
 
 
-def serial_seconds(figures: dict[Cell, Figures], responses: int) -> float | None:
-    """Return the part of a batch in process that more threads do not shorten, by Amdahl's law; None if unknown.
-
-    From one thread and the largest number of threads that have a core each.
-    """
-    most = max(cell.threads for cell in figures if cell.lane == "in_process" and cell.threads <= usable_cores())
-    if most == 1:
-        return None
-    alone, together = (responses / figures[Cell("in_process", number)].rate for number in (1, most))
-    return max(0.0, (most * together - alone) / (most - 1))
-
-
 HEADS = (
     *("lane", "threads", "workers", "connections", "responses/s", "range", "efficiency", "of floor", "CPU s/million"),
     *("beside busy", "GIL waits"),
@@ -277,7 +279,7 @@ NOTES = (
 
 
 def scaling_table(figures: dict[Cell, Figures], batch: dict[str, Any], load: float | None) -> Table:
-    rows: list[list[str | int | None]] = []
+    rows: list[Row] = []
     here, notes = machine(), list(NOTES)
     for cell, measured in figures.items():
         beyond = " !" if cell.threads > here["cores"] else ""
@@ -302,13 +304,46 @@ def scaling_table(figures: dict[Cell, Figures], batch: dict[str, Any], load: flo
         notes.append("!: more threads than usable cores.")
     if any(row[4] and str(row[4]).endswith("?") for row in rows):
         notes.append(f"?: a client process used more than {BUSY_CLIENT:.0%} of a core: the server may be faster.")
-    serial = serial_seconds(figures, batch["responses"])
+    if load is not None and load > BUSY_MACHINE * here["cores"]:
+        notes.append("The machine was busy before: repeat this on an idle one.")
+    serial = figures[ONE_THREAD].serial_seconds
     if serial is not None:
-        notes.append(f"Serial part of a batch in process, by Amdahl's law: {1000 * serial:.1f} ms.")
+        notes.append(
+            f"Serial part of a batch in process: {1000 * serial:.1f} ms, the CPU time of as many empty responses."
+        )
     title = "{responses:,} responses, {body_bytes:,} bytes of JSON; medians of {repeats} runs, every reward checked; "
     title += "{cores} usable cores, load average {load}, Assay {assay}, Python {python}, Numba {numba}"
     loaded = "unknown" if load is None else f"{load:.1f}"
     return Table(HEADS, rows, title=title.format(**batch, **here, load=loaded), notes=notes)
+
+
+COMPUTED_CORES = (4, 8, 16, 32, 64, 128)
+WORKER_CORES = 4
+
+
+def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None:
+    """Return the rates of more cores than there are; None if too little was measured."""
+    serial, cost = figures[ONE_THREAD].serial_seconds, figures[ONE_THREAD].cpu_seconds
+    cells = {cell.lane: cell for cell in reversed(figures) if cell.connections != 1}
+    costs = [figures[cells[lane]].cpu_seconds if lane in cells else None for lane in ("http_json", "singles")]
+    if serial is None or cost is None or not all(costs):
+        return None
+    whole = responses * cost / 1e6
+    bounds = [(figures[cells[lane]].floor or 0) / (cells[lane].workers or 1) for lane in ("http_json", "singles")]
+    rows: list[Row] = []
+    for cores in COMPUTED_CORES:
+        if cores > usable_cores():
+            row: list[str | int | None] = [cores, f"{responses / (serial + (whole - serial) / cores):,.0f}"]
+            for cost, bound, worker_cores in zip(costs, bounds, (WORKER_CORES, 1), strict=True):
+                workers = cores // worker_cores
+                row += [workers, f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}"]
+            rows.append(row)
+    heads = ("cores", "in process", "workers for batches", "HTTP, JSON batches", "workers for singles", "HTTP, singles")
+    notes = (
+        "in process: one batch after the other, by Amdahl's law from CPU seconds and the serial part.",
+        "HTTP: every core scores, at the CPU seconds of the fewest workers, but no worker is faster than its floor.",
+    )
+    return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
 
 
 def shown(value: float | None, form: str) -> str | None:
@@ -320,6 +355,5 @@ def scaling_json(figures: dict[Cell, Figures], batch: dict[str, Any], load: floa
         "batch": batch,
         "machine": machine(),
         "load_average": load,
-        "serial_seconds": serial_seconds(figures, batch["responses"]),
         "cells": [{**cell._asdict(), **measured._asdict()} for cell, measured in figures.items()],
     }

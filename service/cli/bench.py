@@ -130,7 +130,7 @@ def run_benchmarks(
 ) -> None:
     from ...loadtests.bench import batch_of, build, measure
     from ...loadtests.results import Results, as_parts, load_average, results_json
-    from ...loadtests.scaling import measure_scaling, scaling_json, scaling_table
+    from ...loadtests.scaling import computed_table, measure_scaling, scaling_json, scaling_table
 
     load = load_average()
     request = batch_of(sizes["references"], sizes["samples"], sizes["seed"])
@@ -144,7 +144,8 @@ def run_benchmarks(
     }
     if threads or workers:
         figures = measure_scaling(request, threads, workers, lanes, sizes)
-        write(targets, scaling_json(figures, batch, load), [scaling_table(figures, batch, load)])
+        tables = [scaling_table(figures, batch, load), computed_table(figures, len(responses))]
+        write(targets, scaling_json(figures, batch, load), list(filter(None, tables)))
         return
     benchmarks, skipped = build(lanes, request, sizes)
     results = Results(measure(benchmarks, sizes["repeats"], sizes["seed"]), batch, skipped, load)
@@ -172,4 +173,5 @@ def write(targets: Targets, document: dict[str, Any], parts: Sequence[str | Tabl
     }
     write_documents(targets, contents)
     if "-" not in targets.values():
-        show(*(line for part in parts for line in ([part] if isinstance(part, str) else with_notes([part]))))
+        texts = ([part] if isinstance(part, str) else with_notes([part]) for part in parts)
+        show(*(text for part in texts for text in part))

@@ -30,11 +30,11 @@ from assay.loadtests.scaling import (
     INTERVAL,
     LONG_INTERVAL,
     Cell,
+    computed_table,
     figures_of,
     same_bits,
     scaling_table,
     score_beside,
-    serial_seconds,
 )
 from assay.loadtests.servers import (
     READ_ONLY,
@@ -286,23 +286,28 @@ def test_clients_in_processes_of_their_own_share_the_requests(bare: ServerProces
 
 
 def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two cores, 4 threads cannot be four times as fast, and half a second of a batch is serial."""
+    """With two cores, 4 threads cannot be four times as fast."""
     monkeypatch.setattr("assay.loadtests.scaling.usable_cores", lambda: 2)
     monkeypatch.setattr("assay.loadtests.results.usable_cores", lambda: 2)
     one, two, four = (Cell("in_process", threads) for threads in (1, 2, 4))
     http, singles, more = Cell("http_json", 2, 1, 4), Cell("singles", 1, 1, 64), Cell("singles", 2, 2, 64)
     seconds = {(one, ""): 2.0, (two, ""): 1.25, (four, ""): 1.0, (http, ""): 2.0, (http, "floor"): 0.5}
     seconds |= {(one, "busy"): 3.0, (one, "busier"): 3.08, (singles, ""): 20.0, (more, ""): 12.5}
+    seconds |= {(singles, "floor"): 0.2, (one, "empty"): 9.0}
     figures = figures_of({key: timing(str(key), 10, [wall] * 3, [0.1] * 3) for key, wall in seconds.items()})
     efficiencies = [round(measured.efficiency, 9) for measured in figures.values()]
     assert efficiencies == [1.0, 0.8, 1.0, 0.5, 1.0, 0.8]
     assert (figures[one].rate, figures[one].beside_busy, figures[http].of_floor) == pytest.approx((5.0, 1.5, 0.25))
     assert round(figures[one].gil_waits or 0, 6) == 8
     assert figures[two].cpu_seconds == pytest.approx(10_000)
-    assert serial_seconds(figures, 10) == pytest.approx(0.5)
+    assert figures[one].serial_seconds == 0.1
     text = scaling_table(figures, BATCH, None).markdown()
     assert "| in process | 4 ! |" in text
-    assert "by Amdahl's law: 500.0 ms" in text
+    assert "Serial part of a batch in process: 100.0 ms" in text
+    more_cores = computed_table(figures, 10)
+    assert more_cores is not None
+    assert more_cores.rows[0] == [4, "100", 1, "20", 4, "200"]  # all of it serial; as fast as the floor
+    assert computed_table({one: figures[one]}, 10) is None
 
 
 def test_threads_and_workers_are_measured(call) -> None:

@@ -24,7 +24,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 def test_the_image_gets_what_the_wheel_is_made_of():
     copied = " ".join(re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE))
     let_through = re.findall(r"^!(\S+?)/?$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(let_through) == {*SOURCES, "deploy/constraints.txt"} <= set(re.findall(r"[\w./]+", copied))
+    assert (
+        set(let_through)
+        == {*SOURCES, "deploy/constraints.txt", "deploy/kernels.py"}
+        <= set(re.findall(r"[\w./]+", copied))
+    )
 
 
 def test_the_versions_of_the_image_are_allowed_and_every_dependency_has_one():

@@ -64,6 +64,14 @@ def test_a_helper_has_no_machine_code_and_works_in_kernels_and_elsewhere():
     assert (kernel(5), usual(5)) == (46, 1)
 
 
+def test_no_function_calls_a_kernel():
+    """In the cache, kernels are without the code that a caller would need."""
+    kernels = {id(kernel): kernel for kernel in KERNELS}
+    for function in FUNCTIONS:
+        code, names = function.py_func.__code__, function.py_func.__globals__
+        assert not [name for name in (*code.co_names, *code.co_freevars) if id(names.get(name)) in kernels], function
+
+
 def test_other_code_is_compiled_by_the_rules_of_numba():
     """After the kernels, and after an error."""
     before = replaced()

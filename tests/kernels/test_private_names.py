@@ -30,6 +30,7 @@ SIGNATURES = {
     "numba.core.caching:NullCache.load_overload": "(self, sig, target_context)",
     "numba.core.caching:NullCache.save_overload": "(self, sig, cres)",
     "numba.core.compiler:CompileResult._reduce": "(self)",
+    "numba.core.runtime:rtsys.initialize": "(ctx)",
     "numba.core.serialize:dumps": "(obj)",
     "numba.core.codegen:JITCPUCodegen.magic_tuple": "(self)",
     # memory.py

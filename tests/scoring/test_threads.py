@@ -14,7 +14,6 @@ from assay import Scorer
 from assay.kernels.compiler import JIT
 from assay.service.scoring import memory, shares
 from assay.service.scoring.memory import borrowed_memory
-from assay.service.settings import cpu_quotas
 from examples import rollouts
 from tests.own_process import printed
 
@@ -143,31 +142,3 @@ def test_an_interrupt_during_a_batch_ends_it(compiled):
 def test_long_batches_are_several_calls():
     """So that an interrupt is not raised minutes later."""
     assert shares.SHARE_BYTES * shares.MAX_SHARES_OF_CALL < 1 << 27
-
-
-@pytest.mark.parametrize(
-    ("cgroup", "files", "expected"),
-    [
-        ("0::/", {"cpu.max": "max 100000"}, []),
-        ("0::/", {"cpu.max": "150000 100000"}, [1.5]),
-        (
-            "0::/a/b",
-            {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000", "cpu.max": "800000 100000"},
-            [4.0, 8.0],
-        ),
-        ("0::/elsewhere", {"cpu.max": "50000 100000"}, [0.5]),
-        ("4:cpu,cpuacct:/a\n0::/", {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}, [2.0]),
-        ("4:cpu:/\n3:memory:/a", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, []),
-        ("0::/", {"cpu.max": "half a core"}, []),
-    ],
-)
-def test_quotas_of_cgroups(tmp_path, cgroup, files, expected):
-    for name, content in (("proc/self/cgroup", cgroup), *((f"sys/fs/cgroup/{name}", files[name]) for name in files)):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{content}\n")
-    assert list(cpu_quotas(tmp_path)) == expected
-
-
-def test_no_quotas_without_cgroups(tmp_path):
-    assert list(cpu_quotas(tmp_path)) == []
