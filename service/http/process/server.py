@@ -139,27 +139,25 @@ class DrainingServer(uvicorn.Server):
         try:
             for _ in range(MAX_ACCEPTED):
                 connection, _ = self.listener.socket.accept()
-                loop.call_soon(self.divide, connection)  # once what was closed in this turn is counted
+                self.take(connection, is_new=True)
         except BlockingIOError:
             pass
         except OSError:  # no descriptor is left
             loop.remove_reader(self.listener.socket.fileno())
             loop.call_later(ACCEPT_PAUSE_SECONDS, self.watch_listener)
 
-    def divide(self, connection: socket.socket) -> None:
-        """Serve a new connection, or pass it on to the worker with the fewest."""
-        if self.balance is not None and self.balance.pass_on(connection.fileno()):
-            connection.close()
-        else:
-            self.take(connection)
-
-    def take(self, connection: socket.socket) -> None:
+    def take(self, connection: socket.socket, *, is_new: bool = False) -> None:
+        """Serve a connection, unless it is new and another worker has fewer."""
         connection.setblocking(False)
-        task = asyncio.ensure_future(self.connect(connection))
+        task = asyncio.ensure_future(self.connect(connection, is_new))
         self.connecting.add(task)
         task.add_done_callback(self.connecting.discard)
 
-    async def connect(self, connection: socket.socket) -> None:
+    async def connect(self, connection: socket.socket, is_new: bool) -> None:
+        # Not in the callback that accepts: what was closed in the same turn of the loop is counted by now.
+        if is_new and self.balance is not None and self.balance.pass_on(connection.fileno()):
+            connection.close()
+            return
         protocol = partial(self.config.http_protocol_class, self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
         try:
             await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
