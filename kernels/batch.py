@@ -133,17 +133,14 @@ def sort_by_reference(order, starts, reference_index):
 
 
 @hot_kernel
-def plan_batch(
-    sizes, shares, order, starts, entry_starts, responses, references, reference_index, alternatives, limits
-):
+def plan_batch(sizes, shares, order, starts, responses, references, reference_index, alternatives, limits):
     """Divide a batch of n responses and R references into shares; return False if a column has invalid offsets.
 
     sizes: int64 (SIZES,), written: maxima over all shares, as `allocate_memory` takes them, and other numbers. shares:
     int64 (n + R + 1, 4), or 2 * MAX_SHARES rows if these are fewer, written: ranges of references and of places in
-    `order`. order: int64 (n,), written: the rows. starts: int64 (R + 1,), overwritten. entry_starts: int64 (n,),
-    written, or (0,): see `StepEntries`. responses, references: `Texts`. reference_index: int64 (n,), a valid index for
-    each. alternatives: int64 (R + 1,), where the texts of each reference begin; empty if each has one. limits: int64
-    (LIMITS,).
+    `order`. order: int64 (n,), written: the rows. starts: int64 (R + 1,), overwritten. responses, references: `Texts`.
+    reference_index: int64 (n,), a valid index for each. alternatives: int64 (R + 1,), where the texts of each reference
+    begin; empty if each has one. limits: int64 (LIMITS,).
     """
     for k in range(sizes.shape[0]):
         sizes[k] = 0
@@ -157,9 +154,7 @@ def plan_batch(
         total += nbytes
         nbytes = min(nbytes, limits[MAX_RESPONSE])
         sizes[LONGEST] = max(sizes[LONGEST], nbytes)
-        if entry_starts.shape[0]:
-            entry_starts[row] = sizes[ENTRIES]
-            sizes[ENTRIES] += nbytes // MIN_STEP_BYTES + 1
+        sizes[ENTRIES] += nbytes // MIN_STEP_BYTES + 1
     rows = starts.shape[0] - 1
     texts = alternatives[rows] if alternatives.shape[0] else rows
     for text in range(texts):

@@ -37,11 +37,14 @@ if sys.byteorder != "little":
 BYTE = np.uint64(8)
 ONE = np.uint64(1)
 
-if JIT:
 
-    def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
-        data = context.make_array(array_type)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [pos]), ir.IntType(64).as_pointer())
+def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
+    """Return code for a pointer to the word at `array[pos]`."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [pos]), ir.IntType(64).as_pointer())
+
+
+if JIT:
 
     @intrinsic
     def load8(typing_context, text, pos):

@@ -132,7 +132,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         bad_lines=np.zeros(rows, np.int64),
         rewards=np.zeros((1, rows)),
         components=np.zeros((1, len(COMPONENTS), rows)),
-        entries=allocate_entries(1, np.zeros(0, np.int64), 0),
+        entries=allocate_entries(1, 0, 0),
         responses=Texts.in_column(columns[0]),
         references=Texts.in_column(columns[1]),
         order=np.arange(rows),

@@ -24,6 +24,7 @@ from .semantics import (
     strict_order,
     sum_over_anchors,
 )
+from .threads import fetch_add
 
 COMPONENTS = (
     "format",
@@ -111,6 +112,7 @@ NO_ALTERNATIVES = frozen(np.zeros(0, np.int64), np.int64)
 class StepEntries(NamedTuple):
     """Room for e entries for the steps of n responses under k configurations; all empty if they are not wanted."""
 
+    used: np.ndarray  # int64 (1,): the number of entries that are used, from 0 on
     starts: np.ndarray  # int64 (n,): the first entry of each response in the columns below
     counts: np.ndarray  # int64 (n,): its entries, side by side
     spans: np.ndarray  # int64 (4, e): start and end of the key line and of the orc step, in code points of the response
@@ -120,16 +122,17 @@ class StepEntries(NamedTuple):
     alternatives: np.ndarray  # int64 (k, n): the alternative that counted, from 0
 
 
-def allocate_entries(configurations: int, starts: np.ndarray, size: int) -> StepEntries:
-    """Allocate `size` entries for the responses whose first entries are `starts`; untouched pages take no memory."""
+def allocate_entries(configurations: int, rows: int, size: int) -> StepEntries:
+    """Allocate `size` entries for the steps of `rows` responses; untouched pages take no memory."""
     return StepEntries(
-        starts=starts,
-        counts=np.zeros(len(starts), np.int64),
+        used=np.zeros(1, np.int64),
+        starts=np.zeros(rows, np.int64),
+        counts=np.zeros(rows, np.int64),
         spans=sparse((4, size), np.int64),
         coverages=sparse((size,), np.float64),
         references=sparse((configurations, size), np.int64),
         values=sparse((configurations, size), np.float64),
-        alternatives=np.zeros((configurations, len(starts)), np.int64),
+        alternatives=np.zeros((configurations, rows), np.int64),
     )
 
 
@@ -273,6 +276,7 @@ def score_response(
     if wants_entries:
         entries.counts[row] = n if status == OK else 0
         if status == OK:
+            entries.starts[row] = fetch_add(entries.used, np.int64(0), n)
             write_spans(entries, entries.starts[row], workspace, data, start, n)
     for visit in range(2 * number if number > 1 else 1):
         if stop_flag[0] != 0:

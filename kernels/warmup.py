@@ -87,7 +87,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         np.zeros((1, 1)),
         np.zeros((1, 1), np.uint8),
         np.zeros((1, 1, 1)),
-        allocate_entries(1, ints, 0),
+        allocate_entries(1, 0, 0),
     )
     source = Texts.in_column(column)
     memory = allocate_memory(1, 0, 1, 1, 0, 0, 0)
@@ -107,7 +107,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (write_steps, (codes, index, frozen(spans, np.int64), index, column.data, column.data)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
-        (plan_batch, (ints, spans, ints, ints, ints, source, source, index, index, index)),
+        (plan_batch, (ints, spans, ints, ints, source, source, index, index, index)),
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -229,7 +233,30 @@ def format_limit(value: Any) -> str:
     return str(value).replace(" or ", ", ").replace("'", "") if isinstance(value, str) else str(value)
 
 
+@cache
 def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the cores that this process may use: by its affinity and, rounded up, its cgroups' quotas. Read once."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *map(math.ceil, cpu_quotas(Path("/")))]))
+
+
+def cpu_quotas(root: Path) -> Iterator[float]:
+    """Yield the quota of CPU time, in cores, of each cgroup that this process is in and that has one."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        top = root / "sys/fs/cgroup"
+        names = ["cpu.max"]
+        if "cpu" in controllers.split(","):  # version 1
+            top, names = top / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        elif controllers:
+            continue
+        folder = top / path.lstrip("/")
+        for each in [folder, *folder.parents][: len(folder.relative_to(top).parts) + 1]:
+            with suppress(OSError, ValueError):
+                quota, period = (word for name in names for word in (each / name).read_text().split())
+                if quota not in ("max", "-1"):
+                    yield int(quota) / int(period)

@@ -37,7 +37,7 @@ class StepColumns(NamedTuple):
 
 def steps_of(entries: StepEntries) -> list[StepColumns]:
     """Return the steps under each configuration, without the gaps between responses."""
-    starts, counts, spans, coverages, *by_configuration = entries
+    _, starts, counts, spans, coverages, *by_configuration = entries
     used = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     common = counts, spans[:, used], coverages[used]
     return [

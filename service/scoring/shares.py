@@ -100,9 +100,8 @@ def run(
     sizes = np.empty(SIZES, np.int64)
     shares = np.empty((min(2 * MAX_SHARES, rows + references.rows) + 1, 4), np.int64)
     order, starts = np.empty(rows, np.int64), np.empty(references.rows + 1, np.int64)
-    entry_starts = np.empty(rows if steps else 0, np.int64)
     against = frozen(reference_index, np.int64), alternatives, bounds
-    inside = entry(plan_batch)(sizes, shares, order, starts, entry_starts, *sources, *against)
+    inside = entry(plan_batch)(sizes, shares, order, starts, *sources, *against)
     progress = new_progress()
     progress[INVALID] = not inside
 
@@ -111,7 +110,7 @@ def run(
         rewards=np.empty((number, rows)),
         reasons=np.empty((number, rows), np.uint8),
         components=np.empty((number, len(COMPONENTS), rows)),
-        entries=allocate_entries(number, entry_starts, int(sizes[ENTRIES])),
+        entries=allocate_entries(number, rows, int(sizes[ENTRIES])) if steps else allocate_entries(number, 0, 0),
         statuses=np.zeros(texts, np.uint8),
         bad_lines=np.zeros(texts, np.int64),
         threads=0,

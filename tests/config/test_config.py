@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from assay import InvalidSetting, ScoreSettings
 from assay.kernels.json_columns import MAX_STEPS_BYTES
 from assay.service.config import Config, load
+from assay.service.settings import cpu_quotas
 from assay.service.wording import in_this_shell, install_command
 
 
@@ -256,3 +257,31 @@ def test_the_command_that_installs_an_extra_runs_pip_of_this_interpreter(tmp_pat
 def test_the_file_may_be_named_by_the_environment(tmp_path):
     path = written(tmp_path, "[server]\nport = 1\n")
     assert load({}, {"ASSAY_CONFIG": str(path)}).server.port == 1
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "files", "expected"),
+    [
+        ("0::/", {"cpu.max": "max 100000"}, []),
+        ("0::/", {"cpu.max": "150000 100000"}, [1.5]),
+        (
+            "0::/a/b",
+            {"a/b/cpu.max": "max 100000", "a/cpu.max": "400000 100000", "cpu.max": "800000 100000"},
+            [4.0, 8.0],
+        ),
+        ("0::/elsewhere", {"cpu.max": "50000 100000"}, [0.5]),
+        ("4:cpu,cpuacct:/a\n0::/", {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}, [2.0]),
+        ("4:cpu:/\n3:memory:/a", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, []),
+        ("0::/", {"cpu.max": "half a core"}, []),
+    ],
+)
+def test_quotas_of_cgroups(tmp_path, cgroup, files, expected):
+    for name, content in (("proc/self/cgroup", cgroup), *((f"sys/fs/cgroup/{name}", files[name]) for name in files)):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{content}\n")
+    assert list(cpu_quotas(tmp_path)) == expected
+
+
+def test_no_quotas_without_cgroups(tmp_path):
+    assert list(cpu_quotas(tmp_path)) == []

@@ -55,7 +55,7 @@ class Outputs:
             measure_protocols(*outputs, *columns, *library, PAPER_RULES, tables(), self.workspace)
         else:
             progress, shares = new_progress(), frozen(np.array([[0, 0, first, last]]), np.int64)
-            no_entries, limits = allocate_entries(1, np.zeros(0, np.int64), 0), frozen(np.zeros(LIMITS), np.int64)
+            no_entries, limits = allocate_entries(1, 0, 0), frozen(np.zeros(LIMITS), np.int64)
             statuses = np.zeros(0, np.uint8), np.zeros(0, np.int64)
             outputs = *statuses, np.zeros((1, ROWS)), self.codes[None], self.values[None]
             texts = Texts.in_column(self.responses), Texts.in_column(self.responses), np.arange(ROWS)

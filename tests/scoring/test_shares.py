@@ -47,7 +47,7 @@ def test_shares_hold_every_reference_and_its_responses(data, share_bytes, has_al
     index = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=40)), np.int64)
     responses = data.draw(st.lists(texts, min_size=len(index), max_size=len(index)))
     sizes, table, order = np.empty(SIZES, np.int64), np.empty((len(index) + count + 1, 4), np.int64), index.copy()
-    outputs = sizes, table, order, np.empty(count + 1, np.int64), np.empty(0, np.int64)
+    outputs = sizes, table, order, np.empty(count + 1, np.int64)
     sources = [located(text_column(each) if is_column else each) for each in (responses, references)]
     alternatives = frozen(offsets if has_alternatives else offsets[:0], np.int64)
     limits = Limits(20, 15, 5, False, share_bytes).as_array()
