@@ -30,6 +30,7 @@ from .json_columns import (
     read_envelope,
     split_alternatives,
 )
+from .json_parts import allocate_parts
 from .json_steps import write_steps
 from .memory import NEVER, allocate_workspace
 from .protocol_metrics import measure_protocols
@@ -99,7 +100,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         ),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
-        (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
+        (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0, allocate_parts(0), 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (member_spans_of_rows, (ints, np.zeros((1, 1, 2), np.int64), ints, *column, *column, codes)),
         (mark_json_texts, (codes, *column)),
