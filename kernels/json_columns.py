@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiler import helper, hot_kernel
+from .json_parts import NEXT, START, STRINGS, adopt_part, take_parts
 from .json_scanner import (
     BAD,
     CLOSE_ARRAY,
@@ -26,6 +27,7 @@ from .json_scanner import (
     skip_value,
     skip_whitespace,
 )
+from .threads import on_threads
 
 BODY_DEPTH = np.int64(1024)
 """Deepest nesting of arrays and objects in a request; the outermost is level 1."""
@@ -187,30 +189,45 @@ def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
 
 
 @helper
-def read_column(body, pos, stop, out, offsets, kinds, takes_steps, max_bytes):
-    """Read the array at `pos` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
+def read_column(body, pos, stop, texts, offsets, kinds, field, max_bytes, parts):
+    """Read the array at `pos` into the text column `field`: (position after it, BAD or OVERFULL; rows; faulty rows).
 
-    out: uint8, five times the body and 64 bytes. offsets: int64 (n + 1,), kinds: uint8 (n,), both written; n is the
-    maximum of rows. The text of a faulty row is its JSON if the column `takes_steps`, else undefined.
+    texts: uint8 (2, five times the body and 64 bytes). offsets: int64 (n + 1,), kinds: uint8 (n,), both written; n is
+    the maximum of rows. The text of a faulty row is its JSON in the column of references, else undefined. parts: what
+    was read ahead.
     """
+    takes_steps = field == REFERENCES
+    out = texts[field]
     offsets[0] = 0
     rows = np.int64(0)
     faulty = np.int64(0)
+    state = parts[parts.shape[0] - 1]
+    part = state[NEXT]
     pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
     while more:
         if rows == kinds.shape[0]:
             return np.int64(OVERFULL), rows, faulty
         pos = skip_whitespace(body, pos, stop)
-        pos, end, kind = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
-        if pos == BAD:
-            return pos, rows, faulty
-        kinds[rows] = kind
-        faulty += kind > FROM_STEPS
-        rows += 1
-        offsets[rows] = end
+        while parts[part, START] < pos:
+            part += 1
+        if parts[part, START] == pos and parts[part, STRINGS] <= kinds.shape[0] - rows:
+            pos = adopt_part(parts, part, texts[RESPONSES], out, offsets, rows)
+            for row in range(rows, rows + parts[part, STRINGS]):
+                kinds[row] = JSON_TEXT if takes_steps and begins_object(out, offsets[row], offsets[row + 1]) else FIT
+                faulty += kinds[row] > FROM_STEPS
+            rows += parts[part, STRINGS]
+        else:
+            pos, end, kind = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
+            if pos == BAD:
+                return pos, rows, faulty
+            kinds[rows] = kind
+            faulty += kind > FROM_STEPS
+            rows += 1
+            offsets[rows] = end
         pos, more = next_value(body, pos, stop, CLOSE_ARRAY)
         if pos == BAD:
             return pos, rows, faulty
+    state[NEXT] = part
     return pos, rows, faulty
 
 
@@ -256,13 +273,10 @@ def record_unknown(unknown, start, stop):
 
 
 @helper
-def read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes):
+def read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes, parts):
     """Read the value of `field` at `pos`; returns the position after it, BAD or OVERFULL."""
     if (field == REFERENCES or field == RESPONSES) and pos < stop and body[pos] == OPEN_ARRAY:
-        takes_steps = field == REFERENCES
-        pos, rows, faulty = read_column(
-            body, pos, stop, texts[field], offsets[field], kinds[field], takes_steps, max_bytes
-        )
+        pos, rows, faulty = read_column(body, pos, stop, texts, offsets[field], kinds[field], field, max_bytes, parts)
         fields[field, STATE] = COLUMN
         fields[field, FIRST] = rows if pos != OVERFULL else -1
         fields[field, SECOND] = faulty
@@ -276,24 +290,12 @@ def read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, m
     return pos
 
 
-@hot_kernel
-def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes):
-    """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
-
-    fields: int64 (8, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
-    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
-    texts: uint8 (2, m), offsets: int64 (2, rows + 1), kinds: uint8 (2, rows), written: the columns of references and
-    responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:
-    longest reference given as steps. Of two equal names the last wins.
-    """
-    return read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes)
-
-
 @helper
-def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes):
-    """Read `body`, see `read_envelope`."""
+def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes, parts):
+    """Do what `read_envelope` does, after the parts were read."""
     fields[:, :] = 0
     unknown[0, 0] = 0
+    parts[parts.shape[0] - 1, NEXT] = 0
     stop = np.int64(body.shape[0])
     pos = skip_whitespace(body, np.int64(0), stop)
     if pos >= stop or body[pos] != OPEN_OBJECT:
@@ -308,7 +310,7 @@ def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_byte
         field = field_index(scratch, np.int64(0), name_end)
         if field == UNKNOWN:
             record_unknown(unknown, name, name_stop)
-        pos = read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes)
+        pos = read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes, parts)
         if pos == BAD:
             return NOT_JSON
         if pos == OVERFULL:
@@ -317,6 +319,25 @@ def read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_byte
         if pos == BAD:
             return NOT_JSON
     return READ if skip_whitespace(body, pos, stop) == stop else NOT_JSON
+
+
+take_parts_on_threads = on_threads(take_parts)
+
+
+@hot_kernel
+def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes, parts, helpers):
+    """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
+
+    fields: int64 (8, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
+    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
+    texts: uint8 (2, m), offsets: int64 (2, rows + 1), kinds: uint8 (2, rows), written: the columns of references and
+    responses, see `read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes: longest
+    reference given as steps. parts: from `allocate_parts`, read ahead on this thread and up to `helpers` new ones. Of
+    two equal names the last wins.
+    """
+    if parts.shape[0] > 1:
+        take_parts_on_threads(helpers, (body, parts, texts[RESPONSES]))
+    return read_members(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes, parts)
 
 
 @helper

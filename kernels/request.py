@@ -24,6 +24,7 @@ from .batch import (
 from .column import TextColumn, frozen
 from .compiler import entry, helper, hot_kernel
 from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
+from .json_parts import allocate_parts
 from .memory import NEVER
 from .reading.references import (
     FIRST_FREE_ROW,
@@ -54,6 +55,7 @@ class EnvelopeArrays(NamedTuple):
     offsets: np.ndarray  # int64 (2, rows + 1)
     kinds: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
+    parts: np.ndarray  # int64 (1, n): no parts
     chosen: np.ndarray  # int64 (rows,): the reference of each response
     reference_rows: np.ndarray  # int64 (rows,): its row in `FastPathRequest.references`
     slots: ReferenceSlots
@@ -92,6 +94,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         offsets=offsets,
         kinds=np.zeros((2, rows), np.uint8),
         scratch=np.empty(max_bytes + 64, np.uint8),
+        parts=allocate_parts(0),
         chosen=chosen,
         reference_rows=reference_rows,
         slots=empty_slots(),
@@ -160,6 +163,7 @@ def read_request(request, body, max_reference_bytes, quantities):
         request.scratch,
         body,
         max_reference_bytes,
+        request.parts,
     )
     none = np.int64(0)
     if outcome != READ or request.unknown[0, 0] != 0:

@@ -5,6 +5,7 @@ Other processes compile into the cache, on two cores; this one loads the result,
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -30,6 +31,7 @@ from .json_columns import (
     read_envelope,
     split_alternatives,
 )
+from .json_parts import allocate_parts
 from .json_steps import write_steps
 from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
@@ -83,7 +85,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (score_batch, (0, *batch)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
-        (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
+        (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0, allocate_parts(0), 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (member_spans_of_rows, (ints, np.zeros((1, 1, 2), np.int64), ints, *column, *column, codes)),
         (mark_json_texts, (codes, *column)),
@@ -140,6 +142,8 @@ def fill_cache() -> None:
 
     The process must have no other threads. Printing fails once nobody reads, which ends all forks.
     """
+    gc.freeze()
+    gc.set_threshold(100_000)  # a tenth of the time would be spent on collecting what is mostly kept
     entries = _entries()
     half = entries[SHARING:] if os.fork() else entries[:SHARING]
     process = os.getpid()

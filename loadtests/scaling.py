@@ -37,7 +37,7 @@ from .servers import (
     service,
 )
 
-LANES = {"in_process": "in process", "http_json": "HTTP, JSON batches", "singles": "HTTP, singles"}
+LANES = {"in_process": "in process", "http_json": "HTTP, batches", "singles": "HTTP, singles"}
 BATCH_CLIENTS = (1, 4)
 BATCHES = 2
 """Batches that each client sends in a run."""
@@ -336,12 +336,13 @@ def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None
             row: list[str | int | None] = [cores, f"{responses / (serial + (whole - serial) / cores):,.0f}"]
             for cost, bound, worker_cores in zip(costs, bounds, (WORKER_CORES, 1), strict=True):
                 workers = cores // worker_cores
-                row += [workers, f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}"]
+                row.append(f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}")
             rows.append(row)
-    heads = ("cores", "in process", "workers for batches", "HTTP, JSON batches", "workers for singles", "HTTP, singles")
+    heads = ("cores", "in process", "HTTP, batches", "HTTP, singles")
     notes = (
         "in process: one batch after the other, by Amdahl's law from CPU seconds and the serial part.",
-        "HTTP: every core scores, at the CPU seconds of the fewest workers, but no worker is faster than its floor.",
+        f"HTTP, with a worker for every {WORKER_CORES} cores (batches) or every core (singles): at the CPU seconds of "
+        "the fewest workers, but no worker is faster than its floor.",
     )
     return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
 

@@ -383,4 +383,5 @@ def serve_bare(port: int) -> None:
 
 
 if __name__ == "__main__":
-    serve_bare(int(sys.argv[-1]))
+    with suppress(KeyboardInterrupt):  # Ctrl-C goes to every process of the command
+        serve_bare(int(sys.argv[-1]))

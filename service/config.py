@@ -87,7 +87,7 @@ class ServerSettings(BaseModel):
     uds: str | None = Field(None, min_length=1, description="Path of a Unix socket to listen on in place of a port.")
     backlog: int = Field(2048, ge=1, le=65_535, description="Maximum number of connections waiting to be accepted.")
     workers: int = Field(
-        1, ge=1, le=256, description="Worker processes that share the port; one scrape covers them all."
+        1, ge=1, le=240, description="Worker processes that share the port; one scrape covers them all."
     )
     worker_timeout_seconds: Real = Field(
         10.0, ge=1, le=3600, description="Restart a worker that has not responded for this long."

@@ -36,6 +36,7 @@ from ...kernels.json_columns import (
     member_spans_of_rows,
     read_envelope,
 )
+from ...kernels.json_parts import allocate_parts
 from .references import ANY_OF, ReferenceTexts, alternatives_of, split_column
 
 Body = bytes | bytearray
@@ -222,7 +223,7 @@ def _column_in(body: bytes, rows: int, max_bytes: int) -> tuple[TextColumn, np.n
     fields, unknown = np.empty((len(FIELDS), 3), np.int64), np.empty((2, 2), np.int64)
     texts, offsets = np.empty((2, 5 * len(body) + 64), np.uint8), np.empty((2, rows + 1), np.int64)
     kinds, scratch = np.empty((2, rows), np.uint8), np.empty(len(body) + 64, np.uint8)
-    read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_bytes)
+    read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_bytes, allocate_parts(0), 0)
     end = offsets[REFERENCES, rows]
     return TextColumn.of(texts[REFERENCES, :end], offsets[REFERENCES]), kinds[REFERENCES]
 

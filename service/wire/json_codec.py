@@ -26,6 +26,7 @@ from ...kernels.json_columns import (
     VALUE,
     read_envelope,
 )
+from ...kernels.json_parts import allocate_parts
 from ...kernels.json_steps import ROW_ROOM, STEP_ROOM, write_steps
 from ...kernels.rules import REASONS
 from ..errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
@@ -72,8 +73,13 @@ class Envelope:
     unknown: list[str] = field(default_factory=list)
 
 
-def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_reference_bytes: int) -> Envelope:
-    """Parse a JSON body (RFC 8259) without holding the GIL; raise NotJsonError, and TooManyError naming the field."""
+def open_envelope(
+    body: bytes | bytearray | memoryview, max_rows: int, max_reference_bytes: int, threads: int = 1
+) -> Envelope:
+    """Parse a JSON body (RFC 8259) without holding the GIL; raise NotJsonError, and TooManyError naming the field.
+
+    A long body is read on up to `threads` threads.
+    """
     data = frozen(np.frombuffer(body, np.uint8), np.uint8)
     capacity = min(max_rows, data.shape[0] // 3 + 1)
     fields = np.empty((len(FIELDS), 3), np.int64)
@@ -82,7 +88,9 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
     offsets = np.empty((2, capacity + 1), np.int64)
     kinds = np.empty((2, capacity), np.uint8)
     scratch = np.empty(data.shape[0] + 64, np.uint8)
-    outcome = read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_reference_bytes)
+    parts = allocate_parts(data.shape[0] if threads > 1 else 0)
+    helpers = min(threads, len(parts)) - 1
+    outcome = read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_reference_bytes, parts, helpers)
     if outcome == NOT_JSON:
         raise NotJsonError
     if outcome == NOT_AN_OBJECT:
@@ -280,12 +288,14 @@ class RequestLimits:
     max_reference_bytes: int
     max_reply_bytes: int = 1 << 30
     """Maximum bytes of any reply; its request may allow fewer (see `reply_bounds.py`)."""
+    threads: int = 1
+    """Maximum threads that read a body."""
 
 
 def parse_envelope(body: bytes | bytearray, limits: RequestLimits) -> Envelope:
     """Parse the body into columns and values; raise Problem `not-json`, which quotes no text, and `too-large`."""
     try:
-        return open_envelope(body, limits.max_responses, limits.max_reference_bytes)
+        return open_envelope(body, limits.max_responses, limits.max_reference_bytes, limits.threads)
     except NotJsonError:
         raise not_json(body) from None
     except TooManyError as error:

@@ -24,6 +24,7 @@ from tests.guard_pages import GuardedMemory
 from tests.http.wire.test_fast_path import LIMITS
 from tests.http.wire.test_fast_path import check as check_fast_path
 from tests.kernels.test_envelope import check as check_envelope
+from tests.kernels.test_json_parts import check as check_parts
 
 SCORER = Scorer(threads=1)
 
@@ -32,6 +33,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
     with suppress(RecursionError):  # Python's, where it compares values as deep as a request may be
         check_envelope(body)
+    check_parts(data)
     path = FastPath(SCORER, len(data), LIMITS)
     taken = check_fast_path(path, body, SCORER)
     assert check_fast_path(path, body, SCORER) == taken

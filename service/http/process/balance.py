@@ -15,7 +15,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 ROW_BYTES = 16
@@ -42,17 +42,15 @@ def new_table(workers: int) -> int:
 class Balance:
     """The part of one worker; for the thread of its event loop only."""
 
-    def __init__(self, slot: int, table: int, inbox: socket.socket, inboxes: list[socket.socket]) -> None:
+    def __init__(self, slot: int, descriptors: Sequence[int]) -> None:
+        """Use what the worker of a slot has inherited (see `Inboxes.descriptors`)."""
         self._slot = slot
-        self._table = table
-        self._counts = memoryview(mmap.mmap(table, len(inboxes) * ROW_BYTES)).cast("q")
-        self._inbox = inbox
-        self._inboxes = inboxes
-        """Where to send a connection to each worker."""
+        self._table, *numbers = descriptors
+        self._inbox, *self._inboxes = sockets = [socket.socket(fileno=number) for number in numbers]
+        for each in sockets:
+            each.setblocking(False)
+        self._counts = memoryview(mmap.mmap(self._table, len(self._inboxes) * ROW_BYTES)).cast("q")
         self._takes_part = False
-        inbox.setblocking(False)
-        for sender in inboxes:
-            sender.setblocking(False)
 
     def join(self, take: Callable[[socket.socket], None]) -> None:
         """Take part from now on; `take` is called with each connection that is passed to this worker.
@@ -159,10 +157,3 @@ class Inboxes:
         for ours, theirs in self._pairs:
             ours.close()
             theirs.close()
-
-
-def inherited_balance(slot: int, descriptors: list[int]) -> Balance:
-    """Return the part of the worker that has inherited these descriptors."""
-    table, *sockets = descriptors
-    inbox, *inboxes = (socket.socket(fileno=descriptor) for descriptor in sockets)
-    return Balance(slot, table, inbox, inboxes)

@@ -105,11 +105,6 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with lossless closing and the limits of its class attribute `guard`."""
 
     guard: Guard
-    by_loop = True
-    """False if the connection was not accepted by uvicorn's server, but by `DrainingServer.take`."""
-    placed = False
-    """True if another worker has accepted the connection and passed it on to this one."""
-    passed_on = False
     receiving = IDLE
     messages = 0
     on_disconnect: Callable[[], None] | None = None
@@ -166,22 +161,13 @@ class GuardedProtocol(HttpToolsProtocol):
     # Transport callbacks
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if self.by_loop:
-            self.guard.accept_waiting()
-        descriptor = transport.get_extra_info("socket").fileno()
-        if self.guard.balance is not None and not self.placed and self.guard.balance.pass_on(descriptor):
-            self.passed_on = True
-            transport.abort()  # closes the descriptor of this process: nothing was read
-            return
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # writing is paused exactly while data is unsent
-        if descriptor >= self.guard.max_descriptor:
+        if transport.get_extra_info("socket").fileno() >= self.guard.max_descriptor:
             self.refuse(no_descriptors(self.guard.max_descriptor))
             self.linger_deadline = time.monotonic()  # until the next check: its descriptor is needed
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.passed_on:
-            return
         self.reply_lost = self.write_paused
         super().connection_lost(exc)
         if self.guard.balance is not None:

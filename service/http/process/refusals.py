@@ -36,9 +36,7 @@ class Guard:
     rejected: Callable[[str], None]
     replies_full: Callable[[], bool] = lambda: False
     balance: Balance | None = None
-    """With several workers: which of them gets a new connection."""
-    accept_waiting: Callable[[], None] = lambda: None
-    """Accepts the other connections that wait in the listen queue."""
+    """With several workers: counts the connections of this one."""
     lingering: int = 0
     _logged: dict[str, float] = field(default_factory=dict)
 

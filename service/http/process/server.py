@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -32,6 +32,9 @@ TICKS_A_SECOND = 10
 ABORT_GRACE_SECONDS = 0.2
 MAX_ACCEPTED = 16
 """Connections that are accepted in one turn of the event loop."""
+
+ACCEPT_PAUSE_SECONDS = 0.1
+"""Time for connections to close when no descriptor is left."""
 
 POLL_SECONDS = 0.03
 MIN_EMPTY_POLLS = 3
@@ -117,41 +120,52 @@ class DrainingServer(uvicorn.Server):
         self.reload_keys = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        protocol = self.config.http_protocol_class
-        assert issubclass(protocol, GuardedProtocol)
-        protocol.guard.accept_waiting = self.accept_waiting
-        if self.started and self.state.fleet is not None:
-            if self.balance is not None and not self.state.readiness.draining:
-                self.balance.join(self.take)
+        await super().startup([])  # uvicorn would accept only one connection per turn of the loop
+        self.listener.socket.listen(self.config.backlog)
+        self.listener.socket.setblocking(False)
+        self.watch_listener()
+        if self.balance is not None and not self.state.readiness.draining:
+            self.balance.join(self.take)
+        if self.state.fleet is not None:
             self.state.fleet.listens()
 
+    def watch_listener(self) -> None:
+        if self.listener.is_open:
+            asyncio.get_running_loop().add_reader(self.listener.socket.fileno(), self.accept_waiting)
+
     def accept_waiting(self) -> None:
-        """Accept what waits in the listen queue: libuv accepts only one connection per turn of the loop."""
-        max_descriptor = usable_descriptors()
-        with suppress(OSError):  # none waits, or no descriptor is left
+        """Accept what waits in the listen queue."""
+        loop = asyncio.get_running_loop()
+        try:
             for _ in range(MAX_ACCEPTED):
                 connection, _ = self.listener.socket.accept()
-                self.take(connection, placed=False)
-                if connection.fileno() >= max_descriptor:
-                    return  # it is refused, and the others are accepted one by one
+                loop.call_soon(self.divide, connection)  # once what was closed in this turn is counted
+        except BlockingIOError:
+            pass
+        except OSError:  # no descriptor is left
+            loop.remove_reader(self.listener.socket.fileno())
+            loop.call_later(ACCEPT_PAUSE_SECONDS, self.watch_listener)
 
-    def take(self, connection: socket.socket, *, placed: bool = True) -> None:
-        """Serve a connection that uvicorn has not accepted; `placed`: another worker has accepted it."""
-        protocol = self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
-        assert isinstance(protocol, GuardedProtocol)
-        protocol.by_loop, protocol.placed = False, placed
+    def divide(self, connection: socket.socket) -> None:
+        """Serve a new connection, or pass it on to the worker with the fewest."""
+        if self.balance is not None and self.balance.pass_on(connection.fileno()):
+            connection.close()
+        else:
+            self.take(connection)
+
+    def take(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        task = asyncio.ensure_future(self.connect(connection, protocol))
+        task = asyncio.ensure_future(self.connect(connection))
         self.connecting.add(task)
         task.add_done_callback(self.connecting.discard)
 
-    async def connect(self, connection: socket.socket, protocol: GuardedProtocol) -> None:
+    async def connect(self, connection: socket.socket) -> None:
+        protocol = partial(self.config.http_protocol_class, self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
         except OSError:  # it was reset meanwhile
             connection.close()
-            if self.balance is not None and protocol.placed:
+            if self.balance is not None:
                 self.balance.closed()
 
     async def on_tick(self, counter: int) -> bool:
@@ -187,6 +201,8 @@ class DrainingServer(uvicorn.Server):
         aborting = asyncio.ensure_future(self.abort_when_forced())
         checking = asyncio.ensure_future(self.keep_checking())
         await self.take_last_connections()
+        asyncio.get_running_loop().remove_reader(self.listener.socket.fileno())
+        self.listener.close()
         await super().shutdown(sockets)
         if self.force_exit:
             await aborting
@@ -220,7 +236,7 @@ class DrainingServer(uvicorn.Server):
     async def keep_checking(self) -> None:
         while True:
             self.periodic_checks()
-            if not any(server.is_serving() for server in self.servers):
+            if not self.listener.is_open:
                 for connection in self.open_connections():  # also with an incomplete request
                     connection.shutdown()
             await asyncio.sleep(1)
@@ -264,7 +280,7 @@ def run_server(
     except OSError as error:
         return cannot_listen(config.server, error)
     try:
-        server.run(sockets=[server.listener.socket])
+        server.run()
     finally:
         server.listener.close()
     if state.aborted_requests:

@@ -50,6 +50,10 @@ class Listener:
     def address(self, settings: ServerSettings) -> str:
         return address(settings, None if settings.uds else self.socket.getsockname()[1])
 
+    @property
+    def is_open(self) -> bool:
+        return self.socket.fileno() >= 0
+
     def stop_accepting(self) -> None:
         """Start no new connections, if the system supports that; pending handshakes are completed.
 

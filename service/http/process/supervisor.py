@@ -169,7 +169,8 @@ class Supervisor:
         ready = any(worker.ready for worker in self.workers.values())
         with theirs:
             try:
-                process = await asyncio.to_thread(self.fork, slot, theirs.fileno(), WORKER if ready else FIRST_WORKER)
+                kind, inherited = WORKER if ready else FIRST_WORKER, self._inboxes.descriptors(slot)
+                process = await asyncio.to_thread(FORK_SERVER.fork, kind, [theirs.fileno(), *inherited])
             except (OSError, NotForked) as error:
                 ours.close()
                 log.error("worker %d cannot be started: %s", slot, error)
@@ -202,9 +203,6 @@ class Supervisor:
         if code and worker.stopping:
             self.exit_code = self.exit_code or FAILED
         return cause
-
-    def fork(self, slot: int, descriptor: int, kind: bytes) -> Forked:
-        return FORK_SERVER.fork(kind, [descriptor, *self._inboxes.descriptors(slot)])
 
     def take_report(self, worker: Worker, report: dict[str, Any], values: bytes) -> None:
         self.merged.update(worker.slot, report, values)

@@ -17,7 +17,7 @@ from ..request.metrics import Metrics
 from ..request.readiness import Readiness
 from ..request.series import Paced, Reports
 from ..state import ServiceState
-from .balance import inherited_balance
+from .balance import Balance
 from .logs import start_logging
 from .messages import encode_message, messages, read_start
 from .server import run_server
@@ -132,5 +132,5 @@ def run_worker(pair: socket.socket, descriptors: list[int]) -> None:
     start_logging(config.server.log_level, config.server.log_format)
     state = ServiceState(config)
     state.fleet = WorkerChannel(channel, listen_when_ready=listen_when_ready)
-    listener = partial(bind_shared, config.server, port)
-    end_process(run_server(config, state, lambda: Listener(listener()), inherited_balance(slot, descriptors[2:])))
+    balance = Balance(slot, descriptors[2:])
+    end_process(run_server(config, state, lambda: Listener(bind_shared(config.server, port)), balance))
