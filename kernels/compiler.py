@@ -344,7 +344,7 @@ def hot_kernel(function: Callable[..., Any]) -> Any:
 
 
 def gil_kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` as a hot kernel that holds the GIL, because it reads Python objects."""
+    """Compile `function` as a hot kernel that holds the GIL, because it is short or reads Python objects."""
     return _entry(function, counts=False, nogil=False)
 
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .batch import (
-    LAST_SHARE,
     LIMITS,
+    NEXT_SHARE,
+    NEXT_THREAD,
     READS_QUANTITIES,
     REFUSED,
     BatchArrays,
@@ -72,11 +73,15 @@ class FastPathRequest(NamedTuple):
     reference_index: np.ndarray  # int64 (rows,): `EnvelopeArrays.chosen`
     batch: BatchArrays  # its references are in the rows `EnvelopeArrays.reference_rows` of its memory
 
-    def run(self, batch: BatchArrays, *share: int) -> None:
-        """Read references, or score responses, of `batch`, which is `self.batch` with other values in some fields."""
-        batch.progress[:LAST_SHARE] = 0
-        self.share[0] = share
+    def run(self, batch: BatchArrays, references: int, responses: int) -> bool:
+        """Read references, or score responses, of `batch`, which is `self.batch` with other values in some fields;
+        return False if a reference is invalid.
+        """
+        progress, share = batch.progress, self.share
+        progress[NEXT_SHARE] = progress[NEXT_THREAD] = progress[REFUSED] = 0
+        share[0, 1], share[0, 3] = references, responses
         entry(score_batch)(0, *batch)
+        return not progress[REFUSED]
 
 
 def new_request(max_bytes: int, rows: int) -> FastPathRequest:
@@ -188,8 +193,7 @@ def read_missing(request: FastPathRequest, batch: BatchArrays, unread: int) -> b
     first = int(envelope.reference_rows[0])
     ranges = memory.references.ranges[:, first : first + unread + 1]
     memory = memory._replace(references=memory.references._replace(ranges=ranges))
-    request.run(batch._replace(memory=memory), 0, unread, 0, 0)
-    if batch.progress[REFUSED]:
+    if not request.run(batch._replace(memory=memory), unread, 0):
         return False
     if unread == 1:
         text, quantities = envelope.reference_text, bool(batch.limits[READS_QUANTITIES])

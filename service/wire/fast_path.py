@@ -87,7 +87,7 @@ class FastPath:
 
     def score(self) -> Scores:
         request, batch, rows = self._request, self._batch, self.rows
-        request.run(batch, 0, 0, 0, rows)
+        request.run(batch, 0, rows)
         columns = self._columns.get(rows)
         if columns is None:
             measured = batch.rewards[0, :rows], batch.reasons[0, :rows], batch.components[0, :, :rows]
