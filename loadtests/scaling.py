@@ -333,10 +333,10 @@ def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None
     rows: list[Row] = []
     for cores in COMPUTED_CORES:
         if cores > usable_cores():
-            row: list[str | int | None] = [cores, f"{responses / (serial + (whole - serial) / cores):,.0f}"]
+            row: list[str | int | None] = [cores, rounded(responses / (serial + (whole - serial) / cores))]
             for cost, bound, worker_cores in zip(costs, bounds, (WORKER_CORES, 1), strict=True):
                 workers = cores // worker_cores
-                row.append(f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}")
+                row.append(rounded(min(cores * 1e6 / (cost or 1), workers * bound)))
             rows.append(row)
     heads = ("cores", "in process", "HTTP, batches", "HTTP, singles")
     notes = (
@@ -345,6 +345,10 @@ def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None
         "the fewest workers, but no worker is faster than its floor.",
     )
     return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
+
+
+def rounded(rate: float) -> str:
+    return f"{float(f'{rate:.2g}'):,.0f}"
 
 
 def shown(value: float | None, form: str) -> str | None:
