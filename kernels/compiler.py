@@ -274,7 +274,7 @@ def _targets() -> list[str]:
 @cache
 def shipped() -> CodeFolder | None:
     """Return the folder with which this installation came for the first of the targets, or None."""
-    folders = (SHIPPED / f"kernels-{kernels_digest(cpu)}" for cpu in (_targets() if JIT else ()))
+    folders = (SHIPPED / f"kernels-{kernels_digest(cpu)}" for cpu in (_targets() if JIT and SHIPPED.is_dir() else ()))
     for folder in filter(Path.is_dir, folders):
         reason = distrust_reason(SHIPPED.stat()) or distrust_reason(folder.lstat())
         if reason is None:

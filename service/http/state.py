@@ -52,6 +52,7 @@ class ServiceState:
             server.max_responses,
             server.max_reference_bytes,
             max_reply_bytes=server.max_work_bytes,
+            threads=server.threads,
         )
         self.paths = Paths(limits, self.readiness, self.workers)
         build = {"version": VERSION, "config_id": config.score.config_id, "rules_version": RULES_VERSION}

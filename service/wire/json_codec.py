@@ -288,12 +288,14 @@ class RequestLimits:
     max_reference_bytes: int
     max_reply_bytes: int = 1 << 30
     """Maximum bytes of any reply; its request may allow fewer (see `reply_bounds.py`)."""
+    threads: int = 1
+    """Maximum threads that read a body."""
 
 
-def parse_envelope(body: bytes | bytearray, limits: RequestLimits, threads: int = 1) -> Envelope:
+def parse_envelope(body: bytes | bytearray, limits: RequestLimits) -> Envelope:
     """Parse the body into columns and values; raise Problem `not-json`, which quotes no text, and `too-large`."""
     try:
-        return open_envelope(body, limits.max_responses, limits.max_reference_bytes, threads)
+        return open_envelope(body, limits.max_responses, limits.max_reference_bytes, limits.threads)
     except NotJsonError:
         raise not_json(body) from None
     except TooManyError as error:

@@ -186,7 +186,7 @@ def answer_json(
     """
     times.start()
     text = body.plain(limits.max_body_bytes)
-    envelope, request_bytes = parse_envelope(text, limits, scorer.threads), len(text)
+    envelope, request_bytes = parse_envelope(text, limits), len(text)
     del text  # what was decompressed is not needed any more
     if query:
         take_fields(envelope, query)

@@ -121,7 +121,7 @@ def open_arrays(arrays: dict[str, bytes], paths: dict[str, str], limits: Request
     """Read arrays as fields of a native request, without those that are missing; raise Problem `too-large`."""
     body = b",".join(b'"%b":%b' % (name.encode(), array) for name, array in arrays.items() if array)
     try:
-        return open_envelope(b"{%b}" % body, limits.max_responses, limits.max_reference_bytes)
+        return open_envelope(b"{%b}" % body, limits.max_responses, limits.max_reference_bytes, limits.threads)
     except TooManyError as error:
         path = paths[str(error)].removesuffix("[]")
         issue = Issue(path, "too_many", f"more than {limits.max_responses} elements")
