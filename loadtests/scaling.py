@@ -45,6 +45,9 @@ BATCHES = 2
 INTERVAL, LONG_INTERVAL = 0.005, 0.015
 """Switch intervals of the interpreter in seconds: its default, and the one to compare with."""
 
+BUSY_TURNS = 10_000
+"""Turns of a busy thread's loop, a millisecond, after which it runs for certain."""
+
 Run = Callable[[], BenchRun]
 
 
@@ -191,10 +194,11 @@ def busy_thread(interval: float) -> Iterator[None]:
     started = threading.Event()
 
     def work() -> None:
-        started.set()
         n = 0
         while not ended.is_set():
             n += 1
+            if n == BUSY_TURNS:
+                started.set()
 
     thread = threading.Thread(target=work, daemon=True)
     sys.setswitchinterval(interval)

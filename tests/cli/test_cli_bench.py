@@ -254,18 +254,18 @@ def test_rewards_must_be_the_same_bits() -> None:
 
 
 def test_waits_for_the_gil_are_counted_without_a_debugger() -> None:
-    """A sleep gives up the GIL and must wait for it once."""
-    waits = 12
+    """A sleep gives up the GIL, for long enough that the busy thread takes it, and must wait for it once."""
+    waits = 8
 
     def score(*_: Any) -> list[float]:
         for _ in range(waits):
-            time.sleep(0.0001)
+            time.sleep(0.01)
         return [1.0]
 
     interval = sys.getswitchinterval()
     cell, batch = Cell("in_process", 1), ([""], [""], [0])
     runs = {
-        name: tuple(score_beside(score, batch, np.array([1.0]), seconds) for _ in range(5))
+        name: tuple(score_beside(score, batch, np.array([1.0]), seconds) for _ in range(3))
         for name, seconds in (("", 0.001), ("busy", INTERVAL), ("busier", LONG_INTERVAL))
     }
     figures = figures_of({(cell, name): Timing(name, name, 1, taken) for name, taken in runs.items()})
