@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .column import TextColumn, frozen
-from .compiler import helper, hot_kernel
+from .compiler import gil_kernel, helper, hot_kernel
 from .memory import ROWS, SEED, Workspace, bytes_of_workspace, ints_of_workspace, read_only, sparse
 from .reading.references import References, allocate_rooms, read_reference
 from .rules import OK
-from .score import MIN_STEP_BYTES, counts_added_numbers, reads_quantities, rules_at, score_response
+from .score import MIN_STEP_BYTES, StepEntries, counts_added_numbers, reads_quantities, rules_at, score_response
 from .text.strings import LENGTHS, ROOM, WIDTHS, encode_string, has_valid_offsets, is_utf8
 from .threads import LINE, fetch_add, on_threads
 
@@ -33,9 +33,9 @@ bytes."""
 OVER_LIMIT = 255
 """The status of a reference with too many bytes."""
 
-NEXT_SHARE, NEXT_THREAD, REFUSED, INVALID, STOPPED = range(0, 5 * LINE, LINE)
+NEXT_SHARE, NEXT_THREAD, REFUSED, INVALID, STOPPED, LAST_SHARE = range(0, 6 * LINE, LINE)
 """Counters of `progress`: the next share and thread; how many threads have met a reference that is invalid, a text that
-is not UTF-8, and the stop flag."""
+is not UTF-8, and the stop flag; and the end of the shares that are to be scored."""
 
 SIZES = 9
 TEXT, TEXTS, REFERENCE_TEXTS, REFERENCE_BYTES, LONGEST, LONGEST_REFERENCE = range(6)
@@ -65,9 +65,11 @@ class Texts(NamedTuple):
         return cls(*NO_COLUMN, frozen(layouts, np.int64), True)
 
 
-def new_progress() -> np.ndarray:
-    """Return the counters of a batch that has not begun."""
-    return np.zeros(5 * LINE, np.int64)
+def new_progress(shares: int = 1) -> np.ndarray:
+    """Return the counters of a batch of so many shares that has not begun."""
+    progress = np.zeros(6 * LINE, np.int64)
+    progress[LAST_SHARE] = shares
+    return progress
 
 
 class BatchMemory(NamedTuple):
@@ -104,6 +106,30 @@ def allocate_memory(
     )
 
 
+class BatchArrays(NamedTuple):
+    """What the threads of a batch share: n responses under k configurations, and the texts of R references."""
+
+    progress: np.ndarray  # int64 (6 * LINE,), see NEXT_SHARE
+    shares: np.ndarray  # int64 (shares, 4): ranges of references and of places in `order`, from `plan_batch`
+    order: np.ndarray  # int64 (n,): the responses in the order of their references, from `plan_batch`
+    responses: Texts
+    references: Texts
+    reference_index: np.ndarray  # int64 (n,): the reference of each response
+    alternatives: np.ndarray  # int64 (R + 1,): where the texts of each reference begin; empty if each has one
+    limits: np.ndarray  # int64 (LIMITS,), see MAX_RESPONSE
+    configurations: np.ndarray  # float64 (k, 20), rows as `rules_at` takes them, which read responses alike
+    tables: np.ndarray
+    statuses: np.ndarray  # uint8 (texts,), written: OK, or why a reference is invalid
+    bad_lines: np.ndarray  # int64 (texts,), written: index of the bad line among its non-blank lines
+    rewards: np.ndarray  # float64 (k, n), written
+    reasons: np.ndarray  # uint8 (k, n), written
+    components: np.ndarray  # float64 (k, 11, n), written: rows as in COMPONENTS, 0 after a failed gate
+    entries: StepEntries  # written, if it has room
+    memory: BatchMemory
+    trials: np.ndarray  # float64 (threads, k, most + 1): rewards against up to `most` alternatives, and the best one
+    stop_flag: np.ndarray  # int64 (1,): the threads stop soon after it is not 0
+
+
 @helper
 def most_bytes(texts, row, limit):
     """Return an upper bound of the bytes of a text, of which no more than `limit` + 1 characters are encoded."""
@@ -132,15 +158,14 @@ def sort_by_reference(order, starts, reference_index):
             order[starts[reference]] = row
 
 
-@hot_kernel
+@gil_kernel
 def plan_batch(sizes, shares, order, starts, responses, references, reference_index, alternatives, limits):
-    """Divide a batch of n responses and R references into shares; return False if a column has invalid offsets.
+    """Divide a batch of n responses and R references into shares; return False if a column has invalid offsets. Takes
+    some 10 ns a text, for which the GIL is not released: beside a busy thread, it would be had back after 5 ms.
 
     sizes: int64 (SIZES,), written: maxima over all shares, as `allocate_memory` takes them, and other numbers. shares:
-    int64 (n + R + 1, 4), or 2 * MAX_SHARES rows if these are fewer, written: ranges of references and of places in
-    `order`. order: int64 (n,), written: the rows. starts: int64 (R + 1,), overwritten. responses, references: `Texts`.
-    reference_index: int64 (n,), a valid index for each. alternatives: int64 (R + 1,), where the texts of each reference
-    begin; empty if each has one. limits: int64 (LIMITS,).
+    written, with n + R + 1 rows, or 2 * MAX_SHARES if these are fewer. order: written. starts: int64 (R + 1,),
+    overwritten. For the others see `BatchArrays`; each reference_index must be valid.
     """
     for k in range(sizes.shape[0]):
         sizes[k] = 0
@@ -248,28 +273,30 @@ def read_share(memory, t, room, references, first, last, statuses, bad_lines, li
 
 @helper
 def take_shares(
-    until,
     progress,
     shares,
+    order,
+    responses,
+    references,
+    reference_index,
+    alternatives,
+    limits,
+    configurations,
+    tables,
     statuses,
     bad_lines,
     rewards,
     reasons,
     components,
     entries,
-    responses,
-    references,
-    order,
-    reference_index,
-    alternatives,
-    limits,
-    configurations,
-    tables,
     memory,
     trials,
     stop_flag,
 ):
-    """Take shares until none is left, in the memory of the next thread."""
+    """Take shares until none is left, in the memory of the next thread; see `BatchArrays`.
+
+    One argument for each array, because LLVM takes four times as long for tuples of so many.
+    """
     one = np.int64(1)
     t = fetch_add(progress, np.int64(NEXT_THREAD), one)
     workspace = Workspace(memory.bytes[t], memory.ints[t], memory.seed)
@@ -300,7 +327,7 @@ def take_shares(
     quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
     while progress[INVALID] == 0 and progress[STOPPED] == 0:
         share = fetch_add(progress, np.int64(NEXT_SHARE), one)
-        if share >= until:
+        if share >= progress[LAST_SHARE]:
             break
         first, last = shares[share, 0], shares[share, 1]
         first_place, last_place = shares[share, 2], shares[share, 3]
@@ -367,61 +394,51 @@ take_shares_on_threads = on_threads(take_shares)
 @hot_kernel
 def score_batch(
     helpers,
-    until,
     progress,
     shares,
+    order,
+    responses,
+    references,
+    reference_index,
+    alternatives,
+    limits,
+    configurations,
+    tables,
     statuses,
     bad_lines,
     rewards,
     reasons,
     components,
     entries,
-    responses,
-    references,
-    order,
-    reference_index,
-    alternatives,
-    limits,
-    configurations,
-    tables,
     memory,
     trials,
     stop_flag,
 ):
-    """Score the shares of a batch that are left before share `until`, on this thread and up to `helpers` more; return
-    False if it has failed.
+    """Score shares of a batch on this thread and up to `helpers` more, for each of which it has memory; return False if
+    a thread has failed.
 
-    progress: int64 (5 * LINE,), see `NEXT_SHARE`. shares, order: from `plan_batch`, whose other arguments are the same.
-    statuses: uint8 (texts,), written: OK, or why a reference is invalid. bad_lines: int64 (texts,), written: index of
-    the bad line among its non-blank lines. Once a reference is invalid, the others are read but nothing is scored.
-
-    rewards: float64 (k, n), reasons: uint8 (k, n), components: float64 (k, 11, n), written, under k configurations;
-    rows of `components` as in COMPONENTS, 0 after a failed gate. entries: written, if it has room. configurations:
-    float64 (k, 20), rows as `rules_at` takes them, which agree in `think_prefilled` and the limits, so that each
-    response is read once. memory: from `allocate_memory`, with a row for each thread; a share without references is
-    scored against those that it has. trials: float64 (threads, k, most + 1), for up to `most` alternatives. stop_flag:
-    int64 (1,): the threads stop soon after it is not 0.
+    The other arguments are the fields of `BatchArrays`. Once a reference is invalid, the others are read but nothing is
+    scored. A share without references is scored against those that are in the memory.
     """
     return take_shares_on_threads(
         helpers,
         (
-            until,
             progress,
             shares,
+            order,
+            responses,
+            references,
+            reference_index,
+            alternatives,
+            limits,
+            configurations,
+            tables,
             statuses,
             bad_lines,
             rewards,
             reasons,
             components,
             entries,
-            responses,
-            references,
-            order,
-            reference_index,
-            alternatives,
-            limits,
-            configurations,
-            tables,
             memory,
             trials,
             stop_flag,

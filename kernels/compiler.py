@@ -199,20 +199,17 @@ class CodeFolder:
         if not self._writable:
             return
         try:
-            self._replace(self.path / name, DIGEST(purpose + content).digest() + content)
+            descriptor, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}.")
+            try:
+                with open(descriptor, "wb") as stream:
+                    stream.write(DIGEST(purpose + content).digest() + content)
+                os.replace(temporary, self.path / name)
+            except BaseException:
+                os.unlink(temporary)
+                raise
         except OSError as error:
             self._writable = False
             log.warning("the kernels are not cached in %s: %s", self.path, error.strerror)
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(descriptor, "wb") as stream:
-                stream.write(content)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
 
 
 class KernelCache(NullCache):  # type: ignore[misc]
@@ -344,7 +341,7 @@ def hot_kernel(function: Callable[..., Any]) -> Any:
 
 
 def gil_kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` as a hot kernel that holds the GIL, because it reads Python objects."""
+    """Compile `function` as a hot kernel that holds the GIL, because it is short or reads Python objects."""
     return _entry(function, counts=False, nogil=False)
 
 

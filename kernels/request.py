@@ -1,16 +1,27 @@
 """A short request in one call, scored in memory that is allocated once.
 
-Anything that `FastPathRequest` does not handle, valid or not, falls back to the general path, which gives the same
+Anything that it does not handle, valid or not, falls back to the general path, which gives the same
 answers.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .batch import REFUSED, BatchMemory, Texts, allocate_memory, new_progress, score_batch
+from .batch import (
+    LIMITS,
+    NEXT_SHARE,
+    NEXT_THREAD,
+    READS_QUANTITIES,
+    REFUSED,
+    BatchArrays,
+    Texts,
+    allocate_memory,
+    new_progress,
+    score_batch,
+)
 from .column import TextColumn, frozen
 from .compiler import entry, helper, hot_kernel
 from .json_columns import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_members
@@ -27,7 +38,8 @@ from .reading.references import (
     invalidate,
     slot_row,
 )
-from .score import COMPONENTS, NO_ALTERNATIVES, StepEntries, allocate_entries, allocate_trials
+from .score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, allocate_trials
+from .text.unicode import tables
 
 USE_GENERAL_PATH = -1
 """Result for every request that the fast path does not handle, valid or not."""
@@ -54,53 +66,22 @@ class EnvelopeArrays(NamedTuple):
 
 
 class FastPathRequest(NamedTuple):
-    """The memory of one request at a time, as `read_request` and `score_batch` take it."""
+    """The memory of one request at a time."""
 
     envelope: EnvelopeArrays
-    progress: np.ndarray
-    share: np.ndarray  # int64 (1, 4), `shares` is its read-only view
-    shares: np.ndarray
-    reasons: np.ndarray  # uint8 (1, rows): of one configuration, like the two below
-    bad_lines: np.ndarray  # int64 (rows,)
-    rewards: np.ndarray  # float64 (1, rows)
-    components: np.ndarray  # float64 (1, 11, rows)
-    entries: StepEntries  # empty
-    responses: Texts
-    references: Texts
-    order: np.ndarray
+    share: np.ndarray  # int64 (1, 4): the only one of `batch`, writable
     reference_index: np.ndarray  # int64 (rows,): `EnvelopeArrays.chosen`
-    reference_rows: np.ndarray  # int64 (rows,): `EnvelopeArrays.reference_rows`
-    memory: BatchMemory
-    trials: np.ndarray
+    batch: BatchArrays  # its references are in the rows `EnvelopeArrays.reference_rows` of its memory
 
-    def run(self, share: tuple[int, int, int, int], how: tuple[Any, ...], memory: BatchMemory | None = None) -> None:
-        """Read references, or score responses. how: limits, configurations and tables. memory: instead of its own."""
-        limits, configurations, tables = how
-        self.progress.fill(0)
-        self.share[0] = share
-        entry(score_batch)(
-            0,
-            1,
-            self.progress,
-            self.shares,
-            self.reasons[0],
-            self.bad_lines,
-            self.rewards,
-            self.reasons,
-            self.components,
-            self.entries,
-            self.responses,
-            self.references,
-            self.order,
-            self.reference_rows,
-            NO_ALTERNATIVES,
-            limits,
-            configurations,
-            tables,
-            memory or self.memory,
-            self.trials,
-            NEVER,
-        )
+    def run(self, batch: BatchArrays, references: int, responses: int) -> bool:
+        """Read references, or score responses, of `batch`, which is `self.batch` with other values in some fields;
+        return False if a reference is invalid.
+        """
+        progress, share = batch.progress, self.share
+        progress[NEXT_SHARE] = progress[NEXT_THREAD] = progress[REFUSED] = 0
+        share[0, 1], share[0, 3] = references, responses
+        entry(score_batch)(0, *batch)
+        return not progress[REFUSED]
 
 
 def new_request(max_bytes: int, rows: int) -> FastPathRequest:
@@ -126,24 +107,29 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         reference_text=columns[1].data,
         reference_offsets=columns[1].offsets,
     )
-    return FastPathRequest(
-        envelope=envelope,
+    reasons = np.zeros((1, rows), np.uint8)
+    batch = BatchArrays(
         progress=new_progress(),
-        share=share,
         shares=frozen(share, np.int64),
-        reasons=np.zeros((1, rows), np.uint8),
-        bad_lines=np.zeros(rows, np.int64),
-        rewards=np.zeros((1, rows)),
-        components=np.zeros((1, len(COMPONENTS), rows)),
-        entries=allocate_entries(1, 0, 0),
+        order=np.arange(rows),
         responses=Texts.in_column(columns[0]),
         references=Texts.in_column(columns[1]),
-        order=np.arange(rows),
-        reference_index=frozen(chosen, np.int64),
-        reference_rows=frozen(reference_rows, np.int64),
+        reference_index=frozen(reference_rows, np.int64),
+        alternatives=NO_ALTERNATIVES,
+        limits=frozen(np.zeros(LIMITS), np.int64),
+        configurations=frozen(np.zeros((1, 20)), np.float64),
+        tables=tables(),
+        statuses=reasons[0],
+        bad_lines=np.zeros(rows, np.int64),
+        rewards=np.zeros((1, rows)),
+        reasons=reasons,
+        components=np.zeros((1, len(COMPONENTS), rows)),
+        entries=allocate_entries(1, 0, 0),
         memory=memory._replace(references=References(*[column[None] for column in room])),
         trials=allocate_trials(1, 1, 1),
+        stop_flag=NEVER,
     )
+    return FastPathRequest(envelope, share, frozen(chosen, np.int64), batch)
 
 
 @helper
@@ -201,14 +187,15 @@ def read_request(request, body, max_reference_bytes, quantities):
     return rows, locate_references(request, expected, rows, quantities)
 
 
-def read_missing(request: FastPathRequest, unread: int, how: tuple[Any, ...], quantities: bool) -> bool:
+def read_missing(request: FastPathRequest, batch: BatchArrays, unread: int) -> bool:
     """Read the `unread` references of the request into their rows; return False if one of them is invalid."""
-    envelope, memory = request.envelope, request.memory
+    envelope, memory = request.envelope, batch.memory
     first = int(envelope.reference_rows[0])
     ranges = memory.references.ranges[:, first : first + unread + 1]
-    request.run((0, unread, 0, 0), how, memory._replace(references=memory.references._replace(ranges=ranges)))
-    if request.progress[REFUSED]:
+    memory = memory._replace(references=memory.references._replace(ranges=ranges))
+    if not request.run(batch._replace(memory=memory), unread, 0):
         return False
     if unread == 1:
-        fill_slot(envelope.slots, first, envelope.reference_text, int(envelope.reference_offsets[1]), quantities)
+        text, quantities = envelope.reference_text, bool(batch.limits[READS_QUANTITIES])
+        fill_slot(envelope.slots, first, text, int(envelope.reference_offsets[1]), quantities)
     return True

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numba
 import numpy as np
 
-from .batch import Texts, allocate_memory, new_progress, plan_batch, score_batch
+from .batch import plan_batch, score_batch
 from .column import TextColumn, column_of, frozen
 from .compiler import FUNCTIONS, JIT, KERNELS, CodeFolder, HandedOverError, cached, kernel_rules, shipped
 from .json_columns import (
@@ -33,13 +33,12 @@ from .json_columns import (
 )
 from .json_parts import allocate_parts
 from .json_steps import write_steps
-from .memory import NEVER, allocate_workspace
+from .memory import allocate_workspace
 from .protocol_metrics import measure_protocols
 from .reading.references import allocate, trim
 from .reading.response import find_text_spans
 from .request import new_request, read_request
 from .rules import Rules
-from .score import allocate_entries, allocate_trials
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
@@ -73,32 +72,17 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     column: TextColumn = column_of([b""])
     parsed = trim(allocate(0, 1), 1)
     workspace = allocate_workspace(0)
-    envelope = new_request(64, 1).envelope
+    envelope, _, _, batch = new_request(64, 1)
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
     floats = np.zeros(1, np.float64)
     components = np.zeros((1, 1), np.float64)
-    configurations = frozen(np.zeros((1, 1)), np.float64)
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
-    results = (
-        codes,
-        ints,
-        np.zeros((1, 1)),
-        np.zeros((1, 1), np.uint8),
-        np.zeros((1, 1, 1)),
-        allocate_entries(1, 0, 0),
-    )
-    source = Texts.in_column(column)
-    memory = allocate_memory(1, 0, 1, 1, 0, 0, 0)
-    how = configurations, constant, memory, allocate_trials(1, 1, 1), NEVER
     return [
-        (
-            score_batch,
-            (0, 1, new_progress(), frozen(spans, np.int64), *results, source, source, ints, index, index, index, *how),
-        ),
+        (score_batch, (0, *batch)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0, allocate_parts(0), 0)),
@@ -109,7 +93,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (write_steps, (codes, index, frozen(spans, np.int64), index, column.data, column.data)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
-        (plan_batch, (ints, spans, ints, ints, source, source, index, index, index)),
+        (plan_batch, (ints, spans, ints, ints, batch.responses, batch.references, index, index, index)),
         (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),

@@ -45,6 +45,9 @@ BATCHES = 2
 INTERVAL, LONG_INTERVAL = 0.005, 0.015
 """Switch intervals of the interpreter in seconds: its default, and the one to compare with."""
 
+BUSY_TURNS = 10_000
+"""Turns of a busy thread's loop, a millisecond, after which it runs for certain."""
+
 Run = Callable[[], BenchRun]
 
 
@@ -191,10 +194,11 @@ def busy_thread(interval: float) -> Iterator[None]:
     started = threading.Event()
 
     def work() -> None:
-        started.set()
         n = 0
         while not ended.is_set():
             n += 1
+            if n == BUSY_TURNS:
+                started.set()
 
     thread = threading.Thread(target=work, daemon=True)
     sys.setswitchinterval(interval)
@@ -333,10 +337,10 @@ def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None
     rows: list[Row] = []
     for cores in COMPUTED_CORES:
         if cores > usable_cores():
-            row: list[str | int | None] = [cores, f"{responses / (serial + (whole - serial) / cores):,.0f}"]
+            row: list[str | int | None] = [cores, rounded(responses / (serial + (whole - serial) / cores))]
             for cost, bound, worker_cores in zip(costs, bounds, (WORKER_CORES, 1), strict=True):
                 workers = cores // worker_cores
-                row.append(f"{min(cores * 1e6 / (cost or 1), workers * bound):,.0f}")
+                row.append(rounded(min(cores * 1e6 / (cost or 1), workers * bound)))
             rows.append(row)
     heads = ("cores", "in process", "HTTP, batches", "HTTP, singles")
     notes = (
@@ -345,6 +349,10 @@ def computed_table(figures: dict[Cell, Figures], responses: int) -> Table | None
         "the fewest workers, but no worker is faster than its floor.",
     )
     return Table(heads, rows, left=0, title="Computed from the measured numbers, in responses/s", notes=notes)
+
+
+def rounded(rate: float) -> str:
+    return f"{float(f'{rate:.2g}'):,.0f}"
 
 
 def shown(value: float | None, form: str) -> str | None:

@@ -183,8 +183,8 @@ class Batch:
                 detail = f"it is needed: there are {responses} responses and {references} references"
                 self.issues.append(Issue("reference_index", "missing", detail))
             return
-        outside = np.flatnonzero((index < 0) | (index >= references))
-        if outside.size:
+        if index.min(initial=0) < 0 or index.max(initial=-1) >= references:
+            outside = np.flatnonzero((index < 0) | (index >= references))
             detail = f"it is not an index of one of the {references} references"
             named = {issue.path for issue in self.issues}
             paths = [f"reference_index[{row}]" for row in outside.tolist()]

@@ -11,6 +11,7 @@ from ...kernels.batch import (
     ALTERNATIVES,
     ENTRIES,
     INVALID,
+    LAST_SHARE,
     LONGEST_REFERENCE,
     MAX_SHARES,
     NEXT_SHARE,
@@ -18,6 +19,7 @@ from ...kernels.batch import (
     SHARES,
     SIZES,
     STOPPED,
+    BatchArrays,
     new_progress,
     plan_batch,
     score_batch,
@@ -47,7 +49,7 @@ NO_CONFIGURATION = frozen(np.zeros((1, 20)), np.float64)
 
 
 class Limits(NamedTuple):
-    """What `plan_batch` and `score_batch` take as `limits`."""
+    """The field `limits` of `BatchArrays`."""
 
     max_response_bytes: int
     max_reference_bytes: int
@@ -60,16 +62,14 @@ class Limits(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a kernel has written for n responses under k configurations, and for their references."""
+    """What a kernel has written, see `BatchArrays`; no response has been scored if a status is not OK."""
 
     rewards: np.ndarray
     reasons: np.ndarray
     components: np.ndarray
     entries: StepEntries
     statuses: np.ndarray
-    """uint8 (texts,): OK, or why the text of a reference is invalid; then no response has been scored."""
     bad_lines: np.ndarray
-    """int64 (texts,): the index of the bad line among the non-blank lines."""
     threads: int
     """The threads that have taken part."""
 
@@ -90,7 +90,7 @@ def run(
     validate: called with each column if one is not valid, for columns that may be invalid. keep: called with the parsed
     references, which are in one share and are overwritten afterwards. Raises Stopped, and MemoryError.
     """
-    rows, texts, flag = len(reference_index), count_of(references.texts), current_flag()
+    rows, texts = len(reference_index), count_of(references.texts)
     share_bytes = UNLIMITED if keep else limits.share_bytes or SHARE_BYTES
     bounds = limits._replace(share_bytes=share_bytes).as_array()
     sources = located(responses, validate is None), located(references.texts, validate is None)
@@ -100,12 +100,9 @@ def run(
     sizes = np.empty(SIZES, np.int64)
     shares = np.empty((min(2 * MAX_SHARES, rows + references.rows) + 1, 4), np.int64)
     order, starts = np.empty(rows, np.int64), np.empty(references.rows + 1, np.int64)
-    against = frozen(reference_index, np.int64), alternatives, bounds
-    inside = entry(plan_batch)(sizes, shares, order, starts, *sources, *against)
-    progress = new_progress()
-    progress[INVALID] = not inside
-
-    number = len(configurations)
+    index = frozen(reference_index, np.int64)
+    inside = entry(plan_batch)(sizes, shares, order, starts, *sources, index, alternatives, bounds)
+    number, wanted = len(configurations), min(threads, max(int(sizes[SHARES]), 1), MAX_THREADS)
     results = Outcome(
         rewards=np.empty((number, rows)),
         reasons=np.empty((number, rows), np.uint8),
@@ -115,16 +112,34 @@ def run(
         bad_lines=np.zeros(texts, np.int64),
         threads=0,
     )
-    outputs = results.statuses, results.bad_lines, *results[:4]
-    wanted = min(threads, max(int(sizes[SHARES]), 1), MAX_THREADS)
+    progress = new_progress()
+    progress[INVALID] = not inside
     with borrowed_memory(wanted, sizes[: LONGEST_REFERENCE + 1].tolist()) as (threads, memory):
-        trials = allocate_trials(threads, number, int(sizes[ALTERNATIVES]))
-        how = configurations, tables(), memory, trials, flag
-        table = frozen(shares, np.int64)
+        batch = BatchArrays(
+            progress=progress,
+            shares=frozen(shares, np.int64),
+            order=order,
+            responses=sources[0],
+            references=sources[1],
+            reference_index=index,
+            alternatives=alternatives,
+            limits=bounds,
+            configurations=configurations,
+            tables=tables(),
+            statuses=results.statuses,
+            bad_lines=results.bad_lines,
+            rewards=results.rewards,
+            reasons=results.reasons,
+            components=results.components,
+            entries=results.entries,
+            memory=memory,
+            trials=allocate_trials(threads, number, int(sizes[ALTERNATIVES])),
+            stop_flag=current_flag(),
+        )
         for first in range(0, int(sizes[SHARES]), MAX_SHARES_OF_CALL * threads):
             progress[NEXT_SHARE], progress[NEXT_THREAD] = first, 0
-            until = min(first + MAX_SHARES_OF_CALL * threads, int(sizes[SHARES]))
-            if not entry(score_batch)(threads - 1, until, progress, table, *outputs, *sources, order, *against, *how):
+            progress[LAST_SHARE] = min(first + MAX_SHARES_OF_CALL * threads, int(sizes[SHARES]))
+            if not entry(score_batch)(threads - 1, *batch):
                 raise AssayError("a kernel has failed")
         if keep is not None:
             keep(trim(References(*[column[0] for column in memory.references]), texts))

@@ -14,7 +14,6 @@ import orjson
 from ...kernels.compiler import entry
 from ...kernels.json_columns import VALUE
 from ...kernels.request import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request
-from ...kernels.text.unicode import tables
 from ..rewards.scorer import Scorer
 from ..rewards.scores import Scores
 from ..scoring.configurations import configurations_of, rules_of
@@ -51,7 +50,7 @@ class FastPath:
         limits = Limits(
             rules.max_response_bytes, self._max_reference_bytes, scorer.settings.max_reference_steps, rules.quantities
         )
-        self._how = limits.as_array(), configurations_of([rules]), tables()
+        self._batch = self._request.batch._replace(limits=limits.as_array(), configurations=configurations_of([rules]))
 
     def with_config(self, scorer: Scorer) -> FastPath:
         """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
@@ -65,7 +64,7 @@ class FastPath:
             return False
         request, data = self._request, np.frombuffer(body, np.uint8)
         self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, self._quantities)
-        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, self._how, self._quantities)):
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, self._batch, unread)):
             return False
         fields = request.envelope.fields
         self.components = bool(fields[INCLUDE, 0] == VALUE)
@@ -87,11 +86,11 @@ class FastPath:
         return Answer(reply, scores)
 
     def score(self) -> Scores:
-        request, rows = self._request, self.rows
-        request.run((0, 0, 0, rows), self._how)
+        request, batch, rows = self._request, self._batch, self.rows
+        request.run(batch, 0, rows)
         columns = self._columns.get(rows)
         if columns is None:
-            measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]
+            measured = batch.rewards[0, :rows], batch.reasons[0, :rows], batch.components[0, :, :rows]
             columns = self._columns[rows] = (*measured, request.reference_index[:rows])
         if rows > 1:  # the next request may be read before these have been counted
             columns = columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].copy()

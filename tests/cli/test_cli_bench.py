@@ -28,7 +28,6 @@ from assay.loadtests.payloads import config_of
 from assay.loadtests.results import RATIOS, Results, as_parts, results_json
 from assay.loadtests.scaling import (
     INTERVAL,
-    LONG_INTERVAL,
     Cell,
     computed_table,
     figures_of,
@@ -253,20 +252,21 @@ def test_rewards_must_be_the_same_bits() -> None:
             same_bits(wrong, rewards)
 
 
-def test_waits_for_the_gil_are_counted_without_a_debugger() -> None:
-    """A sleep gives up the GIL and must wait for it once."""
-    waits = 12
+def test_waits_for_the_gil_are_counted_without_a_debugger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sleep gives up the GIL, for long enough that the busy thread takes it, and must wait for it once."""
+    waits, longer = 3, 0.1
+    monkeypatch.setattr("assay.loadtests.scaling.LONG_INTERVAL", longer)  # than other tests delay a thread
 
     def score(*_: Any) -> list[float]:
         for _ in range(waits):
-            time.sleep(0.0001)
+            time.sleep(0.01)
         return [1.0]
 
     interval = sys.getswitchinterval()
     cell, batch = Cell("in_process", 1), ([""], [""], [0])
     runs = {
-        name: tuple(score_beside(score, batch, np.array([1.0]), seconds) for _ in range(5))
-        for name, seconds in (("", 0.001), ("busy", INTERVAL), ("busier", LONG_INTERVAL))
+        name: tuple(score_beside(score, batch, np.array([1.0]), seconds) for _ in range(3))
+        for name, seconds in (("", 0.001), ("busy", INTERVAL), ("busier", longer))
     }
     figures = figures_of({(cell, name): Timing(name, name, 1, taken) for name, taken in runs.items()})
     counted = figures[cell].gil_waits

@@ -8,14 +8,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.kernels.batch import LIMITS, Texts, allocate_memory, new_progress, score_batch
+from assay.kernels.batch import Texts, allocate_memory, new_progress, score_batch
 from assay.kernels.column import frozen
 from assay.kernels.compiler import JIT
-from assay.kernels.memory import COUNTS, EPOCH, NEVER
+from assay.kernels.memory import COUNTS, EPOCH
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.reading.references import References
+from assay.kernels.request import new_request
 from assay.kernels.rules import Rules
-from assay.kernels.score import COMPONENTS, NO_ALTERNATIVES, allocate_entries, allocate_trials, rules_at
+from assay.kernels.score import COMPONENTS, rules_at
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode import tables
 from assay.kernels.warmup import warmup
@@ -54,14 +55,19 @@ class Outputs:
             outputs = self.codes, self.values, first, last
             measure_protocols(*outputs, *columns, *library, PAPER_RULES, tables(), self.workspace)
         else:
-            progress, shares = new_progress(), frozen(np.array([[0, 0, first, last]]), np.int64)
-            no_entries, limits = allocate_entries(1, 0, 0), frozen(np.zeros(LIMITS), np.int64)
-            statuses = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-            outputs = *statuses, np.zeros((1, ROWS)), self.codes[None], self.values[None]
-            texts = Texts.in_column(self.responses), Texts.in_column(self.responses), np.arange(ROWS)
-            how = self.index, NO_ALTERNATIVES, limits, configurations_of([PAPER_RULES]), tables()
-            space = self.memory, allocate_trials(1, 1, 1)
-            assert score_batch(0, 1, progress, shares, *outputs, no_entries, *texts, *how, *space, NEVER)
+            batch = new_request(64, 1).batch._replace(
+                progress=new_progress(),
+                shares=frozen(np.array([[0, 0, first, last]]), np.int64),
+                order=np.arange(ROWS),
+                responses=Texts.in_column(self.responses),
+                reference_index=self.index,
+                configurations=configurations_of([PAPER_RULES]),
+                rewards=np.zeros((1, ROWS)),
+                reasons=self.codes[None],
+                components=self.values[None],
+                memory=self.memory,
+            )
+            assert score_batch(0, *batch)
 
 
 @pytest.mark.parametrize("measures", [False, True])

@@ -156,8 +156,8 @@ def refuse_memory(*_arguments):
 def test_a_failed_allocation_is_503_for_the_request_that_needs_it(ready, monkeypatch, caplog, responses):
     document = {"references": [REFERENCE], "responses": responses, "config": {"order": "lcs"}}
     with monkeypatch.context() as refusing, caplog.at_level(logging.ERROR, "assay"):
-        refusing.setattr(memory, "allocate_workspace", refuse_memory)
-        refusing.setattr(memory, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
+        refusing.setattr(memory, "allocate_memory", refuse_memory)
+        refusing.setattr(memory, "_kept", [])
         reply = ready.post("/v1/score", json=document)
     assert problem_of(reply, 503)["type"].endswith("#problem-out-of-memory")
     assert int(reply.headers["retry-after"]) >= 1
