@@ -18,7 +18,7 @@ from tests.cases.writing import answer, step
 WORDS = " ".join(f"w{k}" for k in range(20_000))
 LONG = told([step("add", WORDS)])
 REFERENCE = {"steps": [step("add", WORDS, WORDS)]}
-MANY = 150
+MANY = 400
 """Responses that take a second, or more."""
 
 SECONDS = 0.1
