@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import multiprocessing
 import os
 import re
 import selectors
@@ -16,9 +15,10 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import cycle
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, TypeVar
+
+import orjson
 
 from ..service.config import PREFIX, ServerSettings
 
@@ -31,9 +31,14 @@ SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain
 READ_ONLY, CONSTANT = "/read", b"{}"
 """The route of `bare_server` that only reads the body, and its reply."""
 
+CLIENT = "client"
+"""The argument of a process of `Clients`."""
+
 END_OF_HEAD = b"\r\n\r\n"
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
 RECEIVED_BYTES = 1 << 18
+
+Reply = TypeVar("Reply", bytes, bytearray)
 
 
 class BenchmarkError(RuntimeError):
@@ -255,19 +260,10 @@ def timed_exchange(
     return bodies, BenchRun(seconds, server_seconds, client_seconds if connections > 1 else None)
 
 
-class Task(NamedTuple):
-    """Requests that one client process sends in turn, on some connections to a server on this machine."""
-
-    port: int
-    requests: Sequence[bytes]
-    number: int
-    connections: int
-
-
 class Sent(NamedTuple):
     """The replies to a client's requests, when they began and ended on the machine's clock, and its CPU seconds."""
 
-    replies: list[bytearray]
+    replies: list[bytes]
     began: float
     ended: float
     cpu_seconds: float
@@ -277,71 +273,83 @@ class Clients:
     """Processes that put load on servers together: one would be the bottleneck of several workers."""
 
     def __init__(self, number: int) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would inherit the kernels' threads
-        self._pipes, self._processes = [], []
-        for _ in range(number):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=send_tasks, args=(theirs,), daemon=True)
-            process.start()
-            theirs.close()
-            self._pipes.append(ours)
-            self._processes.append(process)
+        command = [sys.executable, "-m", f"{__package__}.servers", CLIENT]
+        pipe = subprocess.PIPE
+        self._processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe) for _ in range(number)]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for pipe in self._pipes:
-            pipe.close()
         for process in self._processes:
             process.terminate()
-            process.join()
+        for process in self._processes:
+            with suppress(BrokenPipeError):
+                process.communicate()
 
     def send(
         self, ports: Sequence[int], requests: Sequence[bytes], count: int, clients: int, connections: int
     ) -> list[Sent]:
         """Send `count` requests by so many processes, which take turns in the ports; raise BenchmarkError."""
-        pipes = self._pipes[:clients]
-        for number, (pipe, port) in enumerate(zip(pipes, cycle(ports), strict=False)):
+        processes = self._processes[:clients]
+        for number, (process, port) in enumerate(zip(processes, cycle(ports), strict=False)):
             share = count * (number + 1) // clients - count * number // clients
-            pipe.send(Task(port, requests, share, connections // clients))
-        for pipe in pipes:
-            answer(pipe)  # it is connected
-        for pipe in pipes:
-            pipe.send(None)
-        return [answer(pipe) for pipe in pipes]
+            write(process.stdin, requests, port=port, number=share, connections=connections // clients)
+        for process in processes:
+            answer(process)  # it is connected
+        for process in processes:
+            write(process.stdin)
+        return [answer(process) for process in processes]
 
 
-def answer(pipe: Connection) -> Sent:
+def write(stream: IO[bytes] | None, texts: Sequence[bytes | bytearray] = (), **values: Any) -> None:
+    """Write values and texts to a process of `Clients`, or for `read` here."""
+    assert stream is not None
+    stream.write(orjson.dumps(values | {"lengths": [*map(len, texts)]}) + b"\n")
+    stream.writelines(texts)
+    stream.flush()
+
+
+def read(stream: IO[bytes] | None) -> tuple[dict[str, Any], list[bytes]]:
+    """Return what `write` has written; raise EOFError."""
+    assert stream is not None
+    line = stream.readline()
+    if not line:
+        raise EOFError
+    values = orjson.loads(line)
+    return values, [stream.read(length) for length in values.pop("lengths")]
+
+
+def answer(process: subprocess.Popen[bytes]) -> Sent:
     """Return what a client has sent; raise BenchmarkError if it failed."""
     try:
-        message = pipe.recv()
+        values, replies = read(process.stdout)
     except EOFError:
         raise BenchmarkError("a client process has ended") from None
-    if isinstance(message, OSError):
-        raise BenchmarkError(f"the server did not answer: {message}")
-    sent: Sent = message
-    return sent
+    if "error" in values:
+        raise BenchmarkError(f"the server did not answer: {values['error']}")
+    return Sent(replies, **values)
 
 
-def send_tasks(pipe: Connection) -> None:
-    """Run what `Clients` starts, until its end of the pipe is closed."""
+def send_tasks(tasks: IO[bytes], results: IO[bytes]) -> None:
+    """Run what `Clients` starts, until nothing more comes."""
     gc.disable()
-    with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError):
         while True:
-            task: Task = pipe.recv()
+            task, requests = read(tasks)
             try:
-                with connected(task.port, task.connections) as connections:
-                    pipe.send(None)
-                    pipe.recv()
+                with connected(task["port"], task["connections"]) as connections:
+                    write(results, began=0.0, ended=0.0, cpu_seconds=0.0)
+                    read(tasks)
                     began, cpu_before = time.perf_counter(), time.process_time()
-                    replies = exchange(connections, task.requests, task.number)
-                    pipe.send(Sent(replies, began, time.perf_counter(), time.process_time() - cpu_before))
+                    replies = exchange(connections, requests, task["number"])
+                    ended, cpu = time.perf_counter(), time.process_time() - cpu_before
+                write(results, replies, began=began, ended=ended, cpu_seconds=cpu)
             except OSError as error:
-                pipe.send(error)
+                write(results, error=str(error))
 
 
-def body_of(reply: bytearray, name: str) -> bytearray:
+def body_of(reply: Reply, name: str) -> Reply:
     head, _, content = reply.partition(END_OF_HEAD)
     status = head.split(b"\r\n", 1)[0].decode(errors="replace")
     if status.split(" ")[1:2] != ["200"]:
@@ -351,7 +359,6 @@ def body_of(reply: bytearray, name: str) -> bytearray:
 
 def serve_bare(port: int) -> None:
     """Run what `bare_server` starts."""
-    import orjson
     import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -384,4 +391,7 @@ def serve_bare(port: int) -> None:
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):  # Ctrl-C goes to every process of the command
-        serve_bare(int(sys.argv[-1]))
+        if sys.argv[-1] == CLIENT:
+            send_tasks(sys.stdin.buffer, sys.stdout.buffer)
+        else:
+            serve_bare(int(sys.argv[-1]))
