@@ -144,10 +144,11 @@ def run(
         if keep is not None:
             keep(trim(References(*[column[0] for column in memory.references]), texts))
     check_finished(not progress[STOPPED])
-    if progress[INVALID] and validate is not None:
+    if progress[INVALID]:
         for column in (responses, references.texts):
-            if isinstance(column, TextColumn):
+            if validate is not None and isinstance(column, TextColumn):
                 validate(column, 0, column.rows)
+        raise AssayError("a column is not valid UTF-8")
     return results._replace(threads=int(progress[NEXT_THREAD]))
 
 
