@@ -310,6 +310,7 @@ def test_figures_of_threads_and_workers(monkeypatch: pytest.MonkeyPatch) -> None
     assert computed_table({one: figures[one]}, 10) is None
 
 
+@pytest.mark.slow
 def test_threads_and_workers_are_measured(call) -> None:
     """The CPU time is that of the workers, which are processes below the server."""
     flags = ("--threads", "2", "--workers", "2", "--repeats", "1", "--json", "-")

@@ -134,6 +134,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_a_batch_ends_it(compiled):
     """Ctrl-C is raised once the call of the kernel returns; no thread is left, and the next batch is right."""
     assert printed(INTERRUPTED) == "right\n"
