@@ -392,55 +392,11 @@ take_shares_on_threads = on_threads(take_shares)
 
 
 @hot_kernel
-def score_batch(
-    helpers,
-    progress,
-    shares,
-    order,
-    responses,
-    references,
-    reference_index,
-    alternatives,
-    limits,
-    configurations,
-    tables,
-    statuses,
-    bad_lines,
-    rewards,
-    reasons,
-    components,
-    entries,
-    memory,
-    trials,
-    stop_flag,
-):
-    """Score shares of a batch on this thread and up to `helpers` more, for each of which it has memory; return False if
-    a thread has failed.
+def score_batch(helpers, batch):
+    """Score shares of a batch, `BatchArrays`, on this thread and up to `helpers` more, for each of which it has memory;
+    return False if a thread has failed.
 
-    The other arguments are the fields of `BatchArrays`. Once a reference is invalid, the others are read but nothing is
-    scored. A share without references is scored against those that are in the memory.
+    Once a reference is invalid, the others are read but nothing is scored. A share without references is scored against
+    those that are in the memory.
     """
-    return take_shares_on_threads(
-        helpers,
-        (
-            progress,
-            shares,
-            order,
-            responses,
-            references,
-            reference_index,
-            alternatives,
-            limits,
-            configurations,
-            tables,
-            statuses,
-            bad_lines,
-            rewards,
-            reasons,
-            components,
-            entries,
-            memory,
-            trials,
-            stop_flag,
-        ),
-    )
+    return take_shares_on_threads(helpers, batch)

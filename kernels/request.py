@@ -80,7 +80,7 @@ class FastPathRequest(NamedTuple):
         progress, share = batch.progress, self.share
         progress[NEXT_SHARE] = progress[NEXT_THREAD] = progress[REFUSED] = 0
         share[0, 1], share[0, 3] = references, responses
-        entry(score_batch)(0, *batch)
+        entry(score_batch)(0, batch)
         return not progress[REFUSED]
 
 

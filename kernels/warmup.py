@@ -82,7 +82,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
     return [
-        (score_batch, (0, *batch)),
+        (score_batch, (0, batch)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0, allocate_parts(0), 0)),

@@ -139,7 +139,7 @@ def run(
         for first in range(0, int(sizes[SHARES]), MAX_SHARES_OF_CALL * threads):
             progress[NEXT_SHARE], progress[NEXT_THREAD] = first, 0
             progress[LAST_SHARE] = min(first + MAX_SHARES_OF_CALL * threads, int(sizes[SHARES]))
-            if not entry(score_batch)(threads - 1, *batch):
+            if not entry(score_batch)(threads - 1, batch):
                 raise AssayError("a kernel has failed")
         if keep is not None:
             keep(trim(References(*[column[0] for column in memory.references]), texts))

@@ -67,7 +67,7 @@ class Outputs:
                 components=self.values[None],
                 memory=self.memory,
             )
-            assert score_batch(0, *batch)
+            assert score_batch(0, batch)
 
 
 @pytest.mark.parametrize("measures", [False, True])
