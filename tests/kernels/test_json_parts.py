@@ -113,7 +113,7 @@ def test_a_second_column_of_the_same_name_and_too_many_rows():
     assert check(body.encode(), rows=77) > 0
 
 
-def test_parts_stay_in_their_room():
+def test_parts_stay_in_their_room(compiled):
     """Between guard pages, texts as long as possible: without escapes, and from one part into the next one."""
     with guarded_memory() as memory:
         for length in (3, 17, 61, 62, 63, 64, 79, 80, 81, 200):
