@@ -73,7 +73,7 @@ class Batch:
     """True if the steps of each response are wanted."""
     max_reference_bytes: int = MAX_REFERENCE_BYTES
     validate: Validate | None = None
-    """Called with a column that may be invalid UTF-8, and rows, to raise an error if it is."""
+    """Called with a column that may be invalid UTF-8, to raise an error if it is."""
     issues: list[Issue] = field(default_factory=list)
 
     # Of the part of a batch that has the rows of one reward:
@@ -167,7 +167,7 @@ class Batch:
         """Validate all texts, if that has been left to whoever reads them."""
         for texts in (self.responses, self.references and self.references.texts):
             if self.validate is not None and isinstance(texts, TextColumn):
-                self.validate(texts, 0, texts.rows)
+                self.validate(texts)
         self.validate = None
 
     def _check_index(self, responses: int, references: int) -> None:

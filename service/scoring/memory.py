@@ -32,8 +32,8 @@ def borrowed_memory(threads: int, sizes: Sequence[int]) -> Iterator[tuple[int, B
     _running.append(None)
     try:
         threads = -(-threads // len(_running))
-        wanted = (threads, *map(_rounded, sizes))
-        room, memory = _take(wanted) or (wanted, allocate_memory(*wanted))
+        needed = (threads, *map(_rounded, sizes))
+        room, memory = _take(needed) or (needed, allocate_memory(*needed))
         yield threads, memory
         if all(map(ge, MAX_KEPT, room[1:])) and len(_kept) < MAX_KEPT_MEMORIES:
             _kept.append((room, memory))  # not after an error: a kernel may have been interrupted
@@ -45,15 +45,15 @@ def _rounded(size: int) -> int:
     return 1 << max(12, (size - 1).bit_length())
 
 
-def _take(wanted: tuple[int, ...]) -> tuple[tuple[int, ...], BatchMemory] | None:
+def _take(needed: tuple[int, ...]) -> tuple[tuple[int, ...], BatchMemory] | None:
     """Return kept memory that suffices, and give up other that is in the way."""
     for _ in range(len(_kept)):
         try:
-            kept = _kept.pop()
+            room, memory = _kept.pop()
         except IndexError:  # another thread was faster
             break
-        if all(map(ge, kept[0], wanted)):
-            return kept
+        if all(map(ge, room, needed)):
+            return room, memory
     return None
 
 

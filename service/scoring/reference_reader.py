@@ -221,13 +221,10 @@ def place_of(issue: Issue) -> tuple[int, int]:
 
 
 def parse_valid_references(
-    references: ReferenceTexts, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, quantities: bool = False
+    references: ReferenceTexts, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES
 ) -> tuple[References, list[Issue]]:
-    """Parse a column of references; return them, the invalid ones without steps, and the issues of these, in order.
-
-    quantities: whether the terms of parameters are read.
-    """
-    parsed, statuses, bad_lines = read(references, max_bytes, max_steps, quantities)
+    """Parse a column of references; return them, the invalid ones without steps, and the issues of these, in order."""
+    parsed, statuses, bad_lines = read(references, max_bytes, max_steps)
     return parsed, issues_of(references, statuses, bad_lines, max_steps, max_bytes)
 
 

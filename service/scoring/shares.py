@@ -36,8 +36,8 @@ from .references import UNLIMITED, ReferenceTexts
 from .stopping import check_finished, current_flag
 from .texts import Texts, count_of, located
 
-Validate = Callable[[TextColumn, int, int], None]
-"""Raises an error unless some rows of a column are valid UTF-8 inside its data."""
+Validate = Callable[[TextColumn], None]
+"""Raises an error unless the rows of a column are valid UTF-8 inside its data."""
 
 SHARE_BYTES = 200_000
 """The bytes of a share, more than half a millisecond of work."""
@@ -55,10 +55,9 @@ class Limits(NamedTuple):
     max_reference_bytes: int
     max_reference_steps: int
     reads_quantities: bool = False
-    share_bytes: int = 0
 
-    def as_array(self) -> np.ndarray:
-        return frozen(np.array([min(limit, UNLIMITED) for limit in self], np.int64), np.int64)
+    def as_array(self, share_bytes: int = UNLIMITED) -> np.ndarray:
+        return frozen(np.array([min(limit, UNLIMITED) for limit in (*self, share_bytes)], np.int64), np.int64)
 
 
 class Outcome(NamedTuple):
@@ -91,8 +90,7 @@ def run(
     references, which are in one share and are overwritten afterwards. Raises Stopped, and MemoryError.
     """
     rows, texts = len(reference_index), count_of(references.texts)
-    share_bytes = UNLIMITED if keep else limits.share_bytes or SHARE_BYTES
-    bounds = limits._replace(share_bytes=share_bytes).as_array()
+    bounds = limits.as_array(UNLIMITED if keep else SHARE_BYTES)
     sources = located(responses, validate is None), located(references.texts, validate is None)
     alternatives = NO_ALTERNATIVES
     if references.alternatives is not None:
@@ -102,7 +100,7 @@ def run(
     order, starts = np.empty(rows, np.int64), np.empty(references.rows + 1, np.int64)
     index = frozen(reference_index, np.int64)
     inside = entry(plan_batch)(sizes, shares, order, starts, *sources, index, alternatives, bounds)
-    number, wanted = len(configurations), min(threads, max(int(sizes[SHARES]), 1), MAX_THREADS)
+    number, threads = len(configurations), min(threads, max(int(sizes[SHARES]), 1), MAX_THREADS)
     results = Outcome(
         rewards=np.empty((number, rows)),
         reasons=np.empty((number, rows), np.uint8),
@@ -114,7 +112,7 @@ def run(
     )
     progress = new_progress()
     progress[INVALID] = not inside
-    with borrowed_memory(wanted, sizes[: LONGEST_REFERENCE + 1].tolist()) as (threads, memory):
+    with borrowed_memory(threads, sizes[: LONGEST_REFERENCE + 1].tolist()) as (threads, memory):
         batch = BatchArrays(
             progress=progress,
             shares=frozen(shares, np.int64),
@@ -147,7 +145,7 @@ def run(
     if progress[INVALID]:
         for column in (responses, references.texts):
             if validate is not None and isinstance(column, TextColumn):
-                validate(column, 0, column.rows)
+                validate(column)
         raise AssayError("a column is not valid UTF-8")
     return results._replace(threads=int(progress[NEXT_THREAD]))
 

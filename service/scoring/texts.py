@@ -34,10 +34,6 @@ def text_column(texts: Sequence[str]) -> TextColumn:
         return column_of([utf8(text) for text in texts])
 
 
-def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
-    return TextColumn(column.data, column.offsets[first : last + 1])
-
-
 def count_of(texts: Texts) -> int:
     return texts.rows if isinstance(texts, TextColumn) else len(texts)
 

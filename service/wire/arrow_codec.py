@@ -26,7 +26,6 @@ from ..rewards.batch_tasks import set_tasks
 from ..rewards.scores import STEP_FIELDS, Scores, StepTable
 from ..scoring.reference_reader import NO_ALTERNATIVES, TOO_MANY
 from ..scoring.references import ANY_OF, Alternatives, ReferenceTexts
-from ..scoring.texts import rows_of
 from .json_codec import RequestLimits
 from .problems import Problem
 from .string_views import has_views, is_list, validate_views, without_views
@@ -149,9 +148,9 @@ OPTIONAL = ("task", "group")
 REASON_NAMES = pa.array(REASONS)
 
 
-def validate(column: TextColumn, first: int, last: int) -> None:
-    """Raise Problem `not-arrow` unless the rows [first, last) lie inside their buffer and are UTF-8."""
-    if not is_valid_column(*rows_of(column, first, last)):
+def validate(column: TextColumn) -> None:
+    """Raise Problem `not-arrow` unless the rows lie inside their buffer and are UTF-8."""
+    if not is_valid_column(*column):
         raise not_arrow()
 
 

@@ -50,7 +50,7 @@ def test_shares_hold_every_reference_and_its_responses(data, share_bytes, has_al
     outputs = sizes, table, order, np.empty(count + 1, np.int64)
     sources = [located(text_column(each) if is_column else each) for each in (responses, references)]
     alternatives = frozen(offsets if has_alternatives else offsets[:0], np.int64)
-    limits = Limits(20, 15, 5, False, share_bytes).as_array()
+    limits = Limits(20, 15, 5).as_array(share_bytes)
     assert plan_batch(*outputs, *sources, frozen(index, np.int64), alternatives, limits)
     assert order.tolist() == np.argsort(index, kind="stable").tolist()
     cut = table[: sizes[SHARES]].tolist()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
 from assay import Scorer
 from assay.kernels.compiler import JIT
+from assay.loadtests.scaling import busy_thread
 from assay.service.scoring import memory, shares
 from assay.service.scoring.memory import borrowed_memory
 from examples import rollouts
@@ -20,30 +19,10 @@ from tests.own_process import printed
 pytestmark = pytest.mark.skipif(not JIT, reason="without compiled kernels there are no threads")
 
 
-@contextmanager
-def a_busy_thread(interval: float) -> Iterator[None]:
-    """Run Python on another thread, which gives up the GIL after `interval` seconds to whoever waits for it."""
-    busy, before = True, sys.getswitchinterval()
-
-    def work() -> None:
-        while busy:
-            pass
-
-    thread = threading.Thread(target=work)
-    sys.setswitchinterval(interval)
-    thread.start()
-    try:
-        yield
-    finally:
-        busy = False
-        thread.join()
-        sys.setswitchinterval(before)
-
-
 def acquisitions(work: Callable[[], object]) -> float:
     """Return an upper bound of how often `work` waits for the GIL: its time beside a busy thread, in intervals."""
     interval = 0.04
-    with a_busy_thread(interval):
+    with busy_thread(interval):
         times = []
         for _ in range(3):
             started = time.perf_counter()

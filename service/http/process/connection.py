@@ -136,7 +136,7 @@ class GuardedProtocol(HttpToolsProtocol):
     chunk_bytes = -1
     """Bytes of an incomplete chunk in the current piece of data; -1 if its size is in an earlier piece."""
     last_bytes = b""
-    rest: RestOfBody | None = None
+    diverted: RestOfBody | None = None
     """What is left of a body that bypasses the parser."""
 
     @property
@@ -186,7 +186,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 cycle.scope.pop(CONNECTION, None)  # type: ignore[misc]
         self.pipeline.clear()
         self.headers = TRAILERS
-        self.scope = self.cycle = self.rest = self.on_disconnect = None  # type: ignore[assignment]
+        self.scope = self.cycle = self.diverted = self.on_disconnect = None  # type: ignore[assignment]
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -217,11 +217,11 @@ class GuardedProtocol(HttpToolsProtocol):
             if self.discarded > self.guard.linger_bytes:
                 self.transport.abort()
             return
-        if self.rest is not None:
-            data = self.rest.receive(data)
-            if self.rest.left:
+        if self.diverted is not None:
+            data = self.diverted.receive(data)
+            if self.diverted.left:
                 return
-            self.rest = None
+            self.diverted = None
             self.renew_parser()  # the old one waits for the bytes that it has not seen
             self.on_message_complete()
             if not data:
@@ -373,8 +373,8 @@ class GuardedProtocol(HttpToolsProtocol):
         cycle = self.cycle
         is_current = cycle is not None and getattr(receive, "__self__", None) is cycle and self.receiving == BODY
         if is_current and not cycle.body and not self.discarding:
-            self.rest = RestOfBody(body, nbytes, cycle, self.flow)
-        return self.rest
+            self.diverted = RestOfBody(body, nbytes, cycle, self.flow)
+        return self.diverted
 
     # Closing connections
 
