@@ -27,8 +27,8 @@ NO_COLUMN = TextColumn.of(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 MAX_SHARES = 1 << 14
 SPLIT = 3
-"""The responses of a reference are in several shares, each of which reads it, only if a share has so many times its
-bytes."""
+"""How many times the bytes of a reference a share must have before it ends between that reference's responses: the next
+share reads the reference again."""
 
 OVER_LIMIT = 255
 """The status of a reference with too many bytes."""
@@ -65,10 +65,10 @@ class Texts(NamedTuple):
         return cls(*NO_COLUMN, frozen(layouts, np.int64), True)
 
 
-def new_progress(shares: int = 1) -> np.ndarray:
-    """Return the counters of a batch of so many shares that has not begun."""
+def new_progress() -> np.ndarray:
+    """Return the counters at the start of a batch with one share."""
     progress = np.zeros(6 * LINE, np.int64)
-    progress[LAST_SHARE] = shares
+    progress[LAST_SHARE] = 1
     return progress
 
 
@@ -132,7 +132,7 @@ class BatchArrays(NamedTuple):
 
 @helper
 def most_bytes(texts, row, limit):
-    """Return an upper bound of the bytes of a text, of which no more than `limit` + 1 characters are encoded."""
+    """Return an upper bound of the bytes of a text. Only the first `limit` + 1 characters of a string are encoded."""
     if texts.spans.shape[1] == 0:
         return texts.offsets[row + 1] - texts.offsets[row]
     width = texts.spans[WIDTHS, row]
@@ -141,7 +141,7 @@ def most_bytes(texts, row, limit):
 
 @helper
 def sort_by_reference(order, starts, reference_index):
-    """Write the rows in the order of their references, and where those of each begin, int64 (R + 1,)."""
+    """Sort the rows by reference into `order`; write to `starts` where the rows of each reference begin."""
     for reference in range(starts.shape[0]):
         starts[reference] = 0
     ascending = True
@@ -160,8 +160,9 @@ def sort_by_reference(order, starts, reference_index):
 
 @gil_kernel
 def plan_batch(sizes, shares, order, starts, responses, references, reference_index, alternatives, limits):
-    """Divide a batch of n responses and R references into shares; return False if a column has invalid offsets. Takes
-    some 10 ns a text, for which the GIL is not released: beside a busy thread, it would be had back after 5 ms.
+    """Divide a batch of n responses and R references into shares; return False if a column has invalid offsets.
+
+    Keeps the GIL, for about 10 ns a text: getting it back beside a busy thread would take 5 ms.
 
     sizes: int64 (SIZES,), written: maxima over all shares, as `allocate_memory` takes them, and other numbers. shares:
     written, with n + R + 1 rows, or 2 * MAX_SHARES if these are fewer. order: written. starts: int64 (R + 1,),
@@ -295,7 +296,7 @@ def take_shares(
 ):
     """Take shares until none is left, in the memory of the next thread; see `BatchArrays`.
 
-    One argument for each array, because LLVM takes four times as long for tuples of so many.
+    Each array is an argument: with one tuple of all arrays, LLVM takes four times as long.
     """
     one = np.int64(1)
     t = fetch_add(progress, np.int64(NEXT_THREAD), one)
@@ -393,8 +394,8 @@ take_shares_on_threads = on_threads(take_shares)
 
 @hot_kernel
 def score_batch(helpers, batch):
-    """Score shares of a batch, `BatchArrays`, on this thread and up to `helpers` more, for each of which it has memory;
-    return False if a thread has failed.
+    """Score shares of a batch (`BatchArrays`) on this thread and up to `helpers` more; return False if a thread has
+    failed. The batch has memory for all of these threads.
 
     Once a reference is invalid, the others are read but nothing is scored. A share without references is scored against
     those that are in the memory.

@@ -1,7 +1,7 @@
 """Parts of a long JSON body that threads read ahead: runs of strings, which the reader of columns then adopts.
 
 Where a string is an element of an array cannot be told without reading the body from its start. So each part begins
-where this is likely: behind the first comma between two quotes. The reader of the whole body (`read_members`) adopts
+where this is likely: after the first comma between two quotes. The reader of the whole body (`read_members`) adopts
 the strings of a part once it is itself at the first of them, and reads everything else: its result depends on no guess.
 
 The texts are written to the column of responses, each part where no other part is and behind where the reader can be
@@ -17,12 +17,13 @@ from .json_scanner import BACKSLASH, BAD, COMMA, QUOTE, copy_plain, read_string,
 from .threads import fetch_add
 
 PART_BYTES = 1 << 18
-"""Bytes from the start of one part to the next; of a string that begins in a part, a quarter as many are behind it."""
+"""Bytes from the start of one part to the next. A string that begins in a part may end a quarter as many bytes after
+it."""
 MIN_PARTS = 4
 MIN_TEXT_BYTES = 64
-"""A part has room for so many texts as have this length on average."""
+"""A part has room for the number of texts that fill it if each has this length."""
 SLACK = 64
-"""Bytes that may be overwritten behind a text."""
+"""Bytes after a text that may be overwritten."""
 
 # Columns of the row of a part: the span of its strings in the body, and their number; then where each of them ends in
 # the text of the part.

@@ -1,7 +1,6 @@
 """A short request in one call, scored in memory that is allocated once.
 
-Anything that it does not handle, valid or not, falls back to the general path, which gives the same
-answers.
+Anything that it does not handle, valid or not, falls back to the general path, which gives the same answers.
 """
 
 from __future__ import annotations
