@@ -166,10 +166,10 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
         began = time.perf_counter()
         reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "4"})
         took = time.perf_counter() - began
-        late = client.post("/v1/score", json=body, headers={"x-request-timeout": "0.3"})
+        late = client.post("/v1/score", json=body, headers={"x-request-timeout": "1.5"})
         counts = [after - before for before, after in zip(counts, reward_counts(client), strict=True)]
     assert (reply.status_code, late.status_code) == (200, 200), reply.text
-    assert took < 4.5
+    assert took < 8
     for answer in (reply.json(), late.json()):
         right, wrong = alone.json()["rewards"]
         assert right > wrong == 0
