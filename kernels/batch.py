@@ -298,8 +298,7 @@ def take_shares(
 
     Each array is an argument: with one tuple of all arrays, LLVM takes four times as long.
     """
-    one = np.int64(1)
-    t = fetch_add(progress, np.int64(NEXT_THREAD), one)
+    t = fetch_add(progress, NEXT_THREAD, 1)
     workspace = Workspace(memory.bytes[t], memory.ints[t], memory.seed)
     rooms = memory.references
     room = References(
@@ -327,7 +326,7 @@ def take_shares(
     reading = rules_at(configurations, 0)
     quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
     while progress[INVALID] == 0 and progress[STOPPED] == 0:
-        share = fetch_add(progress, np.int64(NEXT_SHARE), one)
+        share = fetch_add(progress, NEXT_SHARE, 1)
         if share >= progress[LAST_SHARE]:
             break
         first, last = shares[share, 0], shares[share, 1]
@@ -339,13 +338,13 @@ def take_shares(
                 memory, t, room, references, first, last, statuses, bad_lines, limits, tables, workspace, stop_flag
             )
             if not finished:
-                fetch_add(progress, np.int64(STOPPED), one)
+                fetch_add(progress, STOPPED, 1)
                 break
             if texts < last - first:
-                fetch_add(progress, np.int64(INVALID), one)
+                fetch_add(progress, INVALID, 1)
                 break
             if valid < last - first:
-                fetch_add(progress, np.int64(REFUSED), one)
+                fetch_add(progress, REFUSED, 1)
         if progress[REFUSED] != 0:
             continue  # only the statuses of all references are wanted
         data, offsets, is_encoded = responses.data, responses.offsets, responses.spans.shape[1] > 0
@@ -358,9 +357,9 @@ def take_shares(
             text = place - first_place if is_encoded else row
             start, stop = offsets[text], offsets[text + 1]
             if not responses.is_valid and not is_utf8(data, start, stop):
-                fetch_add(progress, np.int64(INVALID), one)
+                fetch_add(progress, INVALID, 1)
                 break
-            reference, number = reference_index[row], one
+            reference, number = reference_index[row], np.int64(1)
             if alternatives.shape[0]:
                 number = alternatives[reference + 1] - alternatives[reference]
                 reference = alternatives[reference]
@@ -385,7 +384,7 @@ def take_shares(
                 trials[t],
                 stop_flag,
             ):
-                fetch_add(progress, np.int64(STOPPED), one)
+                fetch_add(progress, STOPPED, 1)
                 break
 
 

@@ -276,7 +276,7 @@ def score_response(
     if wants_entries:
         entries.counts[row] = n if status == OK else 0
         if status == OK:
-            entries.starts[row] = fetch_add(entries.used, np.int64(0), n)
+            entries.starts[row] = fetch_add(entries.used, 0, n)
             write_spans(entries, entries.starts[row], workspace, data, start, n)
     for visit in range(2 * number if number > 1 else 1):
         if stop_flag[0] != 0:

@@ -168,7 +168,7 @@ def warmup() -> WarmupReport:
             started = time.perf_counter()
             folder = shipped() if has_all(shipped()) else cached()
             if JIT:
-                if folder is not None and not has_all(shipped(), folder):
+                if folder is not None and not is_cached():
                     fill_cache_elsewhere(folder.path)
                 with kernel_rules():
                     _compile(_entries())

@@ -255,8 +255,8 @@ def cpu_quotas(root: Path) -> Iterator[float]:
         elif controllers:
             continue
         folder = top / path.lstrip("/")
-        for each in [folder, *folder.parents][: len(folder.relative_to(top).parts) + 1]:
+        for group in [folder, *folder.parents][: len(folder.relative_to(top).parts) + 1]:
             with suppress(OSError, ValueError):
-                quota, period = (word for name in names for word in (each / name).read_text().split())
+                quota, period = (word for name in names for word in (group / name).read_text().split())
                 if quota not in ("max", "-1"):
                     yield int(quota) / int(period)

@@ -65,9 +65,9 @@ def located(texts: Texts, is_valid: bool = True) -> KernelTexts:
 
     is_valid: False for a column that may be no valid UTF-8. Kernels must be compiled.
     """
-    if not isinstance(texts, TextColumn) and can_read_strings():
+    if not isinstance(texts, TextColumn) and texts and can_read_strings():
         layouts = np.empty((3, len(texts)), np.int64)
         find_strings(layouts, np.fromiter(map(id, texts), np.int64, len(texts)))
-        return KernelTexts.of_strings(layouts) if texts else KernelTexts.in_column(text_column([]))
+        return KernelTexts.of_strings(layouts)
     column = texts if isinstance(texts, TextColumn) else text_column(texts)
     return KernelTexts.in_column(column, is_valid)

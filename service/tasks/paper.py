@@ -60,7 +60,7 @@ def measure(pairs: Sequence[ProtocolPair], think_prefilled: bool) -> Measured:
         output, space = (statuses, measures, first, last), allocate_workspace(longest, widest)
         measure_protocols(*output, *responses, index, references, library_index, libraries, rules, tables(), space)
 
-    bounds = np.linspace(0, rows, 4 * cores + 1).astype(np.int64).tolist()
+    bounds = np.unique(np.linspace(0, rows, 4 * cores + 1).astype(np.int64)).tolist()
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(fill, bounds[:-1], bounds[1:]))
     invalid = {row: reasons[entry] for row, entry in enumerate(index.tolist()) if entry in reasons} if reasons else {}

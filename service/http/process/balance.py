@@ -47,8 +47,8 @@ class Balance:
         self._slot = slot
         self._table, *numbers = descriptors
         self._inbox, *self._inboxes = sockets = [socket.socket(fileno=number) for number in numbers]
-        for each in sockets:
-            each.setblocking(False)
+        for inherited in sockets:
+            inherited.setblocking(False)
         self._counts = memoryview(mmap.mmap(self._table, len(self._inboxes) * ROW_BYTES)).cast("q")
         self._takes_part = False
 

@@ -107,7 +107,7 @@ class Intake:
             exchange.short = False
             await admission.admit(exchange, weight * declared)
         connection = exchange.scope.get(CONNECTION)
-        body, total, rest = bytearray(), 0, None
+        body, total, diverted = bytearray(), 0, None
         try:
             while True:
                 if connection is not None and connection.has_message(exchange.receive_message):
@@ -120,7 +120,7 @@ class Intake:
                     raise ClientGone
                 part: bytes = message.get("body", b"")
                 more = message.get("more_body", False)
-                nbytes = len(part) if rest is None else rest.take()  # which are in `body` already
+                nbytes = len(part) if diverted is None else diverted.take()  # which are in `body` already
                 total += nbytes
                 if total > self.max_bytes:
                     raise too_large(self.max_bytes)
@@ -129,11 +129,11 @@ class Intake:
                 if not more:
                     break
                 body += part
-                if rest is None and connection is not None and declared - total >= LONG_REST:
-                    rest = connection.divert(exchange.receive_message, body, declared - total)
+                if diverted is None and connection is not None and declared - total >= LONG_REST:
+                    diverted = connection.divert(exchange.receive_message, body, declared - total)
         finally:
-            if rest is not None:
-                rest.body = None
+            if diverted is not None:
+                diverted.body = None
         if exchange.short:
             await admission.loop_budget.take(exchange.times)
         if not body:
