@@ -134,7 +134,7 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
 @pytest.mark.parametrize(
     ("start", "flood", "reason"),
     [
-        (b"", b"GET /livez HTTP/1.1\r\n" + b"T:\r\n" * 200, "head_too_large"),
+        (b"GET /livez HTTP/1.1\r\n", b"T:\r\n" * 200, "head_too_large"),
         (head()[:-2] + b"X-Long: ", b"x" * 100_000, "head_too_large"),
         (head()[:-2], b"X-Many: y\r\n" * 10_000, "head_too_large"),
         (b"GET /", b"x" * 100_000, "head_too_large"),
