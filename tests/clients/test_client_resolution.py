@@ -206,9 +206,11 @@ def silent() -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture
-def refusing() -> tuple[str, int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()
+def refusing() -> Iterator[tuple[str, int]]:
+    """Yield an address that refuses connections, and that no other process gets: it is bound, but not open."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()
 
 
 def test_an_address_that_drops_packets_costs_only_the_delay(
@@ -232,7 +234,7 @@ def test_an_address_that_accepts_and_hangs_leaves_time_for_the_others(
     """Two replicas behind one name, of which the first never replies: it is also tried last from then on."""
     faults.otherwise = late(30)
     with FaultServer() as other:
-        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=1, backoff=0.01)
+        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=3, backoff=0.01)
         for _ in range(3):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
             assert client.together([("abc", "r")] * 4)[3].reward == 0.003
