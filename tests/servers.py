@@ -63,7 +63,7 @@ class LiveServer:
         """Return a client of this server, which uses no proxy of the environment."""
         if self.url.startswith("unix:"):
             transport = httpx.HTTPTransport(uds=self.url.removeprefix("unix:"))
-            return httpx.Client(base_url="http://assay", transport=transport, trust_env=False, **options)
+            return httpx.Client(base_url="http://assay", transport=transport, trust_env=False, timeout=60, **options)
         return httpx.Client(base_url=self.url, trust_env=False, timeout=60, **options)
 
     def wait_until_ready(self) -> None:

@@ -63,7 +63,7 @@ def test_very_long_texts_use_the_plain_field(digest):
 def test_a_step_marks_its_texts_and_its_partner_and_leads_to_its_line(digest):
     digest.page.locator('.step[data-kind="key"][data-step="4"]').hover()
     linked = digest.page.locator(".linked")
-    assert linked.count() == 5
+    expect(linked).to_have_count(5)
     for field, number in (("response", 8), ("response", 14), ("reference", 4)):
         expect(line_of(digest, field, number)).to_have_class("linked")
     expect(digest.page.locator('.step.linked[data-kind="reference"]')).to_have_attribute("data-step", "4")

@@ -66,11 +66,11 @@ def test_the_table_is_sorted_by_a_click(group):
     for title, column, descending in (("Reward", 1, True), ("Advantage", 2, True), ("Reason", 3, False)):
         head = group.page.get_by_role("button", name=title, exact=True)
         head.click()
-        shown = [row[column] if column == 3 else number(row[column]) for row in group.table()]
-        assert shown == sorted(shown, reverse=descending)
         expect(group.page.get_by_role("columnheader", name=title)).to_have_attribute(
             "aria-sort", "descending" if descending else "ascending"
         )
+        shown = [row[column] if column == 3 else number(row[column]) for row in group.table()]
+        assert shown == sorted(shown, reverse=descending)
     group.page.get_by_role("button", name="Reward", exact=True).click()
     first = group.table()[0]
     group.page.locator("#result-group").get_by_role("button", name="Why?").first.click()
@@ -110,7 +110,7 @@ def test_a_rollouts_file_is_walked_through(group):
     group.walk_group.select_option(label="1: Digest the plasmid. (2)")
     group.settled()
     group.page.wait_for_function("() => location.hash.startsWith('#a=')")
-    group.page.wait_for_timeout(600)
+    group.page.evaluate("() => new Promise((done) => setTimeout(done, 600))")  # by the page's clock, as its own 400 ms
     group.page.reload()
     group.settled()
     assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
@@ -156,4 +156,4 @@ def test_differences_of_two_rollouts(group):
     group.page.get_by_label("First rollout").select_option(index=0)
     expect(lines).to_have_count(0)
     group.page.get_by_label("Second rollout").select_option(index=1)
-    assert lines.locator("span").all_inner_texts() == ["2", "1", "2", "1"]
+    expect(lines.locator("span")).to_have_text(["2", "1", "2", "1"])

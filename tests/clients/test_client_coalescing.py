@@ -113,8 +113,11 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
     async def run() -> list[float]:
         async with AsyncClient(base_url=faults.url, window=0.3, timeout=60) as client:
             patient, cancelled = (asyncio.ensure_future(client.score_one("xx", "r")) for _ in range(2))
-            asyncio.get_running_loop().call_later(0.6, cancelled.cancel)
-            outcomes = await asyncio.gather(*(overdue(client, timeout) for timeout in (0.8, 0.01, 0.5)))
+            late = asyncio.gather(*(overdue(client, timeout) for timeout in (2.0, 0.01, 1.7)))
+            while len(faults.requests) < 3 and not late.done():  # all that are sent
+                await asyncio.sleep(0.01)
+            cancelled.cancel()
+            outcomes = await late
             assert cancelled.cancelled()
             released.set()
             assert (await patient).reward == 0.002

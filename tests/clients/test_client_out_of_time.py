@@ -28,6 +28,7 @@ from tests.clients.fault_server import (
     scores,
     status,
 )
+from tests.http.process.watching import in_time
 
 ORD, PQA = "bioprobench.ord", "bioprobench.pqa"
 RECORD = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
@@ -105,8 +106,10 @@ def test_no_reward_in_the_end_is_the_error_of_a_time_out(face: Any, faults: Faul
     faults.otherwise = without_time()
     started = time.monotonic()
     with pytest.raises(Unavailable, match=r"no time was left for 3 of \d responses") as caught:
-        face(base_url=faults.url, timeout=0.5).score(TEXTS, REFERENCES, task=TASKS)
-    assert caught.value.attempts == len(faults.requests) > 1
+        face(base_url=faults.url, timeout=1).score(TEXTS, REFERENCES, task=TASKS)
+    # The server may read the last request only after the deadline of its client.
+    assert in_time(lambda: len(faults.requests) == caught.value.attempts, 10), (caught.value.attempts, faults.requests)
+    assert len(faults.requests) > 1
     assert len(faults.requests) < 50, "without a pause between them"
     assert 0.1 < time.monotonic() - started < 10
 

@@ -171,7 +171,7 @@ def test_addresses_need_no_thread(face: Any, faults: FaultServer, monkeypatch: p
 
 def test_no_thread_can_be_started(dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says so, and addresses of before are used."""
-    client = Client(base_url=dns.resolve_to(where_of(faults)), timeout=0.3)
+    client = Client(base_url=dns.resolve_to(where_of(faults)), timeout=0.8)
     start = threading.Thread.start
 
     def fail(thread: threading.Thread) -> None:
@@ -206,9 +206,11 @@ def silent() -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture
-def refusing() -> tuple[str, int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()
+def refusing() -> Iterator[tuple[str, int]]:
+    """Yield an address that refuses connections, and that no other process gets: it is bound, but not open."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()
 
 
 def test_an_address_that_drops_packets_costs_only_the_delay(
@@ -232,7 +234,7 @@ def test_an_address_that_accepts_and_hangs_leaves_time_for_the_others(
     """Two replicas behind one name, of which the first never replies: it is also tried last from then on."""
     faults.otherwise = late(30)
     with FaultServer() as other:
-        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=1, backoff=0.01)
+        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=3, backoff=0.01)
         for _ in range(3):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
             assert client.together([("abc", "r")] * 4)[3].reward == 0.003
@@ -245,11 +247,11 @@ def test_no_address_answers(face: Any, dns: NameServer, silent: tuple[str, int],
     with pytest.raises(Unavailable, match="no connection in time"):
         face(base_url=dns.resolve_to(silent, refusing), timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
     with pytest.raises(Unavailable, match="connection refused"):
-        face(base_url=dns.resolve_to(refusing, refusing), timeout=0.5).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing, refusing), timeout=0.8).score(["abc"], ["r"])
     resolving._last_targets.clear()
     dns.error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     with pytest.raises(Unavailable, match="name or service not known"):
-        face(base_url=dns.resolve_to(refusing), timeout=0.3).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing), timeout=0.8).score(["abc"], ["r"])
 
 
 def test_a_cancelled_call_leaves_no_socket(dns: NameServer, silent: tuple[str, int], faults: FaultServer) -> None:

@@ -221,11 +221,12 @@ def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: A
 
 
 def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
-    client = face(base_url=faults.url, window=0.2)
-    outcomes = client.together([("a", "r"), ("b", TWO_STEPS), ("c", "s")], tasks=[None, ORD, None])
-    assert [len(call.components) for call in outcomes] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
+    client = face(base_url=faults.url, window=30, max_batch=2)
+    calls = [("a", "r"), ("b", TWO_STEPS), ("c", "s"), ("d", TWO_STEPS)]
+    outcomes = client.together(calls, tasks=[None, ORD, None, ORD])
+    assert [len(call.components) for call in outcomes] == [len(COMPONENTS), len(TASK_COMPONENTS)] * 2
     sent = sorted((request.document for request in faults.requests), key=lambda call: "task" in call)
-    assert [call.get("task") for call in sent] == [None, [ORD]]
+    assert [call.get("task") for call in sent] == [None, [ORD] * 2]
 
 
 def test_invalid_single_calls_do_not_fail_the_others(face: Any, faults: FaultServer) -> None:

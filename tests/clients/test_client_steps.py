@@ -88,7 +88,7 @@ def problem(path: str) -> Any:
 
 
 def test_errors_name_the_alternative_of_the_caller(face: Any, faults: FaultServer) -> None:
-    client = face(base_url=faults.url, window=0.5)
+    client = face(base_url=faults.url, window=30, max_batch=2)
     references = ["a", {"any_of": ["r", ""]}, "a", {"any_of": ["r", ""]}]
     faults.script = [problem("references[1].any_of[1]")]
     with pytest.raises(InvalidReference) as caught:
@@ -148,11 +148,11 @@ def test_steps_of_a_batch(face: Any, faults: FaultServer) -> None:
 
 def test_steps_of_single_calls(face: Any, faults: FaultServer) -> None:
     """Calls that ask for steps share requests, and are not sent with those that do not."""
-    client = face(base_url=faults.url, window=0.3)
+    client = face(base_url=faults.url, window=30, max_batch=3)
     outcomes = client.together([(text, "r") for text in TEXTS], steps=True)
     assert [score.steps for score in outcomes] == [steps_of(text) for text in TEXTS]
     assert sorted(score.alternative for score in outcomes) == [0, 1, 2]
-    assert client.score_one("x", "r").steps is None
+    assert {score.steps for score in client.together([("x", "r")] * 3)} == {None}
     assert [request.document["include"] for request in faults.requests] == [["components", "steps"], ["components"]]
 
 

@@ -38,8 +38,8 @@ class Readiness:
         try:
             prepare()
         except Exception as error:
+            log.error("the start failed: %s\n%s", error, format_traceback(error))  # before a reply refers to it
             self.obstacle = f"The start failed ({type(error).__name__}); the log has the reason."
-            log.error("the start failed: %s\n%s", error, format_traceback(error))
         else:
             self.obstacle = None
         self.starting = False

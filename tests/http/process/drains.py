@@ -33,6 +33,9 @@ DRAIN_SECONDS = 0.5
 """The servers' `drain_seconds`. A client that sends nothing for so long, because the machine is busy, cannot be told
 that its connection will be closed."""
 
+FIRST_REQUEST_SECONDS = 1.0
+"""Time that a new connection has for its first request once the server drains (see `process/server.py`)."""
+
 EXCUSED_SECONDS = 0.5
 """Time after a worker was killed in which connections to it are lost."""
 
@@ -78,6 +81,8 @@ class Connection(HTTPConnection):
     def __init__(self, url: str) -> None:
         super().__init__(urlsplit(url).netloc or "assay", timeout=CLIENT_SECONDS)
         self._path = url.removeprefix("unix:") if url.startswith("unix:") else None
+        self.sent_at = 0.0
+        """When its last request had been sent."""
 
     def connect(self) -> None:
         if self._path is None:
@@ -86,6 +91,10 @@ class Connection(HTTPConnection):
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(self.timeout)
             self.sock.connect(self._path)
+
+    def request(self, *arguments: Any) -> None:
+        super().request(*arguments)
+        self.sent_at = time.monotonic()
 
 
 class Drain:
@@ -138,12 +147,13 @@ class Drain:
         """Send requests until the server is unreachable."""
         kind, body = KINDS[name], body_of(name)
         connection = Connection(self._server.url)
-        replied_at = 0.0
         while True:
             reused = connection.sock is not None
+            silent_since, bound = connection.sent_at, DRAIN_SECONDS
             try:
                 if not reused:
                     connection.connect()
+                    silent_since, bound = time.monotonic(), FIRST_REQUEST_SECONDS
                     time.sleep(random.random() * kind.pause)
             except UNREACHABLE:
                 connection.close()
@@ -152,8 +162,8 @@ class Drain:
             outcome = self._request(connection, kind, body)
             if outcome or not kind.keeps:
                 connection.close()
-            idle = reused and time.monotonic() - replied_at > DRAIN_SECONDS
-            replied_at = time.monotonic()
+            sent_at = connection.sent_at if connection.sent_at > started else time.monotonic()
+            idle = sent_at - silent_since > bound
             if not outcome:
                 self.answered[name] += 1
             elif outcome == "wrong":

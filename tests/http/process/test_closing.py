@@ -139,8 +139,8 @@ def test_an_unread_reply_does_not_delay_the_exit():
             connection.send(post(MANY) + head("Content-Length: 100000") + b"{")
             assert comes_to(server, work_bytes=len(MANY) + 1)
             started = time.monotonic()
-            assert server.stop() == 1
-            assert time.monotonic() - started < 5
+            assert server.stop() == 1  # and not by the signal of the kernel's timer
+            assert time.monotonic() - started < 10
         assert "requests cut off" in server.log
         assert "Traceback" not in server.log
 
@@ -192,18 +192,32 @@ def test_clients_that_hang_up_after_their_body_are_not_counted_as_served(narrow,
     assert served(narrow, path) == once
 
 
-def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
+BUSY = """
+import os, time
+from assay.service.http.request.worker_threads import LoopBudget
+take = LoopBudget.take
+async def late(self, times):
+    times.queue += 0.2
+    while os.path.exists({path!r}):
+        time.sleep(0.01)
+    await take(self, times)
+LoopBudget.take = late
+"""
+"""Keeps the event loop busy while a file exists."""
+
+
+def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served(tmp_path):
     """The event loop is busy while a client sends its request and disconnects."""
-    busy = "import time; from assay.service.http.request.worker_threads import LoopBudget\ntake = LoopBudget.take\n"
-    busy += "async def late(self, times):\n    time.sleep(0.2); times.queue += 0.2; await take(self, times)\n"
-    busy += "LoopBudget.take = late"
-    with ready(before=busy) as server:
+    busy = tmp_path / "busy"
+    with ready(before=BUSY.format(path=str(busy))) as server:
         with RawConnection(server.url) as connection:
             connection.send(post())
             assert connection.reply().status == 200
         once = served(server, "/v1/score")
+        busy.touch()
         with RawConnection(server.url) as connection:
             connection.send(post())
+        busy.unlink()
         assert comes_to(server, client_disconnects_total=1)
         assert served(server, "/v1/score") == once
 
@@ -248,26 +262,28 @@ def test_an_unread_reply_holds_its_permit_until_the_timeout(hurried, pause):
     """What the kernel does not buffer stays in memory and is counted."""
     before = rejections(hurried, "too_slow")
     assert metric(hurried, "assay_work_bytes") == 0
+    started = time.monotonic()
     with narrow_connection(hurried) as connection:
-        started = time.monotonic()
-        held = []
-        while time.monotonic() - started < BODY_SECONDS - 1:
-            held.append(metric(hurried, "assay_work_bytes"))
+        while (held := metric(hurried, "assay_work_bytes")) == len(MANY):
             if pause is not None:
-                assert connection.recv(1)
+                with suppress(ConnectionResetError):  # the timeout may pass meanwhile
+                    assert connection.recv(1)
             time.sleep(pause or 0.2)
-        assert set(held) == {float(len(MANY))}
-        assert comes_to(hurried, work_bytes=0)
-        assert time.monotonic() - started > BODY_SECONDS - 1
+        assert held == 0
+        assert BODY_SECONDS < time.monotonic() - started < 10 * BODY_SECONDS
     assert rejections(hurried, "too_slow") == before + 1
 
 
 def test_a_reply_that_is_read_in_time_is_complete(hurried):
-    with narrow_connection(hurried) as connection:
-        received = b""
-        time.sleep(0.5 * BODY_SECONDS)
-        while piece := connection.recv(1 << 20):
-            received += piece
+    for _ in range(5):
+        started, received = time.monotonic(), b""
+        with narrow_connection(hurried) as connection, suppress(ConnectionResetError):
+            time.sleep(0.5 * BODY_SECONDS)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            while piece := connection.recv(1 << 20):
+                received += piece
+        if received.endswith(b"}") or time.monotonic() - started < BODY_SECONDS:
+            break  # else a busy machine has kept this client from reading in time
     assert json.loads(received.partition(b"\r\n\r\n")[2])["rewards"] == [0.0] * 65_000
     assert comes_to(hurried, work_bytes=0)
 
@@ -298,7 +314,7 @@ def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected():
                 connection = stack.enter_context(RawConnection(server.url))
                 connection.send(post(large, "Content-Encoding: gzip", "Content-Type: application/json"))
                 unread.append(connection)
-            end = time.monotonic() + 10
+            end = time.monotonic() + 40
             most = 0.0
             while time.monotonic() < end and most < work_bytes / 2:
                 most = max(most, metric(server, "assay_unread_reply_bytes"))
@@ -320,10 +336,11 @@ def test_too_many_connections_are_refused():
     """A server with few descriptors refuses further connections, logs why, and recovers."""
     with ready(descriptors=64) as server:
         connections = [RawConnection(server.url, timeout=5) for _ in range(200)]
-        time.sleep(0.5)
-        refusals = 0
         for connection in connections:
             connection.socket.setblocking(False)
+        assert in_time(lambda: any(map(has_bytes, connections)), 30)
+        refusals = 0
+        for connection in connections:
             with suppress(OSError):
                 refusals += connection.socket.recv(12) == b"HTTP/1.1 429"
             connection.close()
@@ -332,6 +349,12 @@ def test_too_many_connections_are_refused():
         assert rejections(server, "descriptors") >= refusals
         assert server.log.count("file descriptors") == 1
         assert "Traceback" not in server.log
+
+
+def has_bytes(connection: RawConnection) -> bool:
+    with suppress(OSError):
+        return bool(connection.socket.recv(1, socket.MSG_PEEK))
+    return False
 
 
 def is_served(server: LiveServer) -> bool:

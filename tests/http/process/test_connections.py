@@ -7,7 +7,8 @@ import socket
 import struct
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -35,13 +36,34 @@ def strict():
         assert "Traceback" not in server.log
 
 
-@pytest.fixture
-def connection(strict: LiveServer):
-    with RawConnection(strict.url) as connection:
+@pytest.fixture(scope="module")
+def patient():
+    """Yield a server with the same limits of size, whose timeouts no client misses, even on a busy machine."""
+    with ready("--max-head-bytes", str(HEAD_BYTES), "--max-body-bytes", "1000000") as server:
+        yield server
+        assert "Traceback" not in server.log
+
+
+@contextmanager
+def connected(server: LiveServer) -> Iterator[RawConnection]:
+    """Yield a connection; afterwards the server is as it was, also for a long body."""
+    with RawConnection(server.url) as connection:
         yield connection
-    with RawConnection(strict.url) as other:  # afterwards the server is as it was, also for a long body
+    with RawConnection(server.url) as other:
         other.send(post(LONG))
         expect_rewards(other)
+
+
+@pytest.fixture
+def connection(strict: LiveServer):
+    with connected(strict) as connection:
+        yield connection
+
+
+@pytest.fixture
+def unhurried(patient: LiveServer):
+    with connected(patient) as connection:
+        yield connection
 
 
 def expect_rewards(connection: RawConnection, rewards: list[float] = REWARDS) -> None:
@@ -57,10 +79,10 @@ def expect_problem(connection: RawConnection, status: int, kind: str) -> None:
     assert connection.is_closed()
 
 
-def test_a_silent_connection_is_closed_without_a_reply(connection, strict):
+def test_a_silent_connection_is_closed_without_a_reply(strict):
     before = rejections(strict, "too_slow")
     started = time.monotonic()
-    with pytest.raises(EOFError):
+    with connected(strict) as connection, pytest.raises(EOFError):
         connection.reply()
     assert 3 < time.monotonic() - started < 15
     assert rejections(strict, "too_slow") == before + 1
@@ -154,12 +176,12 @@ def test_heads_up_to_the_limits(connection, fits, exceeds):
         "chunks",
     ],
 )
-def test_floods_are_cut_off(connection, strict, start, flood, reason):
-    before, idle = rejections(strict, reason), resident(strict.process.pid)
-    connection.send(start)
-    assert connection.send_until_closed(flood, 100_000_000) < 30_000_000  # most of it is the sockets' buffers
-    assert rejections(strict, reason) == before + 1
-    assert resident(strict.process.pid) - idle < 32 << 20
+def test_floods_are_cut_off(unhurried, patient, start, flood, reason):
+    before, idle = rejections(patient, reason), resident(patient.process.pid)
+    unhurried.send(start)
+    assert unhurried.send_until_closed(flood, 100_000_000) < 30_000_000  # most of it is the sockets' buffers
+    assert rejections(patient, reason) == before + 1
+    assert resident(patient.process.pid) - idle < 32 << 20
 
 
 def test_pipelined_requests_are_answered_in_order(connection):
@@ -171,17 +193,17 @@ def test_pipelined_requests_are_answered_in_order(connection):
         assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
-def test_long_pipelined_bodies_reach_their_requests(connection):
+def test_long_pipelined_bodies_reach_their_requests(unhurried):
     """Long and short bodies, some in chunks with extensions and trailers, split at arbitrary positions."""
     reverse = json.dumps({**REQUEST, "responses": REQUEST["responses"][::-1]}).encode() + b" " * 150_000
     pieces = [BODY[k : k + 7] for k in range(0, len(BODY), 7)]
     in_chunks = CHUNKS + chunked(pieces, b";name=value", b"X-Trailer: y\r\nX-Other: z\r\n")
     lined_up = b"".join([post(LONG), post(reverse), in_chunks, in_chunks, post(), post(LONG)])
     for start in range(0, len(lined_up), 70_001):
-        connection.send(lined_up[start : start + 70_001])
+        unhurried.send(lined_up[start : start + 70_001])
         time.sleep(0.01)
     for rewards in (REWARDS, REWARDS[::-1], REWARDS, REWARDS, REWARDS, REWARDS):
-        expect_rewards(connection, rewards)
+        expect_rewards(unhurried, rewards)
 
 
 def test_too_many_pipelined_requests(connection, strict):
@@ -248,14 +270,14 @@ def test_invalid_http(connection, strict, sent):
         [head("Content-Length: 18446744073709551615", path="/nowhere")],
     ],
 )
-def test_absurd_sizes_are_refused_at_once(connection, pieces):
+def test_absurd_sizes_are_refused_at_once(unhurried, pieces):
     """Announce a chunk or a body of up to 2^64 - 1 bytes, and then wait."""
     for piece in pieces:
-        connection.send(piece)
+        unhurried.send(piece)
         time.sleep(0.05)
     started = time.monotonic()
-    assert connection.reply().status in (404, 413)
-    assert time.monotonic() - started < 0.5 * SECONDS
+    assert unhurried.reply().status in (404, 413)
+    assert time.monotonic() - started < 10  # of the 30 seconds that a body may take here
 
 
 @pytest.mark.parametrize("size", [b"0000000000000000000000000000000000000000001", b"1;ffffffffffffffff", b"1 "])
@@ -281,8 +303,8 @@ def test_a_client_that_expects_100_continue(connection):
 # Many connections that send nothing, little, or a reset: probes and scoring continue beside them
 
 
-SLOWEST_SECONDS = 2.0
-"""Wide: usually some milliseconds."""
+SLOWEST_SECONDS = 5.0
+"""Wide: usually some milliseconds; heads and bodies that do not end have longer."""
 
 
 def slowest(server: LiveServer) -> float:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from tests.http.process.drains import EVERY_KIND, drain_at_random, drains
 from tests.http.process.watching import in_time, wait_for_workers, workers_of
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REWARDS, problem_of
-from tests.servers import COMMAND, ROOT, LiveServer, processes_of, ready
+from tests.servers import COMMAND, ROOT, LiveServer, processes_of, ready, wait_for
 
 STUCK = """
 import time
@@ -27,8 +27,16 @@ submit = WorkerThreads._submit
 WorkerThreads._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """
 SLEEP = STUCK.format(work="time.sleep(600)")
-HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 64 + 'b')")
-"""Every job sleeps, or after a second holds the GIL, like the match of a regular expression."""
+HOLD = (
+    STUCK.format(work="wait_for_a_signal(), re.match('(a+)+$', 'a' * 64 + 'b')")
+    + """
+import re, signal
+def wait_for_a_signal():
+    while not signal.getitimer(signal.ITIMER_REAL)[0]:  # its handler starts the timer
+        time.sleep(0.05)
+"""
+)
+"""Every job sleeps, or from the first signal on holds the GIL, like the match of a regular expression."""
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 
@@ -58,14 +66,13 @@ def test_drains_at_random_moments(workers):
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_drain_is_announced_before_it_happens(flags):
     """After SIGTERM the server is not ready and closes connections, but still scores every request."""
-    with ready("--drain-seconds", "2", *flags) as server:
+    with ready("--drain-seconds", "4", *flags) as server:
         wait_for_workers(server, 2 if flags else 0)
         with server.client() as client:
             assert "connection" not in client.get("/livez").headers
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
             for path in ("/readyz", "/health", "/healthz", "/ping"):
-                reply = client.get(path)
+                reply = wait_for(client, path, 503)  # each worker gets the signal at its own time
                 problem_of(reply, 503)
                 assert reply.headers["connection"] == "close"
             assert client.get("/livez").status_code == 200
@@ -101,7 +108,8 @@ def test_a_signal_that_comes_twice_cuts_nothing_off(flags, every):
         wait_for_workers(server, 2 if flags else 0)
         with request_in_flight(server):
             for pid in processes_of(server) if every else [server.process.pid] * 2:
-                os.kill(pid, signal.SIGTERM)
+                with suppress(ProcessLookupError):  # a worker without a request has ended already
+                    os.kill(pid, signal.SIGTERM)
                 time.sleep(0.02)
         assert server.process.wait(20) == 0, server.log
 
@@ -123,12 +131,13 @@ def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
 @pytest.mark.parametrize(("before", "code"), [(True, 0), (False, 1)])
 def test_a_worker_killed_during_the_drain_is_a_failure(before, code):
     """One that was killed before the signal is none."""
-    with ready("--drain-seconds", "2", "--workers", "2") as server:
+    with ready("--drain-seconds", "3", "--workers", "2") as server:
         wait_for_workers(server, 2)
         worker = workers_of(server)[0]
         if not before:
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.5)
+            with server.client() as client:  # a worker drains, so the supervisor has told them to
+                wait_for(client, "/readyz", 503)
         os.kill(worker, signal.SIGKILL)
         while before and worker in processes_of(server):  # until it is a zombie: the supervisor may not have looked
             time.sleep(0.001)
@@ -147,7 +156,7 @@ def test_a_new_connection_gets_time_for_its_first_request():
             time.sleep(0.2)
             started = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.4)
+            server.wait_for_log("stopping: SIGTERM")
             late.send(post())
             reply = late.reply()
             assert (reply.status, reply.headers["connection"]) == (200, "close")
@@ -193,6 +202,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, fl
 def test_a_second_signal_ends_the_drain():
     with ready("--drain-seconds", "600") as server:
         server.process.send_signal(signal.SIGTERM)
+        server.wait_for_log("draining: SIGTERM")
         time.sleep(1)
         assert server.process.poll() is None
         assert server.stop(signal.SIGTERM) == 0
@@ -214,6 +224,7 @@ def test_a_request_that_never_ends_is_cut_off(second, before, sent):
             started = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             if second:
+                server.wait_for_log("stopping: SIGTERM")
                 time.sleep(1)
                 server.process.send_signal(signal.SIGTERM)
             reply = connection.reply()

@@ -110,7 +110,8 @@ def test_the_log_says_where_it_listens_and_that_it_is_ready(server):
 def test_settings_reach_every_worker():
     flags = ("--workers", "2", "--order", "lcs", "--no-playground", "--log-format", "json", "--drain-seconds", "0")
     with launched(*flags, environ={"ASSAY_REWARD_SCALE": "raw"}) as server:
-        assert in_time(lambda: server.log.count("is ready") == 2, 120)
+        server.wait_for_log("ready: ")  # both workers listen
+        assert server.log.count("is ready") == 2
         for _ in range(8):  # of each worker, some
             with server.client() as client:
                 config = client.get("/v1/config").json()["config"]

@@ -43,13 +43,13 @@ def rejections(server: LiveServer, reason: str) -> float:
 
 
 def in_time(condition: Callable[[], object], seconds: float = 60) -> bool:
-    """Return whether the condition is met in time."""
+    """Return whether the condition is met in time, by a last look after that: this process may have been stopped."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
+    while not condition():
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
-    return False
+    return True
 
 
 def comes_to(server: LiveServer, seconds: float = 10, **values: float) -> bool:

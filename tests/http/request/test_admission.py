@@ -234,7 +234,7 @@ async def test_a_body_of_unknown_length_is_charged_as_it_arrives():
     assert (admission.singles.in_use, admission.batches.in_use) == (0, 1_200)
     await admission.charge(caller, FIRST_RESERVE, FIRST_RESERVE + 1_200, most, True)
     assert admission.batches.in_use == FIRST_RESERVE + 1_200
-    other = FakeExchange(0.5, short=True)  # the first body has stopped, so there is room
+    other = FakeExchange(5, short=True)  # the first body has stopped, so there soon is room
     await admission.charge(other, FIRST_RESERVE // 2, FIRST_RESERVE // 2, most, False, 2)
     assert admission.batches.in_use == 2 * FIRST_RESERVE + 1_200
     caller.permit.release()

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from assay import Scorer
+from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import ready
 
 
 @pytest.mark.attack
 def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch):
-    waits: list[float] = []
+    answers = 0
     with ThreadPoolExecutor(1) as pool, server.client() as other:
-        running = pool.submit(other.post, "/v1/score", content=batch)
-        while not running.done():
-            started = time.perf_counter()
-            single = client.post("/v1/score", json=REQUEST)
-            assert client.get("/livez").status_code == 200
-            waits.append(time.perf_counter() - started)
-            assert single.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
-        reply = running.result()
-    assert len(waits) >= 3
+        for _ in range(5):  # if this process stands still while the batch is scored, it sees only the end of it
+            answers = 0
+            running = pool.submit(other.post, "/v1/score", content=batch)
+            while not running.done():
+                single = client.post("/v1/score", json=REQUEST)
+                assert client.get("/livez").status_code == 200
+                answers += 1
+                assert single.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+            reply = running.result()
+            if answers >= 3:
+                break
+    assert answers >= 3
     request = json.loads(batch)
     expected = Scorer().score(request["responses"], request["references"], request["reference_index"])
     assert reply.json()["rewards"] == expected.rewards.tolist()
@@ -55,13 +58,12 @@ def test_an_invalid_timeout(client):
 
 
 @pytest.mark.attack
-def test_a_body_that_does_not_arrive_by_the_deadline(client):
-    def slowly():
-        yield b'{"references": ['
-        time.sleep(1)
-        yield b"], "
-
-    problem_of(client.post("/v1/score", content=slowly(), headers={"x-request-timeout": "0.2"}), 504)
+def test_a_body_that_does_not_arrive_by_the_deadline(server):
+    """However late the service looks at the request: its client never sends the end."""
+    with RawConnection(server.url) as connection:
+        connection.send(head("Transfer-Encoding: chunked", "X-Request-Timeout: 0.2") + b'10\r\n{"references": [\r\n')
+        reply = connection.reply()
+    assert (reply.status, reply.json()["type"]) == (504, "/docs#problem-deadline")
 
 
 @pytest.mark.attack

@@ -78,11 +78,14 @@ def test_a_process_is_reused_and_is_the_first_victim_of_the_oom_killer(processes
 
 
 def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, tmp_path):
-    started = time.perf_counter()
-    with pytest.raises(Problem) as raised:
-        answered(processes, "sum_for_ever", path=str(tmp_path / "pid"), seconds=1.5)
-    assert raised.value.kind == "deadline"
-    assert time.perf_counter() - started < 10
+    for seconds in (1.5, 6.0):  # a busy machine may not begin the job in the first
+        started = time.perf_counter()
+        with pytest.raises(Problem) as raised:
+            answered(processes, "sum_for_ever", path=str(tmp_path / "pid"), seconds=seconds)
+        assert raised.value.kind == "deadline"
+        assert time.perf_counter() - started < 10
+        if (tmp_path / "pid").exists():
+            break
     assert is_gone(tmp_path / "pid")
     assert answered(processes, "upper") == b"BODY"
 
@@ -262,9 +265,12 @@ def test_what_was_yielded_is_not_lost_when_the_job_is_killed(processes, tmp_path
         assert reply.error.kind == "deadline"
         return b",".join(reply.frames)
 
-    job = call("count_up", 1.5, number=5, path=str(tmp_path / "pid"))
-    running = processes.run(job, lambda: [b""], FakeExchange(60), complete)
-    assert asyncio.run(running) == b"0,1,2,3,4"
+    for seconds in (1.5, 6.0):  # a busy machine may not come to the end of the list in the first
+        job = call("count_up", seconds, number=5, path=str(tmp_path / "pid"))
+        yielded = asyncio.run(processes.run(job, lambda: [b""], FakeExchange(60), complete))
+        if (tmp_path / "pid").exists():
+            break
+    assert yielded == b"0,1,2,3,4"
     assert is_gone(tmp_path / "pid")
 
 
@@ -316,7 +322,7 @@ def test_a_job_whose_fork_servers_are_all_killed_is_answered_later(tmp_path):
 
         def ask() -> None:
             try:
-                answered(processes, "sum_for_ever", path=str(path))
+                answered(processes, "sum_for_ever", seconds=300, path=str(path))  # for six starts on a busy machine
             except Problem as problem:
                 problems.append(problem)
 

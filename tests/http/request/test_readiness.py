@@ -19,6 +19,7 @@ from assay.service.rewards import scorer as self_test
 from assay.service.scoring import memory
 from assay.service.wire import fast_path, json_codec
 from assay.service.wire.problems import Problem
+from tests.http.process.watching import in_time
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
 
@@ -75,11 +76,14 @@ def test_trainers_wait_for_a_service_that_starts(gate):
 
 def failure(client: httpx.Client) -> str:
     """Return why the service has failed to become ready."""
-    for _ in range(1000):
-        detail = problem_of(client.get("/readyz"), 503)["detail"]
-        if "failed" in detail:
-            return detail
-    raise AssertionError(detail)
+    details: list[str] = []
+
+    def failed() -> bool:
+        details.append(problem_of(client.get("/readyz"), 503)["detail"])
+        return "failed" in details[-1]
+
+    assert in_time(failed), details[-1]
+    return details[-1]
 
 
 def test_a_failing_warm_up_is_reported_and_never_ready(caplog):
