@@ -94,18 +94,18 @@ class ServerProcess:
         self._arguments = arguments
 
     def __enter__(self) -> Self:
-        self.port = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
         variables = os.environ.items()
         environment = {name: v for name, v in variables if name == "ASSAY_CACHE_DIR" or not name.startswith(PREFIX)}
-        command = [sys.executable, *self._arguments, "--port", str(self.port)]
-        self._process = subprocess.Popen(command, env=environment)
-        self.pid = self._process.pid
-        try:
-            self._wait()
-        except BaseException:
-            self.__exit__()
-            raise
+        with held_port() as self.port:
+            self.address = f"http://127.0.0.1:{self.port}"
+            command = [sys.executable, *self._arguments, "--port", str(self.port)]
+            self._process = subprocess.Popen(command, env=environment)
+            self.pid = self._process.pid
+            try:
+                self._wait()
+            except BaseException:
+                self.__exit__()
+                raise
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -140,10 +140,21 @@ def bare_server() -> ServerProcess:
     return ServerProcess("-m", f"{__package__}.servers")
 
 
+@contextmanager
+def held_port() -> Iterator[int]:
+    """Yield a free port that, on Linux, no process gets by chance meanwhile, and any that names it can listen on."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = int(held.getsockname()[1])
+        if sys.platform != "linux":  # elsewhere nobody else could bind it
+            held.close()
+        yield port
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with held_port() as port:
+        return port
 
 
 def fetch(url: str, key: str | None = None) -> bytes:

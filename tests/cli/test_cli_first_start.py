@@ -14,6 +14,7 @@ import pytest
 
 from assay.kernels.warmup import compiled_signatures, warmup
 from assay.service import terminal
+from tests.http.process.watching import in_time
 
 
 class Terminal(io.StringIO):
@@ -22,35 +23,51 @@ class Terminal(io.StringIO):
 
 
 class Kernels(SimpleNamespace):
-    """A module of kernels of which one is compiled a second."""
+    """A module of kernels of which so many are compiled."""
 
     KERNELS = (1, 2, 3)
 
     def progress(self) -> tuple[int, int]:
-        return 1 + int(time.monotonic() - self.started), 4
+        return 1 + self.compiled, 4
 
     def compiled_signatures(self) -> int:
-        return int(time.monotonic() - self.started)
+        return self.compiled
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, kernels: Any, seconds: float) -> str:
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setitem(sys.modules, terminal.WARMUP, kernels)
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(terminal, "POLL_SECONDS", 0.01)
-    with terminal.watched_start():
-        time.sleep(seconds)
-    return stream.getvalue()
 
 
 def test_progress_of_compilation_on_a_terminal(monkeypatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    text = shown(monkeypatch, Terminal(), Kernels(started=time.monotonic()), 1.5)
-    assert "First start: compiling kernels" in text
-    assert "1/4" in text
-    assert shown(monkeypatch, io.StringIO(), Kernels(started=time.monotonic()), 0.1) == ""
-    for kernels in (None, SimpleNamespace(), Kernels(started=0.0)):  # not imported, half imported, from the cache
-        assert shown(monkeypatch, Terminal(), kernels, 0.1) == ""
+    stream, kernels = Terminal(), Kernels(compiled=0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setitem(sys.modules, terminal.WARMUP, kernels)
+    with terminal.watched_start():
+        assert in_time(lambda: "1/4" in stream.getvalue())
+        kernels.compiled = 1
+        assert in_time(lambda: "2/4" in stream.getvalue())
+        kernels.compiled = 3
+    assert "First start: compiling kernels" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stream", "kernels"),
+    [
+        (io.StringIO(), Kernels(compiled=0)),
+        (Terminal(), None),
+        (Terminal(), SimpleNamespace()),
+        (Terminal(), Kernels(compiled=3)),
+    ],
+    ids=["no terminal", "not imported", "half imported", "from the cache"],
+)
+def test_no_progress(monkeypatch, stream: io.StringIO, kernels: Any) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setitem(sys.modules, terminal.WARMUP, kernels)
+    with terminal.watched_start():
+        time.sleep(0.1)
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled with JIT off")

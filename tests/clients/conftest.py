@@ -39,8 +39,8 @@ def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer
 def down(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
     """Name a service that is never ready in the environment."""
     monkeypatch.setenv("ASSAY_URL", faults.url)
-    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
-    faults.otherwise = status(503)
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "20")
+    faults.otherwise = status(503, Retry_After="60")  # past the deadline: the client gives up at once
     return faults
 
 

@@ -171,7 +171,7 @@ def test_addresses_need_no_thread(face: Any, faults: FaultServer, monkeypatch: p
 
 def test_no_thread_can_be_started(dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says so, and addresses of before are used."""
-    client = Client(base_url=dns.resolve_to(where_of(faults)), timeout=0.3)
+    client = Client(base_url=dns.resolve_to(where_of(faults)), timeout=0.8)
     start = threading.Thread.start
 
     def fail(thread: threading.Thread) -> None:
@@ -247,11 +247,11 @@ def test_no_address_answers(face: Any, dns: NameServer, silent: tuple[str, int],
     with pytest.raises(Unavailable, match="no connection in time"):
         face(base_url=dns.resolve_to(silent, refusing), timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
     with pytest.raises(Unavailable, match="connection refused"):
-        face(base_url=dns.resolve_to(refusing, refusing), timeout=0.5).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing, refusing), timeout=0.8).score(["abc"], ["r"])
     resolving._last_targets.clear()
     dns.error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     with pytest.raises(Unavailable, match="name or service not known"):
-        face(base_url=dns.resolve_to(refusing), timeout=0.3).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing), timeout=0.8).score(["abc"], ["r"])
 
 
 def test_a_cancelled_call_leaves_no_socket(dns: NameServer, silent: tuple[str, int], faults: FaultServer) -> None:

@@ -281,9 +281,9 @@ def test_the_default_address_is_named_as_the_default(face: Any, refusing: str, m
     with pytest.raises(
         Unavailable, match=r"http://127\.0\.0\.1:\d+ \(the default: ASSAY_URL is not set\): connection refused"
     ):
-        face(timeout=0.2).score(["x"], ["r"])
+        face(timeout=0.6).score(["x"], ["r"])
     with pytest.raises(Unavailable) as caught:
-        face(base_url=settings_module.DEFAULT_URL, timeout=0.2).score(["x"], ["r"])
+        face(base_url=settings_module.DEFAULT_URL, timeout=0.6).score(["x"], ["r"])
     assert "default" not in str(caught.value)
 
 

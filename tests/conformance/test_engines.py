@@ -23,7 +23,7 @@ CASES = [
     Vector(f"words/t/{k}", {"id": f"words/t/{k}", "kind": "words", "text": "a"}, {"words": ["a"]}) for k in range(5)
 ]
 
-STOPPED = ["it was stopped after 3 s with 5 answers"]
+STOPPED = ["it was stopped after {} s with 5 answers"]
 FAULTY = {
     "exits at once": ("import sys; sys.exit(3)", 0, ["it exited with code 3 after 0 answers"]),
     "crashes in between": (
@@ -70,11 +70,14 @@ def python(code: str) -> list[str]:
 
 @pytest.mark.parametrize(("code", "answers", "problems"), FAULTY.values(), ids=FAULTY)
 def test_a_faulty_engine(code: str, answers: int, problems: list[str]) -> None:
-    began = time.monotonic()
-    timeout = 3 if problems == STOPPED else 60
-    read, faults = run_engine(python(code), CASES, timeout)
-    assert (len(read), faults) == (answers, problems)
-    assert time.monotonic() - began < 30
+    for timeout in (3, 30) if problems == STOPPED else (60,):
+        began = time.monotonic()
+        read, faults = run_engine(python(code), CASES, timeout)
+        seconds = time.monotonic() - began
+        if len(read) == answers:  # else a busy machine has not started it within the first time
+            break
+    assert (len(read), faults) == (answers, [problem.format(timeout) for problem in problems])
+    assert seconds < (timeout + 27 if problems == STOPPED else 30)
 
 
 def test_answers_in_any_order_and_while_rows_are_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 
@@ -72,11 +71,6 @@ def seconds(function: Callable[..., object], *arguments: object) -> float:
     return time.process_time() - started
 
 
-@cache
-def ordinary_seconds() -> float:
-    return max(seconds(parse, ORDINARY) for _ in range(3))
-
-
 def parse(text: str) -> str:
     """Return "ok", or why a program is not read."""
     try:
@@ -128,12 +122,16 @@ def test_fields_of_f_strings_do_not_hold_up_a_batch(piece: str) -> None:
     """Three answers of 255 KB with tens of thousands of fields among 64, which took half a minute on Python 3.11."""
     hostile = f"f(f'{piece * (260_000 // len(piece))}')"
     responses = [hostile] * 3 + [TRUE] * 61
-    started = time.process_time()
-    scores = Scorer().score(responses, [TRUE], [0] * 64, task="bioplanner")
-    spent = time.process_time() - started
-    assert scores.reasons.tolist() == ["too_large"] * 3 + ["ok"] * 61
-    assert scores.rewards.tolist() == [0] * 3 + [1] * 61
-    assert spent < 3 * ordinary_seconds() + TOO_QUICK
+    times = []
+    for _ in range(3):  # beside an ordinary program in each: a busy machine slows down either
+        started = time.process_time()
+        scores = Scorer().score(responses, [TRUE], [0] * 64, task="bioplanner")
+        times.append((time.process_time() - started, seconds(parse, ORDINARY)))
+        assert scores.reasons.tolist() == ["too_large"] * 3 + ["ok"] * 61
+        assert scores.rewards.tolist() == [0] * 3 + [1] * 61
+        if times[-1][0] < 3 * times[-1][1] + TOO_QUICK:
+            return
+    raise AssertionError(f"seconds, and those of an ordinary program: {times}")
 
 
 def check(form: Form) -> None:

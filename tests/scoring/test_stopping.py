@@ -42,16 +42,23 @@ def test_a_stopped_batch_raises_soon(compiled, name, threads):
     responses, references = batches()[name]
     index = [0] * MANY if len(references) == 1 else None
     batch = read_objects(Scorer(threads=threads).columns, responses, references, index, None)
-    flag, cpu = StopFlag(), []
+    flag, cpu, stopped = StopFlag(), [], threading.Event()
 
     def stop() -> None:
         cpu.append(time.process_time())
         flag.set()
+        stopped.set()
+
+    def work() -> None:
+        while True:  # the timer may be late: a batch that ends before it is scored again
+            is_late = stopped.is_set()
+            score(batch)
+            assert not is_late, "the batch went on to its end"
 
     timer = threading.Timer(0.2, stop)
     timer.start()
     with pytest.raises(Stopped):
-        flag.run(lambda: score(batch))
+        flag.run(work)
     assert time.process_time() - cpu[0] < 2 * SECONDS * threads, "the threads went on"
     timer.join()
 
