@@ -38,7 +38,7 @@ def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> No
             batches = pool.submit(batches_until, ended, fresh_server.url, batch)
             beside = p99_of_singles(fresh_server.url, single)
             ended.set()
-        assert len(batches.result()) >= 3
+        assert sum(batches.result()) > SINGLES_SECONDS / 2  # there were some most of the time
         seen.append((alone, beside, float(np.median(batches.result()))))
         if is_fair(*seen[-1]):
             break

@@ -281,10 +281,10 @@ def test_absurd_sizes_are_refused_at_once(unhurried, pieces):
 
 
 @pytest.mark.parametrize("size", [b"0000000000000000000000000000000000000000001", b"1;ffffffffffffffff", b"1 "])
-def test_chunks_that_only_look_long_are_read(connection, size):
-    connection.send(CHUNKS + size + b"\r\n{\r\n" + b"9" + b"\r\nffffffff\n\r\n")
-    connection.send(b"0\r\n\r\n")
-    assert connection.reply().status == 400  # not JSON
+def test_chunks_that_only_look_long_are_read(unhurried, size):
+    unhurried.send(CHUNKS + size + b"\r\n{\r\n" + b"9" + b"\r\nffffffff\n\r\n")
+    unhurried.send(b"0\r\n\r\n")
+    assert unhurried.reply().status == 400  # not JSON
 
 
 def test_http_1_0_needs_no_host(connection):
@@ -293,11 +293,11 @@ def test_http_1_0_needs_no_host(connection):
     assert connection.is_closed()
 
 
-def test_a_client_that_expects_100_continue(connection):
-    connection.send(head(f"Content-Length: {len(BODY)}", "Expect: 100-continue"))
-    assert connection.reply().status == 100
-    connection.send(BODY)
-    expect_rewards(connection)
+def test_a_client_that_expects_100_continue(unhurried):
+    unhurried.send(head(f"Content-Length: {len(BODY)}", "Expect: 100-continue"))
+    assert unhurried.reply().status == 100
+    unhurried.send(BODY)
+    expect_rewards(unhurried)
 
 
 # Many connections that send nothing, little, or a reset: probes and scoring continue beside them

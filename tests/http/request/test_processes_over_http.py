@@ -164,20 +164,20 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
         counts = reward_counts(client)
         alone = client.post("/v1/score", json={"references": [SCORE_REFERENCE], "responses": [SCORE_RESPONSE, "x"]})
         answers = []
-        for _ in range(3):  # a busy machine may delay one reply, or be too slow for a program in the time of another
+        for seconds in (4, 8, 16):  # a busy machine may delay a reply, or have no time for a program in the first
             began = time.perf_counter()
-            reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "4"})
-            took = time.perf_counter() - began
+            reply = client.post("/v1/score", json=body, headers={"x-request-timeout": str(seconds)})
+            late_by = time.perf_counter() - began - seconds
             assert reply.status_code == 200, reply.text
             answers.append(reply.json())
             scored = answers[-1]["reasons"].count("ok") - 31  # others than the rows of SCORE
-            if took < 4.5 and scored > 0:
+            if late_by < 0.5 and scored > 0:
                 break
         late = client.post("/v1/score", json=body, headers={"x-request-timeout": "1.5"})
         assert late.status_code == 200, late.text
         answers.append(late.json())
         counts = [after - before for before, after in zip(counts, reward_counts(client), strict=True)]
-    assert took < 4.5
+    assert late_by < 0.5
     assert scored > 0
     for answer in answers:
         right, wrong = alone.json()["rewards"]
