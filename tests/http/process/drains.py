@@ -92,8 +92,8 @@ class Connection(HTTPConnection):
             self.sock.settimeout(self.timeout)
             self.sock.connect(self._path)
 
-    def request(self, *arguments: Any) -> None:
-        super().request(*arguments)
+    def request(self, *arguments: Any, **options: Any) -> None:
+        super().request(*arguments, **options)
         self.sent_at = time.monotonic()
 
 
