@@ -114,9 +114,11 @@ def test_appended_lines_are_whole_after_a_signal(start: Start, call, folder: Pat
     process = start("score", "-", "-o", "out.jsonl", "--append", "-q", **streams)
 
     def feed() -> None:
+        unsent = b""
         try:
             while True:
-                process.stdin.write(LINE * 64)
+                unsent = unsent or LINE * 64
+                unsent = unsent[process.stdin.write(unsent) :]  # of which a pipe may take a part
         except OSError:
             process.stdin.close()
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from assay import Scorer
+from assay.kernels.batch import score_batch
+from assay.kernels.compiler import entry
 from assay.kernels.memory import NEVER
 from assay.service.rewards.batch import read_objects
 from assay.service.rewards.scoring import score
+from assay.service.scoring import shares
 from assay.service.scoring.stopping import StopFlag, Stopped, current_flag
 from tests.cases import told
 from tests.cases.writing import answer, step
@@ -38,7 +42,8 @@ def batches() -> dict[str, tuple[list[str], list[object]]]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", batches())
-def test_a_stopped_batch_raises_soon(compiled, name, threads):
+def test_a_stopped_batch_raises_soon(compiled, monkeypatch, name, threads):
+    """The flag is set while the kernel runs: what comes before it, such as copies of long texts, is not stopped."""
     responses, references = batches()[name]
     index = [0] * MANY if len(references) == 1 else None
     batch = read_objects(Scorer(threads=threads).columns, responses, references, index, None)
@@ -55,8 +60,13 @@ def test_a_stopped_batch_raises_soon(compiled, name, threads):
             score(batch)
             assert not is_late, "the batch went on to its end"
 
-    timer = threading.Timer(0.2, stop)
-    timer.start()
+    def entered(kernel: Any) -> Any:
+        if kernel is score_batch and timer.ident is None:
+            timer.start()
+        return entry(kernel)
+
+    timer = threading.Timer(0.1, stop)
+    monkeypatch.setattr(shares, "entry", entered)
     with pytest.raises(Stopped):
         flag.run(work)
     assert time.process_time() - cpu[0] < 2 * SECONDS * threads, "the threads went on"

@@ -92,6 +92,10 @@ class Connection(HTTPConnection):
             self.sock.settimeout(self.timeout)
             self.sock.connect(self._path)
 
+    def request(self, *arguments: Any, **options: Any) -> None:
+        super().request(*arguments, **options)
+        self.sent_at = time.monotonic()
+
 
 class Drain:
     """One drain under load; `answered`, `lost` and `wrong` are the outcomes of requests on established connections."""
@@ -175,7 +179,6 @@ class Drain:
         """Send one request; return what is wrong with the reply, if anything."""
         try:
             connection.request("POST", "/v1/score", body, {"Content-Type": "application/json"})
-            connection.sent_at = time.monotonic()
             reply = connection.getresponse()
             content = b"" if kind.slow else reply.read()
             while kind.slow and (piece := reply.read(1 << 16)):
