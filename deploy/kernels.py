@@ -17,7 +17,7 @@ from assay.kernels.compiler import PORTABLE, SHIPPED
 
 def main() -> None:
     targets: list[dict[str, str]] = [{}]
-    if platform.machine() in PORTABLE:  # an empty list of features: else Numba adds those of this CPU
+    if platform.machine() in PORTABLE:  # no further features: unset, Numba would add those of this CPU
         targets.append({"NUMBA_CPU_NAME": PORTABLE[platform.machine()][0], "NUMBA_CPU_FEATURES": ""})
     for target in targets:
         command = [sys.executable, "-c", "from assay.kernels.warmup import warmup; print(warmup())"]

@@ -112,7 +112,8 @@ def run(
     )
     progress = new_progress()
     progress[INVALID] = not inside
-    with borrowed_memory(threads, sizes[: LONGEST_REFERENCE + 1].tolist()) as (threads, memory):
+    maxima = sizes[: LONGEST_REFERENCE + 1].tolist()
+    with borrowed_memory(threads, maxima) as (threads, memory):
         batch = BatchArrays(
             progress=progress,
             shares=frozen(shares, np.int64),

@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 
 class Kernels(SimpleNamespace):
-    """A module of kernels of which so many are compiled."""
+    """Stands in for the module that compiles the kernels: `compiled` of its three are ready."""
 
     KERNELS = (1, 2, 3)
 

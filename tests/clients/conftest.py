@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -42,6 +43,14 @@ def down(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "20")
     faults.otherwise = status(503, Retry_After="60")  # past the deadline: the client gives up at once
     return faults
+
+
+@pytest.fixture
+def refusing() -> Iterator[tuple[str, int]]:
+    """Yield an address that refuses connections, and that no other process gets: it is bound, but not open."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()
 
 
 class SyncFace:

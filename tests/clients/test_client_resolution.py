@@ -205,14 +205,6 @@ def silent() -> Iterator[tuple[str, int]]:
         yield where
 
 
-@pytest.fixture
-def refusing() -> Iterator[tuple[str, int]]:
-    """Yield an address that refuses connections, and that no other process gets: it is bound, but not open."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()
-
-
 def test_an_address_that_drops_packets_costs_only_the_delay(
     face: Any, dns: NameServer, silent: tuple[str, int], refusing: tuple[str, int], faults: FaultServer
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 
@@ -34,19 +33,17 @@ QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}
 
 
 @pytest.fixture
-def refusing() -> Iterator[str]:
-    """Yield a URL that refuses connections, whose port no other process gets meanwhile: it is bound, but not open."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+def refusing_url(refusing: tuple[str, int]) -> str:
+    host, port = refusing
+    return f"http://{host}:{port}"
 
 
 def test_calls_that_are_retried_are_logged_once(
-    face: Any, refusing: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+    face: Any, refusing_url: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence until a deadline of two minutes would not say that the address is wrong."""
     monkeypatch.setattr(retries, "_warned_at", float("-inf"))
-    client = face(base_url=refusing, timeout=1, backoff=0.01)
+    client = face(base_url=refusing_url, timeout=1, backoff=0.01)
     for _ in range(2):
         with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:\d+: connection refused") as caught:
             client.score(["x"], ["y"])
@@ -128,9 +125,11 @@ def test_a_silent_service_is_replaced_by_another(face: Any, faults: FaultServer)
     assert len(other.requests) == 4
 
 
-def test_several_services_share_the_load_and_replace_each_other(face: Any, faults: FaultServer, refusing: str) -> None:
+def test_several_services_share_the_load_and_replace_each_other(
+    face: Any, faults: FaultServer, refusing_url: str
+) -> None:
     with FaultServer() as other:
-        client = face(base_url=f"{faults.url}, {other.url},{refusing}", **QUICK)
+        client = face(base_url=f"{faults.url}, {other.url},{refusing_url}", **QUICK)
         for _ in range(12):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
         counts = len(faults.requests), len(other.requests)
@@ -276,8 +275,10 @@ def test_a_foreign_reply_names_its_address(
             call()
 
 
-def test_the_default_address_is_named_as_the_default(face: Any, refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_module, "DEFAULT_URL", refusing)
+def test_the_default_address_is_named_as_the_default(
+    face: Any, refusing_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "DEFAULT_URL", refusing_url)
     with pytest.raises(
         Unavailable, match=r"http://127\.0\.0\.1:\d+ \(the default: ASSAY_URL is not set\): connection refused"
     ):

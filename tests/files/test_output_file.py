@@ -118,7 +118,7 @@ def test_appended_lines_are_whole_after_a_signal(start: Start, call, folder: Pat
         try:
             while True:
                 unsent = unsent or LINE * 64
-                unsent = unsent[process.stdin.write(unsent) :]  # of which a pipe may take a part
+                unsent = unsent[process.stdin.write(unsent) :]  # a pipe may take only a part
         except OSError:
             process.stdin.close()
 

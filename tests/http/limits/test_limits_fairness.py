@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from examples.rollouts import as_request, generate
-from tests.http.limits.posting import connected
+from tests.http.limits.posting import ATTEMPTS, connected
 from tests.http.raw_connection import RawConnection, head
 from tests.servers import LiveServer, ready
 
@@ -24,9 +24,6 @@ SINGLES_SECONDS = 6
 CONNECTIONS = 8
 TOLERANCE = 0.005
 """Seconds of tolerance for a busy machine."""
-
-ATTEMPTS = 3
-"""Other work on the machine only makes measurements worse, so the best of several counts."""
 
 
 def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> None:

@@ -10,15 +10,12 @@ import orjson
 import pytest
 
 from tests.cases.mixed import OPTIONS, columns
-from tests.http.limits.posting import JSON, Connection, connected
+from tests.http.limits.posting import ATTEMPTS, JSON, Connection, connected
 from tests.http.samples import PERFECT, REFERENCE
 from tests.http.scrapers import scraping
 from tests.servers import LiveServer, ready
 
 SINGLE = orjson.dumps({"references": [REFERENCE], "responses": [PERFECT]})
-ATTEMPTS = 3
-"""Other work on the machine only makes measurements worse, so the best of several counts."""
-
 ROUNDS = 3
 SECONDS = 1.5
 """Of a measurement without scrapers, and of one with them, in each round."""

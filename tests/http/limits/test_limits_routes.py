@@ -13,7 +13,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from tests.http.limits.posting import connected, probed
+from tests.http.limits.posting import ATTEMPTS, connected, probed
 from tests.http.process.watching import resident
 from tests.http.samples import ADD, PERFECT, REFERENCE, paths_with_bodies
 from tests.servers import LiveServer, ready
@@ -183,9 +183,6 @@ GROWTH = 2.0
 SLACK_SECONDS = 0.05
 """CPU seconds to ignore: the clock of a process has ticks of 10 ms."""
 
-TRIES = 3
-"""Other work on the machine makes caches and cores slower, so the best of several measurements counts."""
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
@@ -219,7 +216,7 @@ def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, f
         return cpu_seconds(process) - before
 
     cost(large // PARTS, 1)  # the cost of the first request of its kind
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         small = cost(large // PARTS, PARTS)
         whole = cost(large, 1)
         if whole <= GROWTH * small + SLACK_SECONDS:

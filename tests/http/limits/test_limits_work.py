@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.cases import answer
 from tests.http.limits.posting import JSON, connected
+from tests.http.process.watching import cpu_seconds
 from tests.http.raw_connection import head
 from tests.servers import LiveServer, ready
 
@@ -127,21 +127,16 @@ def server() -> Iterator[LiveServer]:
         assert "Traceback" not in server.log
 
 
-def cpu_seconds(server: LiveServer) -> float:
-    times = psutil.Process(server.process.pid).cpu_times()
-    return times.user + times.system
-
-
 @pytest.fixture(scope="module")
 def usual(server, batch: bytes) -> Callable[[], float]:
     """Return a function that measures the CPU seconds of a usual batch for each byte."""
 
     def seconds_per_byte() -> float:
         with connected(server.url) as connection:
-            before = cpu_seconds(server)
+            before = cpu_seconds(server.process.pid)
             for _ in range(3):
                 assert connection.score(batch)[0] == 200
-            return (cpu_seconds(server) - before) / 3 / len(batch)
+            return (cpu_seconds(server.process.pid) - before) / 3 / len(batch)
 
     seconds_per_byte()
     return seconds_per_byte
@@ -156,12 +151,12 @@ def test_no_body_costs_much_more_than_a_usual_one(server, usual, name):
     for _ in range(TRIES):
         common = usual()
         with connected(server.url) as connection:
-            before = cpu_seconds(server)
+            before = cpu_seconds(server.process.pid)
             if len(plain) < MAX_RATIO_OF_GZIP * len(compressed) or len(plain) < 1 << 20:
                 status, reply = connection.score(compressed, JSON | {"content-encoding": "gzip"})
             else:
                 status, reply = connection.score(plain)
-            seconds = cpu_seconds(server) - before
+            seconds = cpu_seconds(server.process.pid) - before
         assert status in (200, 413, 422), reply[:500]
         measured.append((seconds, seconds / (common * len(plain) + SLACK_SECONDS)))
         if seconds <= MAX_SECONDS and measured[-1][1] <= MAX_RATIO:
@@ -180,10 +175,10 @@ AFTERWARDS = 0.1 * 2
 
 def spent_until_idle(server: LiveServer) -> float:
     """Return the CPU seconds that the server takes until it takes none."""
-    before = last = cpu_seconds(server)
+    before = last = cpu_seconds(server.process.pid)
     while True:
         time.sleep(0.1)
-        now = cpu_seconds(server)
+        now = cpu_seconds(server.process.pid)
         if now - last <= 0.01:
             return now - before
         last = now
@@ -191,16 +186,16 @@ def spent_until_idle(server: LiveServer) -> float:
 
 def test_a_client_that_hangs_up_frees_the_threads(server):
     with connected(server.url) as connection:
-        before = cpu_seconds(server)
+        before = cpu_seconds(server.process.pid)
         assert connection.score(LONG)[0] == 200
-        whole = cpu_seconds(server) - before
+        whole = cpu_seconds(server.process.pid) - before
     spent = []
     for _ in range(TRIES):
         address = server.url.removeprefix("http://").split(":")
-        before = cpu_seconds(server)
+        before = cpu_seconds(server.process.pid)
         with socket.create_connection((address[0], int(address[1]))) as client:
             client.sendall(head(f"Content-Length: {len(LONG)}", "Content-Type: application/json") + LONG)
-            while cpu_seconds(server) - before < whole / 3:
+            while cpu_seconds(server.process.pid) - before < whole / 3:
                 time.sleep(0.01)
         spent.append(spent_until_idle(server))
         if spent[-1] <= 2 * AFTERWARDS:

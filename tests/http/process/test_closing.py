@@ -139,8 +139,8 @@ def test_an_unread_reply_does_not_delay_the_exit():
             connection.send(post(MANY) + head("Content-Length: 100000") + b"{")
             assert comes_to(server, work_bytes=len(MANY) + 1)
             started = time.monotonic()
-            assert server.stop() == 1  # and not by the signal of the kernel's timer
-            assert time.monotonic() - started < 10
+            assert server.stop() == 1
+            assert time.monotonic() - started < 5
         assert "requests cut off" in server.log
         assert "Traceback" not in server.log
 

@@ -303,8 +303,8 @@ def test_a_client_that_expects_100_continue(unhurried):
 # Many connections that send nothing, little, or a reset: probes and scoring continue beside them
 
 
-SLOWEST_SECONDS = 5.0
-"""Wide: usually some milliseconds; heads and bodies that do not end have longer."""
+SLOWEST_SECONDS = 2.0
+"""Wide: usually some milliseconds."""
 
 
 def slowest(server: LiveServer) -> float:

@@ -55,7 +55,7 @@ def scored_in(samples: Samples) -> float:
 
 
 def scrape_with(server: LiveServer, scored: float) -> Samples:
-    """Scrape until so many requests are counted: of a worker that does not answer at once, an older report counts."""
+    """Scrape until `scored` requests are counted: a scrape may have an older report of a worker that is slow."""
     samples: Samples = {}
 
     def comes() -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import psutil
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.servers import LiveServer
@@ -62,6 +63,12 @@ def resident(pid: int, name: str = "VmRSS") -> int:
     match = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     assert match is not None
     return int(match[1]) * 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, without its children."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 def workers_of(server: LiveServer) -> list[int]:
