@@ -117,13 +117,13 @@ class BatchArrays(NamedTuple):
     reference_index: np.ndarray  # int64 (n,): the reference of each response
     alternatives: np.ndarray  # int64 (R + 1,): where the texts of each reference begin; empty if each has one
     limits: np.ndarray  # int64 (LIMITS,), see MAX_RESPONSE
-    configurations: np.ndarray  # float64 (k, 20), rows as `rules_at` takes them, which read responses alike
+    configurations: np.ndarray  # float64 (k, 23), rows as `rules_at` takes them, which read responses alike
     tables: np.ndarray
     statuses: np.ndarray  # uint8 (texts,), written: OK, or why a reference is invalid
     bad_lines: np.ndarray  # int64 (texts,), written: index of the bad line among its non-blank lines
     rewards: np.ndarray  # float64 (k, n), written
     reasons: np.ndarray  # uint8 (k, n), written
-    components: np.ndarray  # float64 (k, 11, n), written: rows as in COMPONENTS, 0 after a failed gate
+    components: np.ndarray  # float64 (k, 12, n), written: rows as in COMPONENTS, 0 after a failed gate
     entries: StepEntries  # written, if it has room
     memory: BatchMemory
     trials: np.ndarray  # float64 (threads, k, most + 1): rewards against up to `most` alternatives, and the best one

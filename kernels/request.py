@@ -116,7 +116,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         reference_index=frozen(reference_rows, np.int64),
         alternatives=NO_ALTERNATIVES,
         limits=frozen(np.zeros(LIMITS), np.int64),
-        configurations=frozen(np.zeros((1, 20)), np.float64),
+        configurations=frozen(np.zeros((1, 23)), np.float64),
         tables=tables(),
         statuses=reasons[0],
         bad_lines=np.zeros(rows, np.int64),

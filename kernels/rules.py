@@ -31,7 +31,10 @@ class Rules(NamedTuple):
     max_mean_words: float  # L
     max_object_similarity: bool
     quantities: bool
-    max_added_numbers: int  # k, or −1 without a limit
+    word_coverage: bool
+    quantity_error_factor: float  # q
+    max_added_words: int  # k, or −1 without a limit
+    max_added_numbers: int  # likewise
     position_decay: float  # λ
     use_step_gap: bool
     use_length: bool
@@ -56,6 +59,7 @@ REASONS = (
     "step_count",
     "low_coverage",
     "added_numbers",
+    "added_words",
 )
 
 OK = 0
@@ -71,3 +75,4 @@ ORC_NUMBERING = 9
 STEP_COUNT = 10
 LOW_COVERAGE = 11
 ADDED_NUMBERS = 12
+ADDED_WORDS = 13

@@ -38,15 +38,17 @@ COMPONENTS = (
     "semantics",
     "anchors",
     "score",
+    "quantity_errors",
 )
 """Rows of `components`, in this order."""
 
-FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE, ORDER, CONTENT, SEMANTICS, ANCHORS, SCORE = range(11)
+FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE = range(6)
+ORDER, CONTENT, SEMANTICS, ANCHORS, SCORE, QUANTITY_ERRORS = range(6, 12)
 
 
 @inlined
 def rules_at(configurations, k):
-    """Return configuration `k` of `configurations`, float64 (k, 20): the fields of `Rules` as numbers."""
+    """Return configuration `k` of `configurations`, float64 (k, 23): the fields of `Rules` as numbers."""
     values = configurations[k]
     return Rules(
         lcs_order=values[0] != 0.0,
@@ -60,15 +62,18 @@ def rules_at(configurations, k):
         max_mean_words=values[8],
         max_object_similarity=values[9] != 0.0,
         quantities=values[10] != 0.0,
-        max_added_numbers=int(values[11]),
-        position_decay=values[12],
-        use_step_gap=values[13] != 0.0,
-        use_length=values[14] != 0.0,
-        use_position=values[15] != 0.0,
-        use_order=values[16] != 0.0,
-        think_prefilled=values[17] != 0.0,
-        max_response_bytes=int(values[18]),
-        max_steps=int(values[19]),
+        word_coverage=values[11] != 0.0,
+        quantity_error_factor=values[12],
+        max_added_words=int(values[13]),
+        max_added_numbers=int(values[14]),
+        position_decay=values[15],
+        use_step_gap=values[16] != 0.0,
+        use_length=values[17] != 0.0,
+        use_position=values[18] != 0.0,
+        use_order=values[19] != 0.0,
+        think_prefilled=values[20] != 0.0,
+        max_response_bytes=int(values[21]),
+        max_steps=int(values[22]),
     )
 
 

@@ -30,6 +30,7 @@ EXAMPLE_COMPONENTS = {
     "semantics": 2.5,
     "anchors": 2.0,
     "score": 2.5,
+    "quantity_errors": 0.0,
 }
 
 

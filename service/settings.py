@@ -37,7 +37,7 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; it has other settings if they differ from the default."""
 
-RULES_VERSION = "3"
+RULES_VERSION = "4"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
 DETAILS = {
@@ -96,7 +96,20 @@ class ScoreSettings(BaseModel):
     parameter_similarity: Literal["words", "quantities"] = Field(
         default="words", description="Par: words, or quantities, so that 500 µl is 0.5 ml and 50 ml is not."
     )
+    coverage: Literal["substring", "words"] = Field(
+        default="substring", description="A step's word is found in its prose as a part of the text, or as a word."
+    )
+    # q
+    quantity_error_factor: Real = Field(
+        default=1.0, gt=0, le=1, description="Factor of SCORE for each wrong quantity of the matched steps; 1 for none."
+    )
     # k of the consistency gate
+    max_added_words: int | None = Field(
+        default=None,
+        ge=0,
+        description="Most words that only a step's prose may have, and no negation; null (`none`) for no limit.",
+    )
+    # likewise
     max_added_numbers: int | None = Field(
         default=None, ge=0, description="Most numbers that only the prose may have; null (`none`) for no limit."
     )
@@ -159,7 +172,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:3|order:strict|…|v:0.3.0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:4|order:strict|…|v:0.3.0`, to be quoted beside a result."""
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:
@@ -192,6 +205,9 @@ class SettingOverrides(TypedDict, total=False):
     max_mean_words: float
     object_similarity: Literal["fallback", "max"]
     parameter_similarity: Literal["words", "quantities"]
+    coverage: Literal["substring", "words"]
+    quantity_error_factor: float
+    max_added_words: int | None
     max_added_numbers: int | None
     position_decay: float
     use_step_gap: bool

@@ -27,11 +27,15 @@ CONTENT = ("object_similarity", "parameter_similarity", "use_position", "positio
 
 
 def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
-    """Return configurations as the rows that `score_slice` takes, float64 (k, 20), read only."""
+    """Return configurations as the rows that `score_slice` takes, float64 (k, 23), read only."""
     return frozen(np.array(rules, np.float64), np.float64)
 
 
 _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
+
+
+def limit_of(most: int | None) -> int:
+    return -1 if most is None else min(most, UNLIMITED)
 
 
 def rules_of(settings: ScoreSettings) -> Rules:
@@ -47,7 +51,10 @@ def rules_of(settings: ScoreSettings) -> Rules:
         max_mean_words=float(settings.max_mean_words),
         max_object_similarity=settings.object_similarity == "max",
         quantities=settings.parameter_similarity == "quantities",
-        max_added_numbers=-1 if settings.max_added_numbers is None else min(settings.max_added_numbers, UNLIMITED),
+        word_coverage=settings.coverage == "words",
+        quantity_error_factor=float(settings.quantity_error_factor),
+        max_added_words=limit_of(settings.max_added_words),
+        max_added_numbers=limit_of(settings.max_added_numbers),
         position_decay=float(settings.position_decay),
         use_step_gap=settings.use_step_gap,
         use_length=settings.use_length,

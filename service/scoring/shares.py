@@ -45,7 +45,7 @@ MAX_SHARES_OF_CALL = 512
 """The shares of a call for each thread, about a second of work: Python handles signals between calls."""
 
 NO_INDEX = frozen(np.zeros(0, np.int64), np.int64)
-NO_CONFIGURATION = frozen(np.zeros((1, 20)), np.float64)
+NO_CONFIGURATION = frozen(np.zeros((1, 23)), np.float64)
 
 
 class Limits(NamedTuple):
