@@ -11,7 +11,7 @@ import orjson
 
 from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
-from ...service.explain.quantities import terms_in, texts_of
+from ...service.explain.quantities import texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ...service.records.jobs.summary import QUANTILES, quantiles
 from ...service.records.output.output_file import write_document
@@ -393,6 +393,6 @@ def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
         return ""
     shared = texts_of(similarity.shared)
     if similarity.compared == "terms":
-        return "shared" if shared.issuperset(term.text for term in terms_in(phrase.words)) else "other"
+        return "shared" if shared.issuperset(phrase.terms or ()) else "other"
     same = phrase.canon in shared if similarity.compared == "objects" else shared.issuperset(phrase.words)
     return "shared" if same else "other"

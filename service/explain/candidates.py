@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
@@ -216,10 +216,8 @@ class EditCandidates:
         """Give a pair the quantities of the reference, each with the parameter that it is in."""
         i, j = pair.predicted, pair.reference
         line, source = self._lines[i - 1], self._expected[j - 1]
-        assert line.terms is not None
-        assert source.terms is not None
-        mine, theirs = list(zip(line.parameters, line.terms)), list(zip(source.parameters, source.terms))
-        corrections = corrections_of([*chain(*line.terms)], [*chain(*source.terms)])
+        mine, theirs = (list(zip(side.parameters, side.terms or (), strict=True)) for side in (line, source))
+        corrections = corrections_of(*([*chain(*(terms for _, terms in side))] for side in (mine, theirs)))
         replaced: dict[str, Phrase | None] = {}
         added: list[Phrase] = []
         for extra, missing in corrections:
@@ -247,9 +245,10 @@ class EditCandidates:
         """
         drafting, body = self.drafting, _body_of(line)
         said = drafting.draft.steps[i - 1].prose
-        if prose is None or prose == said:
-            prose, covers = said, partial(drafting.says, i)
-        else:
+        covers: Callable[[str], bool] = partial(drafting.says, i)
+        if prose is None:
+            prose = said
+        elif prose != said:
             covers = Covering(spoken_of([prose.decode()])[0], drafting.settings).covers
         if drafting.adds_more(i, line, prose):
             return self.pool.number(DraftStep(body, prose_of(line)))

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..settings import ScoreSettings
 from ..wording import format_reward
 from .prose import Akin
-from .quantities import Quantity, terms_of
+from .quantities import Quantity, spelled_quantities, terms_of
 from .reading import KeyLine, Prose, Reading, canons, words_of
 from .schema import Coverage, Hint, Pair, Phrase
 
 MAX_HINTS = 10
 
-ONES = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-)
-TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
-NUMBER_WORD = re.compile(rf"(?<![\w.-])(?:{'|'.join(NUMBER_WORDS)})(?![\w.-])", re.IGNORECASE)
 POWER = re.compile(r"(?:^| |x)10 (-?[0-9]{1,2})(?= |$)")
 """A power of ten as words joined by spaces: `10 6` of `10⁶`, `5x10 6`."""
 
@@ -31,28 +24,21 @@ AS_WRITTEN = "numbers and units are compared as written"
 AS_WORDS = "number words are not read as numbers"
 WITH_QUANTITIES = "; parameter_similarity = quantities would count it"
 WITH_WORDS = "; coverage = words would count it"
-WHOLE_WORDS = "with coverage = words, a word is covered by itself or by one with the same beginning, at least half of both"
+WHOLE_WORDS = (
+    "with coverage = words, a word is covered by itself or by one with the same beginning, at least half of both"
+)
 
 
 class Amounts:
     """The quantities of phrases that are not written alike, by their words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        quantities = list(dict.fromkeys(_quantities(texts)))
+        quantities = [term for text in texts for term in terms_of(text) if isinstance(term, Quantity)]
         texts_of = canons([quantity.text for quantity in quantities])
         self.quantities = dict(zip(texts_of, quantities, strict=True))
         """Each with its canonical text."""
-        self.spelled: dict[Quantity, str] = {}
+        self.spelled = {quantity: text for text in texts for quantity in spelled_quantities(text)}
         """Quantities whose number is written as a word, with their phrase."""
-        for text in texts:
-            written = NUMBER_WORD.sub(lambda word: str(NUMBER_WORDS[word[0].lower()]), text)
-            if written != text:
-                said = set(_quantities([text]))
-                self.spelled |= {quantity: text for quantity in _quantities([written]) if quantity not in said}
-
-
-def _quantities(texts: Iterable[str]) -> Iterator[Quantity]:
-    return (term for text in texts for term in terms_of(text) if isinstance(term, Quantity))
 
 
 def hints_of(
@@ -73,7 +59,7 @@ def hints_of(
 def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair], quantities: bool) -> Iterator[Hint]:
     for pair in pairs:
         mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
-        texts = []
+        texts: list[str] = []
         for name in ("objects", "parameters"):
             said, needed = getattr(mine, name), getattr(theirs, name)
             if _canons(said) != _canons(needed):
@@ -94,8 +80,8 @@ def _about_phrases(
     for spelled, other in ((mine.spelled, theirs), (theirs.spelled, mine)):
         for quantity in other.quantities.values():
             if quantity in spelled:
-                texts = (spelled[quantity], quantity.text)
-                yield "{} is {}: {}.".format(*(texts if spelled is mine.spelled else texts[::-1]), AS_WORDS)
+                both = (spelled[quantity], quantity.text)
+                yield f"{' is '.join(both if spelled is mine.spelled else both[::-1])}: {AS_WORDS}."
     yield from (f"{first} is not {second}: {POWER_SIGNS}." for first, second in _lost_powers(said, needed))
 
 
@@ -107,7 +93,7 @@ def _in_other_dimensions(mine: Amounts, theirs: Amounts) -> Iterator[str]:
         other = free.get((quantity.kind, quantity.values))
         if other is not None and quantity not in sides[1]:
             dimensions = (quantity.dimension or "no dimension", other.dimension or "no dimension")
-            yield "{} is {}, {} is {}.".format(quantity, dimensions[0], other, dimensions[1])
+            yield f"{quantity} is read as {dimensions[0]}, {other} as {dimensions[1]}."
 
 
 def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
@@ -126,9 +112,7 @@ def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -
             yield Hint(text=text, step=pair.predicted, reference_step=pair.reference)
 
 
-def _about_prose(
-    reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings
-) -> Iterator[Hint]:
+def _about_prose(reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings) -> Iterator[Hint]:
     for k, (line, prose, coverage) in enumerate(zip(reading.lines, reading.prose, coverages, strict=False), 1):
         if coverage is not None and coverage.uncovered:
             text = reading.text.part(prose.start, prose.stop)
@@ -150,19 +134,19 @@ def _about_uncovered(
         if quantity in said.spelled:
             yield f"{quantity}, its prose the number as a word: {AS_WORDS}"
     whole = Phrase(text="", words=prose.canon.split(" "))
-    for first, second in _lost_powers(phrases, [whole]):
-        if first in lacking:
-            yield f"{first}, its prose {second}: {POWER_SIGNS}"
+    for power, other in _lost_powers(phrases, [whole]):
+        if power in lacking:
+            yield f"{power}, its prose {other}: {POWER_SIGNS}"
     if settings.coverage == "substring":
-        akin = Akin(prose.parts.split(" "))
+        akin = Akin(prose.spoken.parts.split(" "))
         for word in uncovered[:MAX_HINTS]:
-            if other := akin.find(word):
-                yield f"{word}, its prose {other}{WITH_WORDS}"
+            if (kin := akin.find(word)) is not None:
+                yield f"{word}, its prose {kin}{WITH_WORDS}"
     else:
         for word in uncovered[:MAX_HINTS]:
-            other = next((other for other in whole.words if word in other), None) if word in prose.canon else None
-            if other is not None:
-                yield f"{word}, its prose {other}: {WHOLE_WORDS}"
+            if word in prose.canon:
+                longer = next(said_word for said_word in whole.words if word in said_word)
+                yield f"{word}, its prose {longer}: {WHOLE_WORDS}"
 
 
 def _equal(mine: dict[str, Quantity], theirs: dict[str, Quantity]) -> Iterator[tuple[Quantity, Quantity]]:

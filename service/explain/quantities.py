@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from itertools import chain, zip_longest
 
+from ...kernels.text.quantities import DIMENSIONS
 from ..settings import ScoreSettings
-from .reading import Reading
+from .reading import Reading, canons
 from .schema import EQUAL, PairQuantities, ReadQuantity
 
 
@@ -29,10 +31,35 @@ class Quantity:
 Term = str | Quantity
 
 
-def terms_of(text: str) -> list[Term]:
-    from tests.reference.stub import read  # noqa
+NAMES = ("time", "volume", "mass", "length or molarity", "celsius", "rotation", "g-force", "voltage", "percent")
+KINDS = {unit: (NAMES[k], f * 10**p) for k, units in enumerate(DIMENSIONS) for unit, (f, p) in units.items()}
+BASES = {"time": 15, "volume": 6, "mass": 6, "length or molarity": 6}
+DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
 
-    return [term if isinstance(term, str) else Quantity(*term) for term in read(text)]
+
+def terms_of(text: str) -> list[Term]:
+    (canon,) = canons([text])
+    words, terms, k = canon.split(" ") if canon else [], list[Term](), 0
+    while k < len(words):
+        match = DECIMAL.fullmatch(words[k])
+        if match is None or len((match[2] + (match[3] or "")).strip("0")) > 14:
+            terms.append(words[k])
+        else:
+            value, exponent, following = (
+                int(match[1] + match[2] + (match[3] or "")),
+                -len(match[3] or ""),
+                words[k + 1 : k + 2],
+            )
+            dimension, shown = "", words[k]
+            if following and following[0] in KINDS:
+                dimension, size = KINDS[following[0]]
+                value, exponent, shown = value * size, exponent + BASES.get(dimension, 15), f"{shown} {following[0]}"
+                k += 1
+            while value and value % 10 == 0:
+                value, exponent = value // 10, exponent + 1
+            terms.append(Quantity(shown, dimension, "", ((value, exponent if value else 0),)))
+        k += 1
+    return terms
 
 
 def reads_quantities(settings: ScoreSettings) -> bool:
@@ -51,6 +78,37 @@ def read_terms(reading: Reading) -> None:
 def texts_of(elements: Sequence[str]) -> set[str]:
     """Return the texts of terms as a similarity lists them, where equal ones are joined."""
     return {text for element in elements for text in element.split(EQUAL)}
+
+
+ONES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
+NUMBER_WORD = re.compile(rf"(?<![\w.-])(?:{'|'.join(NUMBER_WORDS)})(?![\w.-])", re.IGNORECASE)
+KELVIN = re.compile(r"(?<![\w.,-])[0-9]++(?:\.[0-9]++)?+ ?(?:K|[Kk]elvin)(?![\w/])")
+OTHER_FRACTION = re.compile("[0-9]*[⅐-⅞]")
+
+
+def spelled_quantities(text: str) -> list[Quantity]:
+    """Return the quantities that a text would have as well if its numbers were not written as words."""
+    written = NUMBER_WORD.sub(lambda word: str(NUMBER_WORDS[word[0].lower()]), text)
+    if written == text:
+        return []
+    quantities = set(terms_of(text))
+    return [term for term in terms_of(written) if isinstance(term, Quantity) and term not in quantities]
+
+
+def quantity_limits(parameter: str) -> Iterator[str]:
+    """Yield a sentence about each part of a parameter that is not the quantity its author means.
+
+    These are known limits of the rules: numbers as words, kelvin, and fractions other than ¼, ½ and ¾.
+    """
+    if any(quantity.dimension for quantity in spelled_quantities(parameter)):
+        yield f"“{parameter}” is read as words: write its number in digits"
+    yield from (f"“{match[0]}” is no temperature: kelvin is not read" for match in KELVIN.finditer(parameter))
+    yield from (f"“{match[0]}” is not read as a fraction" for match in OTHER_FRACTION.finditer(parameter))
 
 
 Correction = tuple[Quantity | None, Quantity | None]
@@ -122,9 +180,7 @@ def read_quantity(quantity: Quantity, wrong: bool) -> ReadQuantity:
         said = f"{JOINTS[quantity.kind].join(numbers)} {unit}".rstrip()
     else:
         said = f"{quantity.kind} {numbers[0]} {unit}".strip()
-    return ReadQuantity(
-        text=quantity.text, read=said, dimension=quantity.dimension, kind=quantity.kind, wrong=wrong
-    )
+    return ReadQuantity(text=quantity.text, read=said, dimension=quantity.dimension, kind=quantity.kind, wrong=wrong)
 
 
 def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:
