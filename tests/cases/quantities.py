@@ -279,7 +279,7 @@ WORDS: dict[str, list[Term]] = {
     "pH -1": ["ph", number("-1")],
     "pH 7e1": ["ph", number("70")],
     "pH 1000000000001": ["ph", "1000000000001"],
-    "alpH 7": ["alph", number("7")],
+    "seppH 7": ["sepph", number("7")],
     "pHs 7": ["phs", number("7")],
     "at RT, 5 min": ["at", "rt", time("300")],
     "Room  temperature": ["rt"],
