@@ -295,8 +295,9 @@ def _added_words(reading: Reading, added: AddedBySteps, settings: ScoreSettings)
     message += f"at most {limit:,} {verb} allowed, and no negation." if limit else "none is allowed."
     if len(failing) > 1:
         message += f" {plural(len(failing), 'step')} have too many words of their own, or a negation."
-    drop = first_n([f"“{word}”" for word in own.beyond(limit)], 8)
-    remedy = f"Drop {drop} from step {k} of <orc>, or write them in its key step as well."
+    beyond = own.beyond(limit)
+    drop, them = first_n([f"“{word}”" for word in beyond], 8), "it" if len(beyond) == 1 else "them"
+    remedy = f"Drop {drop} from step {k} of <orc>, or write {them} in its key step as well."
     return _in_prose(reading, k, message, remedy)
 
 
