@@ -38,6 +38,7 @@ REMEDIES = {
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
     "added_numbers": "Ask for prose whose numbers are all in its key step; max_added_numbers allows more.",
+    "added_words": "Ask for prose without negations and in the words of its key step; max_added_words allows more.",
 }
 
 MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third

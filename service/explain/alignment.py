@@ -15,8 +15,8 @@ from ...kernels.semantics import UNMATCHED, anchors, ious, length_penalty, posit
 from ...kernels.sequences import lcs_lengths, subsequences
 from ..settings import MAX_CONTENT, ScoreSettings
 from ..wording import format_number, format_reward, plural
-from .quantities import Term, compared_quantities, read_terms, reads_quantities
-from .reading import Reading, words_of
+from .quantities import compared_quantities, read_terms, reads_quantities
+from .reading import Reading, Term, words_of
 from .schema import EQUAL, Content, Equation, Factor, FactorName, Order, Pair, Phrase, Scale, Similarity
 
 Sides = tuple[Sequence[Term], Sequence[Term]]

@@ -10,8 +10,8 @@ from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..settings import ScoreSettings
 from ..wording import format_reward
 from .prose import Akin
-from .quantities import Quantity, spelled_quantities, terms_of
-from .reading import KeyLine, Prose, Reading, canons, words_of
+from .quantities import spelled_quantities, terms_of
+from .reading import KeyLine, Prose, Quantity, Reading, canons, words_of
 from .schema import Coverage, Hint, Pair, Phrase
 
 MAX_HINTS = 10

@@ -29,17 +29,17 @@ STEP_WORDS = ("step", "steps")
 MIN_BEGINNING = 3  # characters that words have in common if they are akin; and half of the longer word
 OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a word
 
-NEGATIONS = frozenset(
-    "avoid avoiding cannot except instead neither never no none nor not omit omitting rather skip skipping t unless "
-    "without".split()
-)
-FUNCTION_WORDS = frozenset(
-    "a about above after all also among an and another any approximately are around as at be been before being below "
-    "between both by can could did do does down during each ensure ensuring every finally first for from further had "
-    "has have if in into is it its may must next of off on onto or other out over per same second shall should so some "
-    "step steps such that the their them then there these they third this those through thus to under until up use "
-    "used using via was were when where which while will with within would you your".split()
-)
+NEGATION_LIST = """
+avoid avoiding cannot except instead neither never no none nor not omit omitting rather skip skipping t unless without
+"""
+FUNCTION_WORD_LIST = """
+a about above after all also among an and another any approximately are around as at be been before being below
+between both by can could did do does down during each ensure ensuring every finally first for from further had has
+have if in into is it its may must next of off on onto or other out over per same second shall should so some step
+steps such that the their them then there these they third this those through thus to under until up use used using
+via was were when where which while will with within would you your
+"""
+NEGATIONS, FUNCTION_WORDS = frozenset(NEGATION_LIST.split()), frozenset(FUNCTION_WORD_LIST.split())
 
 
 def has_letter(word: str) -> bool:

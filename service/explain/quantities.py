@@ -5,31 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from itertools import chain, zip_longest
 
 from ...kernels.text.quantities import DIMENSIONS
 from ..settings import ScoreSettings
-from .reading import Reading, canons
+from .reading import Quantity, Reading, Term, canons
 from .schema import EQUAL, PairQuantities, ReadQuantity
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A quantity in the base unit of its dimension; equal ones may have different texts."""
-
-    text: str = field(compare=False)
-    dimension: str
-    kind: str
-    values: tuple[tuple[int, int], ...]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Term = str | Quantity
-
 
 NAMES = ("time", "volume", "mass", "length or molarity", "celsius", "rotation", "g-force", "voltage", "percent")
 KINDS = {unit: (NAMES[k], f * 10**p) for k, units in enumerate(DIMENSIONS) for unit, (f, p) in units.items()}

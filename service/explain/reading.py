@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from ..scoring.references import UNLIMITED, ReferenceTexts
 from ..scoring.shares import read
 from ..scoring.texts import utf8
 from .schema import Phrase, Place
-
-if TYPE_CHECKING:
-    from .quantities import Term
 
 LF, CR = 0x0A, 0x0D
 
@@ -122,6 +119,22 @@ class ReadStep(NamedTuple):
     @property
     def listed(self) -> str:
         return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A quantity in the base unit of its dimension; equal ones may have different texts."""
+
+    text: str = field(compare=False)
+    dimension: str
+    kind: str
+    values: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Term = str | Quantity
 
 
 @dataclass(slots=True)
