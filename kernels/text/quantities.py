@@ -1,6 +1,6 @@
-"""Quantities: values with their units as exact decimals, and numbers that only the prose has.
+"""Quantities: values with their units as exact decimals.
 
-docs/rules.md, Quantities and Gates. A quantity is interned like a word: the digits of its decimal take the place of a
+docs/rules.md, Quantities. A quantity is interned like a word: the digits of its decimal take the place of a
 word's first eight bytes; its exponent and its dimension that of the length, as a number less than PAIR.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler import helper, inlined
+from ..compiler import inlined
 from ..memory import (
     CANON,
     COUNTS,
@@ -20,12 +20,11 @@ from ..memory import (
     SPAN_STARTS,
     SPAN_STOPS,
     TERMS,
-    WORD_STAMPS,
     mix,
 )
-from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, intern, probe
+from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, probe
 from .unicode import is_digit
-from .words import DASH, DOT, HEADS, LENGTHS, SHORT_LENGTHS, SHORTS, find_unit, number_stop
+from .words import DASH, DOT, HEADS, LENGTHS, SHORT_LENGTHS, SHORTS, find_unit
 from .words import SLOTS as UNIT_SLOTS
 
 MAX_DIGITS = 14
@@ -139,42 +138,3 @@ def append_terms(workspace, terms, count, first_id):
         terms += 1
         k += 1
     return terms
-
-
-STEP_BYTES = np.frombuffer(b"steps", np.uint8)
-
-
-@helper
-def is_step_word(norm, start, stop):
-    """Return whether the word `norm[start:stop]` is `step` or `steps`."""
-    if stop - start != 4 and stop - start != 5:
-        return False
-    for k in range(stop - start):
-        if norm[start + k] != STEP_BYTES[k]:
-            return False
-    return True
-
-
-@helper
-def count_added_numbers(workspace, row, count):
-    """Count the distinct numbers among the `count` words of the prose of key step `row` that are not among the step's
-    words and occur at least once not right after `step` or `steps`.
-
-    The words of the step have been marked by `coverage.step_coverage`.
-    """
-    ints = workspace.ints
-    norm = workspace.bytes[NORM]
-    added = np.int64(0)
-    for k in range(count):
-        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
-        if not is_digit(norm[start]) and norm[start] != DASH:
-            continue
-        if number_stop(norm, start, stop) != stop:
-            continue
-        if k > 0 and is_step_word(norm, ints[SPAN_STARTS, k - 1], ints[SPAN_STOPS, k - 1]):
-            continue
-        string = intern(workspace, norm, start, stop - start)
-        if ints[WORD_STAMPS, string] != row + 1 and ints[WORD_STAMPS, string] != -(row + 1):
-            ints[WORD_STAMPS, string] = -(row + 1)
-            added += 1
-    return added

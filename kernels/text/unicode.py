@@ -12,6 +12,7 @@ Code points are looked up in two levels: `pages[c >> 8]` is the number of a bloc
 - `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 if unchanged.
   Hangul syllables are computed instead.
 - `classes`: canonical combining classes.
+- `kinds`: the value of a decimal digit of any script, LETTER for a letter (`str.isalpha`), else NO_LETTER.
 - `pairs`, `composites`: the canonical compositions `first << 21 | second`, sorted, and their results.
 
 Linear in the cluster: long runs of combining marks are sorted by counting, and composition visits each mark once.
@@ -32,11 +33,13 @@ from .strings import decode, encode, width
 
 PATH = Path(__file__).with_name("unicode14.npz")
 
-ROWS = 9
+ROWS = 10
 PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
 # The canonical compositions except Hangul, as an open-addressing hash table: two code points and their composite;
 # NO_PAIR in free slots.
 FIRSTS, SECONDS, COMPOSITES = range(6, 9)
+KINDS = 9
+LETTER, NO_LETTER = 10, 11
 PAIR_SLOTS, PAIR_SHIFT = 1 << 12, np.uint64(52)
 PAIR_BITS = np.uint64(21)
 NO_PAIR = np.iinfo(np.int32).max
@@ -44,7 +47,7 @@ NO_PAIR = np.iinfo(np.int32).max
 
 @cache
 def tables() -> np.ndarray:
-    """Return the tables, int32 (9, n), read only, loaded once."""
+    """Return the tables, int32 (10, n), read only, loaded once."""
     with np.load(PATH) as stored:
         rows = {
             PAGES: stored["pages"],
@@ -53,6 +56,7 @@ def tables() -> np.ndarray:
             CLASSES: stored["classes"],
             POOL: stored["pool"],
             DECOMPOSITION_POOL: stored["decomposition_pool"],
+            KINDS: stored["kinds"],
         }
         pairs = zip(stored["pairs"].tolist(), stored["composites"].tolist(), strict=True)
     table = np.full((ROWS, max(map(len, rows.values()))), NO_PAIR, np.int32)
@@ -211,6 +215,12 @@ CARET = 0x5E
 def entry_of(code, tables):
     """Return `value << 1 | hard` of a code point: see `entries`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
+
+
+@inlined
+def kind_of(code, tables):
+    """Return the value of a decimal digit of any script, LETTER, or NO_LETTER of any other code point."""
+    return np.int64(tables[KINDS, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 
 @inlined

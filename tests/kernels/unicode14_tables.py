@@ -10,7 +10,7 @@ import unicodedata
 
 import numpy as np
 
-from assay.kernels.text.unicode import PATH
+from assay.kernels.text.unicode import LETTER, NO_LETTER, PATH
 
 LAST = 0x110000
 DASHES = {*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D}
@@ -36,6 +36,10 @@ def map_code_point(code: int) -> str:
     return "".join(c if c.isascii() or c.isalnum() else " " for c in folded)
 
 
+def kind_of(char: str) -> int:
+    return unicodedata.decimal(char, LETTER if char.isalpha() else NO_LETTER)
+
+
 def compositions() -> dict[tuple[int, int], int]:
     """Return every canonical pair that NFC composes, except Hangul."""
     pairs = {}
@@ -57,6 +61,7 @@ def build() -> dict[str, np.ndarray]:
     entries = np.zeros(LAST, dtype=np.int32)
     decompositions = np.zeros(LAST, dtype=np.int32)
     classes = np.zeros(LAST, dtype=np.uint8)
+    kinds = np.full(LAST, NO_LETTER, dtype=np.uint8)
     pool = bytearray(2)
     pool_index: dict[str, int] = {}
     decomposition_pool: list[int] = [0]
@@ -79,11 +84,12 @@ def build() -> dict[str, np.ndarray]:
                 pool += bytes([len(encoded)]) + encoded
         entries[code] = value << 1 | hard
         classes[code] = unicodedata.combining(char)
+        kinds[code] = kind_of(char)
         if decomposed != char and code not in HANGUL:
             decompositions[code] = len(decomposition_pool)
             decomposition_pool += [len(decomposed), *map(ord, decomposed)]
     pairs = sorted((first << 21 | second, code) for (first, second), code in composed.items())
-    tables = two_levels(entries, decompositions, classes)
+    tables = two_levels(entries=entries, decompositions=decompositions, classes=classes, kinds=kinds)
     tables["pool"] = np.frombuffer(bytes(pool), dtype=np.uint8)
     tables["decomposition_pool"] = np.array(decomposition_pool, dtype=np.int32)
     tables["pairs"] = np.array([pair for pair, _ in pairs], dtype=np.int64)
@@ -91,23 +97,20 @@ def build() -> dict[str, np.ndarray]:
     return tables
 
 
-def two_levels(entries: np.ndarray, decompositions: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
+def two_levels(**columns: np.ndarray) -> dict[str, np.ndarray]:
     """Store equal blocks of 256 code points once."""
     pages = np.zeros(LAST >> 8, dtype=np.uint16)
     blocks: dict[bytes, int] = {}
     kept: list[slice] = []
     for page in range(LAST >> 8):
         block = slice(page << 8, (page + 1) << 8)
-        key = entries[block].tobytes() + decompositions[block].tobytes() + classes[block].tobytes()
+        key = b"".join(column[block].tobytes() for column in columns.values())
         if key not in blocks:
             blocks[key] = len(kept)
             kept.append(block)
         pages[page] = blocks[key]
-    return {
-        "pages": pages,
-        "entries": np.concatenate([entries[block] for block in kept]),
-        "decompositions": np.concatenate([decompositions[block] for block in kept]),
-        "classes": np.concatenate([classes[block] for block in kept]),
+    return {"pages": pages} | {
+        name: np.concatenate([column[block] for block in kept]) for name, column in columns.items()
     }
 
 
