@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler import helper, hot_kernel
-from ..memory import COVERAGES, ORC_STARTS, ORC_STOPS, tag_bits, trailing_zeros
+from ..memory import COVERAGES, ORC_STARTS, ORC_STOPS, TEXT, read_only, tag_bits, trailing_zeros
 from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
 from ..text.interning import reset
 from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
-from ..text.quantities import count_added_numbers
 from ..text.words import read_words
+from .added import count_added_numbers
 from .coverage import step_coverage
 from .steps import read_key_steps
 
 NOT_FOUND, NOT_OPENED, FOUND = 0, 1, 2
+SPACE = 0x20
 
 BLOCK, NO_BITS, ONE = 64, np.uint64(0), np.uint64(1)
 OPEN_THINK = np.frombuffer(b"<think>", np.uint8)
@@ -177,11 +178,24 @@ def find_text_spans(sections, lines, counts, text, think_prefilled):
 
 
 @helper
-def read_orc_step(workspace, tables, text, start, stop, row, steps, added_numbers):
+def join_texts(text, start, stop, begin, end, out):
+    """Write `text[start:stop]`, a space and `text[begin:end]` to `out`; returns the number of bytes."""
+    size = stop - start
+    for k in range(size):
+        out[k] = text[start + k]
+    out[size] = SPACE
+    for k in range(end - begin):
+        out[size + 1 + k] = text[begin + k]
+    return size + 1 + end - begin
+
+
+@helper
+def read_orc_step(workspace, tables, text, start, stop, before, before_stop, row, steps, added_numbers):
     """Read the orc step `text[start:stop]`, of key step `row`: (tokens of its raw text, cov_i, numbers that it adds).
 
-    Without a key step (`row` >= `steps`) these are 1 and 0. Numbers are counted only with `added_numbers`. The text may
-    span several lines: a line break separates words and tokens like the space that joins the lines.
+    Without a key step (`row` >= `steps`) these are 1 and 0. Numbers are counted only with `added_numbers`, and then
+    also in `text[before:before_stop]`. The texts may span several lines: a line break separates words and tokens like
+    the space that joins the lines.
     """
     coverage, added = 1.0, np.int64(0)
     if row < steps:
@@ -189,7 +203,10 @@ def read_orc_step(workspace, tables, text, start, stop, row, steps, added_number
         coverage = step_coverage(workspace, row, words)
         workspace.ints[COVERAGES].view(np.float64)[row] = coverage
         if added_numbers:
-            added = count_added_numbers(workspace, row, words)
+            if before < before_stop:
+                size = join_texts(text, before, before_stop, start, stop, workspace.bytes[TEXT])
+                words = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), np.int64(0), size)
+            added = count_added_numbers(workspace, tables, row, words, steps)
     return count_tokens(text, start, stop), coverage, added
 
 
@@ -198,15 +215,15 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
     """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
 
     Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i, numbers that they add);
-    after a wrong number the rest is not read. A line without a header continues the step before it, and is ignored
-    before the first step.
+    after a wrong number the rest is not read. A line without a header continues the step before it. Before the first
+    step it belongs to that one, but only what the prose adds is looked for there.
     """
     ints = workspace.ints
     count = np.int64(0)
     tokens = np.int64(0)
     added = np.int64(0)
     min_coverage = 1.0
-    body = start
+    body = before_stop = start
     pos = start
     while True:
         begin, end, pos = next_line(text, pos, stop)
@@ -214,17 +231,20 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
         if begin >= 0:
             number, prose_start = step_header(text, begin, end)
         if begin >= 0 and number == NO_STEP:
-            if count and count <= steps:
+            if count == 0:
+                before_stop = end
+            elif count <= steps:
                 ints[ORC_STOPS, count - 1] = end
             continue
         if count:
             body_stop = begin if begin >= 0 else stop
             step_tokens, coverage, numbers = read_orc_step(
-                workspace, tables, text, body, body_stop, count - 1, steps, added_numbers
+                workspace, tables, text, body, body_stop, start, before_stop, count - 1, steps, added_numbers
             )
             tokens += step_tokens
             added += numbers
             min_coverage = min(min_coverage, coverage)
+            before_stop = start
         if begin < 0:
             break
         if count < steps:

@@ -119,6 +119,13 @@ def find_unit(text, start, stop):
 
 
 @inlined
+def is_canonical_unit(text, start, stop):
+    """Return whether `text[start:stop]` is the canonical name of a unit."""
+    unit = find_unit(text, start, stop)
+    return unit >= 0 and LENGTHS[unit] == SHORT_LENGTHS[unit] and HEADS[unit] == SHORTS[unit]
+
+
+@inlined
 def write_unit(text, pos, unit):
     """Write the canonical name of a unit to `text[pos:pos + 8]`; returns the position after it."""
     store8(text, pos, SHORTS[unit])

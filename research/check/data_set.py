@@ -24,7 +24,7 @@ from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
 from ...service.wording import fixed, format_number, in_this_shell, plural
-from .gold import BOTH, NO_ANSWER, RULES_2, GoldAnswers, GoldPrompts, Option, options_of
+from .gold import ALL, NO_ANSWER, PAPER, GoldAnswers, GoldPrompts, Option, options_of
 from .near_duplicates import DuplicatePair, NearDuplicates
 from .policies import Earned, Earnings
 from .rows import CheckedRow, each_alternative
@@ -104,7 +104,7 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
         ]
     advice = [*on_gates(gold, settings), *on_options(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
-    advice += [Advice(on_policy(earned), False) for earned in beating]
+    advice += [Advice(text, False) for text in on_policies(beating)]
     if beating:
         advice += on_gold_rewards(gold, policies[0].rewards.mean or 0.0, beating)
     equal = [earned.policy.title for earned in policies if earned.equals_gold]
@@ -141,7 +141,7 @@ def on_options(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
 
 
 def single_options(settings: ScoreSettings) -> list[Option]:
-    return [option for option in options_of(settings) if option.name not in (RULES_2, BOTH)]
+    return [option for option in options_of(settings) if option.name not in (PAPER, ALL)]
 
 
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
@@ -160,10 +160,14 @@ def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
     )
 
 
-def on_policy(earned: Earned) -> str:
-    title = earned.policy.title
-    difference = earned.gold_difference or 0.0
-    return f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers. {earned.policy.remedy}"
+def on_policies(beating: Sequence[Earned]) -> Iterator[str]:
+    """Say once for all policies with the same remedy what keeps them from earning more than the gold answers."""
+    for remedy in dict.fromkeys(earned.policy.remedy for earned in beating):
+        alike = [earned for earned in beating if earned.policy.remedy == remedy]
+        titles = ", ".join(earned.policy.title for earned in alike)
+        most = max(earned.gold_difference or 0.0 for earned in alike)
+        more = f"earns {most:.4f}" if len(alike) == 1 else f"earn up to {most:.4f}"
+        yield f"{titles[0].upper()}{titles[1:]}: {more} more than the gold answers. {remedy}"
 
 
 def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earned]) -> Iterator[Advice]:
@@ -238,11 +242,11 @@ class DataSet:
         self, rows: Sequence[CheckedRow], reasons: Sequence[str], by_option: Mapping[str, np.ndarray]
     ) -> None:
         """Warn of rows whose gold answer earns less with an option, unless it fails for that reason anyway."""
-        off = by_option[RULES_2]
+        off = by_option[PAPER]
         for option in single_options(self.scorer.settings):
             rewards = by_option[option.name]
             for k in np.flatnonzero(self.gold.compare(option, off, rewards)).tolist():
-                if reasons[k] != option.name:
+                if reasons[k] != option.reason:
                     less, more = fixed(rewards[k]), fixed(off[k])
                     detail = f"with {option.changes}, the gold answer earns {less} instead of {more}"
                     rows[k].warnings.append((f"lower_with_{option.name}", detail))

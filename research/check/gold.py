@@ -27,16 +27,24 @@ COVERAGES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50)
 ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least this share of the gold answers pass
 
 
-RULES_2, BOTH = "rules_2", "both"
-OFF: dict[str, Any] = {"parameter_similarity": "words", "max_added_numbers": None}
+PAPER, ALL = "paper", "all"
+OFF: dict[str, Any] = {
+    "parameter_similarity": "words",
+    "quantity_error_factor": 1.0,
+    "coverage": "substring",
+    "max_added_numbers": None,
+    "max_added_words": None,
+}
+"""The options against rewards for wrong protocols, as the paper has them."""
 
 
 class Option(NamedTuple):
-    """Options of rules 3 that are on, by the settings of all of them."""
+    """Options that are on, by the settings of all of them; `reason` is that of gates that one of them closes."""
 
     name: str
     title: str
     overrides: Mapping[str, Any]
+    reason: str = ""
 
     @property
     def changes(self) -> str:
@@ -45,15 +53,20 @@ class Option(NamedTuple):
 
 
 def options_of(settings: ScoreSettings) -> list[Option]:
-    """Return the options of rules 3: none of them, each, and both; the limit is that of the settings, or 0."""
-    limit = settings.max_added_numbers or 0
-    quantities, numbers = {"parameter_similarity": "quantities"}, {"max_added_numbers": limit}
-    return [
-        Option(RULES_2, "rules 2", OFF),
-        Option("quantities", "quantities", OFF | quantities),
-        Option("added_numbers", f"added numbers {format_number(limit)}", OFF | numbers),
-        Option(BOTH, "both", OFF | quantities | numbers),
+    """Return none of the options, each, and all; limits and factor are those of the settings, or 0, 2 and 0.5."""
+    factor = settings.quantity_error_factor if settings.quantity_error_factor < 1 else 0.5
+    numbers = settings.max_added_numbers or 0
+    words = 2 if settings.max_added_words is None else settings.max_added_words
+    single = [
+        Option("quantities", "quantities", {"parameter_similarity": "quantities"}),
+        Option("quantity_errors", f"factor {format_number(factor)}", {"quantity_error_factor": factor}),
+        Option("word_coverage", "by words", {"coverage": "words"}, "low_coverage"),
+        Option("added_numbers", f"numbers {numbers}", {"max_added_numbers": numbers}, "added_numbers"),
+        Option("added_words", f"words {words}", {"max_added_words": words}, "added_words"),
     ]
+    everything = {name: value for option in single for name, value in option.overrides.items()}
+    off = [option._replace(overrides={**OFF, **option.overrides}) for option in single]
+    return [Option(PAPER, "paper", OFF), *off, Option(ALL, "all", everything)]
 
 
 class AtCoverage(NamedTuple):

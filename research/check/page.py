@@ -39,25 +39,22 @@ def policies_table(data: DataSet) -> Table:
         notes.append(NO_ERROR)
     number = max(earned.rewards.number for earned in (gold, *policies))
     for earned in policies:
-        if earned.mean_of_answered is None:
-            notes.append(f"{earned.policy.title}: no record names one.")
-        elif earned.answered < earned.rewards.number:
-            notes.append(
-                f"{earned.policy.title}: {earned.answered:,} of {plural(number, 'record')} name one, and earn "
-                f"{fixed(earned.mean_of_answered)}; the others count as empty responses."
-            )
+        if earned.rewards.number < number:
+            applies = f"{earned.rewards.number:,} of {number:,} records" if earned.rewards.number else "no record"
+            notes.append(f"{earned.policy.title}: {applies}.")
     return Table(
         ["", "mean reward", "pass", "versus gold"], [policy_row(earned) for earned in (gold, *policies)], notes=notes
     )
 
 
 def options_table(data: DataSet) -> Table:
-    """Return what the gold answers and every policy earn with the options of rules 3."""
+    """Return what the gold answers and every policy earn without options, with each, and with all."""
     rows: list[Row] = []
     for earned in data.policies():
         means = [earned.by_option[option.name] for option in data.options]
         rows.append([earned.policy.title, *(None if mean is None else fixed(mean) for mean in means)])
-    note = "rules 2: without the options of rules 3, parameter_similarity=quantities and max_added_numbers."
+    named = [f"{option.title}: {option.changes}" for option in data.options if option.changes]
+    note = f"paper: without the options. {'. '.join(named[:-1])}. all: with all of them."
     return Table(["", *(option.title for option in data.options)], rows, notes=[note])
 
 

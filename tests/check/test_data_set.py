@@ -106,11 +106,17 @@ EXPECTED = {
     "library_order": None,
     "half": 0.0,
     "doses_multiplied": (1 + (2 + (1 / 3 + 1) / 2) / 2) / 2.5,
+    "one_dose_multiplied": (1 + (2 + (1 / 3 + 1) / 2) / 2) / 2.5,
+    "doses_as_limits": 1.0,
+    "ratios_reversed": None,
     "doses_converted": (1 + (2 + (0 + 1) / 2) / 2) / 2.5,
     "prose_negated": 1.0,
+    "next_words": 1.0,
     "numbers_added": 1.0,
+    "numbers_hyphened": 1.0,
+    "line_before": 1.0,
 }
-EQUAL = ["key_as_prose", "words_as_prose", "prose_negated", "numbers_added"]
+EQUAL = ["key_as_prose", "words_as_prose", "doses_as_limits", *list(EXPECTED)[-5:]]
 
 
 def test_rewards_of_two_steps(tmp_path: Path) -> None:
@@ -130,7 +136,8 @@ def test_rewards_of_two_steps(tmp_path: Path) -> None:
 
 
 def test_every_answer_covers_its_words() -> None:
-    steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": ["10 µl", "1 × 10⁶"]}] * 2
+    parameters = ["10 µl", "1 × 10⁶", "1:9"]
+    steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": parameters}] * 2
     reference = answer(steps, ["", ""])
     for form in (GOOD, key_of(STEPS), {"steps": STEPS}):
         assert [json.loads(step.text) for step in steps_in(form)] == STEPS
@@ -155,16 +162,14 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
         monkeypatch.setattr("assay.research.check.rows.pieces", lambda rows: ([row] for row in rows))
 
 
-def test_rewards_with_the_options_of_rules_3(tmp_path: Path) -> None:
+def test_rewards_with_each_option(tmp_path: Path) -> None:
     data, _ = checked(tmp_path, [{"reference": GOOD}], max_added_numbers=3)
-    assert [option.title for option in data.options] == ["rules 2", "quantities", "added numbers 3", "both"]
-    earned = {policy.policy.name: list(policy.by_option.values()) for policy in data.policies()}
-    words, numbers = EXPECTED["doses_multiplied"], EXPECTED["doses_converted"]
-    assert earned["gold"] == [1.0] * 4
-    assert earned["doses_multiplied"] == pytest.approx([words, numbers, words, numbers], abs=1e-12)
-    assert earned["doses_converted"] == pytest.approx([numbers, 1.0, numbers, 1.0], abs=1e-12)
-    assert earned["prose_negated"] == [1.0] * 4
-    assert earned["numbers_added"] == [1.0, 1.0, 0.0, 0.0]  # two in each of two steps
+    titles = ["paper", "quantities", "factor 0.5", "by words", "numbers 3", "words 2", "all"]
+    assert [option.title for option in data.options] == titles
+    earned = {policy.policy.name: policy.by_option for policy in data.policies()}
+    assert set(earned["gold"].values()) == {1.0}
+    assert earned["doses_converted"]["quantities"] == 1.0
+    assert earned["numbers_added"]["added_numbers"] == 0.0  # two in each of two steps
 
 
 def test_what_helps_against_several_policies_is_said_once(tmp_path: Path) -> None:
@@ -172,6 +177,8 @@ def test_what_helps_against_several_policies_is_said_once(tmp_path: Path) -> Non
     data, _ = checked(tmp_path, [ten_words(1)])
     advice = [entry.text for entry in data.advice()]
     assert sum("more than the gold answers" in text for text in advice) > 2
+    added = "Numbers added to the prose, hyphened numbers added, line before the first step: earn up to 1.0000 more"
+    assert sum(text.startswith(added) for text in advice) == 1
     (text,) = [text for text in advice if "the gold answers earn 1.0000 instead of 0.0000" in text]
     assert text.startswith("With min_coverage=0.9, ")
     assert text.endswith(": no less than any of these policies.")

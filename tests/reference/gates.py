@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from .added_numbers import added_numbers
+from .added_words import NEGATIONS, added_words
 from .coverage import step_coverage
 from .sections import find_sections
 from .steps import BadStepError, KeyStep, OrcStep, key_step, lines, numbered, orc_steps
@@ -37,11 +38,11 @@ def read_response(response: str, settings: dict[str, Any]) -> Reading:
         key = [key_step(line) for line in key_lines]
     except BadStepError as bad:
         return Reading(bad.reason)
-    return consistency_gate(key, orc, settings["min_coverage"], settings["max_added_numbers"])
+    return consistency_gate(key, orc, settings)
 
 
-def consistency_gate(key: list[KeyStep], orc: list[OrcStep], tau: float, k: int | None) -> Reading:
-    """Check numbering, equal numbers of steps, min cov_i ≥ τ, and at most k added numbers."""
+def consistency_gate(key: list[KeyStep], orc: list[OrcStep], settings: dict[str, Any]) -> Reading:
+    """Check numbering, equal numbers of steps, min cov_i ≥ τ, and the numbers and words that only the prose has."""
     if not numbered(key):
         return Reading("key_numbering", format=1)
     if not numbered(orc):
@@ -49,10 +50,25 @@ def consistency_gate(key: list[KeyStep], orc: list[OrcStep], tau: float, k: int 
     if len(key) != len(orc):
         return Reading("step_count", format=1)
     pairs = list(zip(key, orc, strict=True))
-    coverages = [step_coverage(*pair) for pair in pairs]
+    coverages = [step_coverage(*pair, settings["coverage"]) for pair in pairs]
     coverage = min(coverages)
-    if coverage < tau:
+    if coverage < settings["min_coverage"]:
         return Reading("low_coverage", format=1, coverage=coverage, coverages=coverages)
-    if k is not None and sum(len(added_numbers(*pair)) for pair in pairs) > k:
+    if too_many_numbers(pairs, settings["max_added_numbers"]):
         return Reading("added_numbers", format=1, coverage=coverage, coverages=coverages)
+    if too_many_words(pairs, settings["max_added_words"]):
+        return Reading("added_words", format=1, coverage=coverage, coverages=coverages)
     return Reading("ok", format=1, consistency=1, coverage=coverage, key=key, orc=orc, coverages=coverages)
+
+
+def too_many_numbers(pairs: list[tuple[KeyStep, OrcStep]], k: int | None) -> bool:
+    """Return whether the steps have more than k added numbers in all."""
+    return k is not None and sum(len(added_numbers(*pair, len(pairs))) for pair in pairs) > k
+
+
+def too_many_words(pairs: list[tuple[KeyStep, OrcStep]], k: int | None) -> bool:
+    """Return whether a step has more than k added words, or a negation of its own."""
+    if k is None:
+        return False
+    added = [added_words(*pair) for pair in pairs]
+    return any(len(words) > k or words & NEGATIONS for words in added)

@@ -13,6 +13,9 @@ DEFAULTS: dict[str, Any] = {
     "max_mean_words": 30.0,
     "object_similarity": "fallback",
     "parameter_similarity": "words",
+    "coverage": "substring",
+    "quantity_error_factor": 1.0,
+    "max_added_words": None,
     "max_added_numbers": None,
     "position_decay": 1.5,
     "use_step_gap": True,
@@ -34,9 +37,10 @@ def complete_settings(overrides: dict[str, Any] | None) -> dict[str, Any]:
     return DEFAULTS | (overrides or {})
 
 
-def total(scale: float, semantics: float, settings: dict[str, Any]) -> float:
-    """Return the SCORE of a response that passes the gates."""
-    return scale * semantics if settings["total"] == "product" else scale + semantics
+def total(scale: float, semantics: float, errors: int, settings: dict[str, Any]) -> float:
+    """Return the SCORE of a response that passes the gates: its total times q^E."""
+    score = scale * semantics if settings["total"] == "product" else scale + semantics
+    return score * settings["quantity_error_factor"] ** errors
 
 
 def largest_score(settings: dict[str, Any]) -> float:

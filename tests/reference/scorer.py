@@ -99,13 +99,14 @@ def result_of(read: Reading, reference: ParsedReference, settings: dict[str, Any
         "semantics": 0.0,
         "anchors": 0,
         "score": 0.0,
+        "quantity_errors": 0,
         "reason": read.reason,
     }
     if read.reason == "ok":
         f, mean = step_gap(len(read.key), len(reference)), mean_words(read.orc)
         result |= {"step_gap": f, "mean_words": mean, "scale": step_scale(f, mean, settings)}
         result |= step_semantics(read.key, reference, settings)
-        result["score"] = total(result["scale"], result["semantics"], settings)
+        result["score"] = total(result["scale"], result["semantics"], result["quantity_errors"], settings)
     result["reward"] = reward(result["score"], settings)
     return result
 

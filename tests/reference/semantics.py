@@ -1,12 +1,13 @@
 """Step semantics (paper eq. 4 and 5, C.2, C.3; docs/rules.md, Step semantics)."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from .align import anchors
 from .iou import iou
 from .lcs import lcs_length
-from .quantities import all_terms
+from .quantities import all_terms, quantities
 from .steps import KeyStep
 from .subsequence import is_subsequence
 
@@ -32,8 +33,17 @@ def object_match(p: KeyStep, r: KeyStep, mode: str) -> float:
 
 def parameter_match(p: KeyStep, r: KeyStep, mode: str = "words") -> float:
     """Return Par(i, j): IoU of the words of all parameters, or of their terms (`quantities`)."""
-    of = all_terms if mode == "quantities" else all_words
-    return iou(of(p.parameters), of(r.parameters))
+    if mode == "quantities":
+        return iou(all_terms(p.parameter_texts), all_terms(r.parameter_texts))
+    return iou(all_words(p.parameters), all_words(r.parameters))
+
+
+def quantity_errors(p: KeyStep, r: KeyStep) -> int:
+    """Return the wrong quantities of a matched step: in each dimension, the more of those added and those left out."""
+    ours, theirs = quantities(p.parameter_texts), quantities(r.parameter_texts)
+    added = Counter(quantity.dimension for quantity in ours - theirs)
+    left_out = Counter(quantity.dimension for quantity in theirs - ours)
+    return (added | left_out).total()
 
 
 def position_match(i: int, j: int, m: int, decay: float) -> float:
@@ -66,7 +76,7 @@ def content(
 
 
 def step_semantics(prediction: list[KeyStep], reference: list[KeyStep], settings: dict[str, Any]) -> dict[str, float]:
-    """Return the components order, content, semantics and anchors."""
+    """Return the components order, content, semantics, anchors and quantity_errors."""
     predicted_actions = [step.action for step in prediction]
     reference_actions = [step.action for step in reference]
     W = anchors(predicted_actions, reference_actions)
@@ -76,4 +86,12 @@ def step_semantics(prediction: list[KeyStep], reference: list[KeyStep], settings
         semantics = matched
     else:
         semantics = order + matched if settings["semantics"] == "sum" else order * matched
-    return {"order": order, "content": matched, "semantics": semantics, "anchors": len(W)}
+    counted = settings["quantity_error_factor"] < 1
+    errors = sum(quantity_errors(prediction[i], reference[j]) for i, j in W) if counted else 0
+    return {
+        "order": order,
+        "content": matched,
+        "semantics": semantics,
+        "anchors": len(W),
+        "quantity_errors": errors,
+    }

@@ -21,19 +21,21 @@ class BadStepError(ValueError):
 
 
 class KeyStep(NamedTuple):
-    """A step of <key>: its number without leading zeros, and the canonical words of every element."""
+    """A step of <key>: its number without leading zeros, the canonical words of every element, and its parameters."""
 
     number: str
     action: tuple[str, ...]
     objects: list[tuple[str, ...]]
     parameters: list[tuple[str, ...]]
+    parameter_texts: list[str]
 
 
 class OrcStep(NamedTuple):
-    """A step of <orc>: its number without leading zeros, and its raw text."""
+    """A step of <orc>: its number without leading zeros, its raw text, and for the first step what stands before it."""
 
     number: str
     text: str
+    before: str = ""
 
 
 def line_spans(block: str) -> list[tuple[int, int]]:
@@ -65,7 +67,7 @@ def step_from_fields(number: str, fields: Any) -> KeyStep:
     if not action:
         raise BadStepError("bad_step_schema")
     objects, parameters = ([element for text in array if (element := tuple(words(text)))] for array in arrays)
-    return KeyStep(number, action, objects, parameters)
+    return KeyStep(number, action, objects, parameters, [text for text in fields["parameters"] if words(text)])
 
 
 def key_step(line: str) -> KeyStep:
@@ -83,13 +85,15 @@ def key_step(line: str) -> KeyStep:
 def orc_steps(block: str) -> list[OrcStep]:
     """Read <orc>; a line of another form continues the step before it, if any."""
     opened: list[tuple[str, list[str]]] = []
+    before: list[str] = []
     for line in lines(block):
         form = ORC_STEP.fullmatch(line)
         if form:
             opened.append((form[1].lstrip("0"), [form[2].strip(ASCII_SPACE)]))
-        elif opened:
-            opened[-1][1].append(line)
-    return [OrcStep(number, " ".join(pieces)) for number, pieces in opened]
+        else:
+            (opened[-1][1] if opened else before).append(line)
+    steps = [OrcStep(number, " ".join(pieces)) for number, pieces in opened]
+    return [steps[0]._replace(before=" ".join(before)), *steps[1:]] if steps else []
 
 
 def numbered(steps: list[KeyStep] | list[OrcStep]) -> bool:

@@ -2,8 +2,8 @@
 
 Between 14.0 and later versions no assigned character changes its normal form, case folding or alphanumeric
 property (Unicode's stability policies); only code points that 14.0 does not assign gain properties. Those must
-stay as they are and belong to no word. A space behaves exactly so: it normalises and folds to itself, composes
-with nothing, and is not alphanumeric. So it replaces them, and Python does the rest.
+stay as they are and belong to no word. U+FFFD behaves exactly so: it normalises and folds to itself, composes
+with nothing, and is neither alphanumeric nor white space. So it replaces them, and Python does the rest.
 """
 
 import re
@@ -22,5 +22,5 @@ UNASSIGNED = unassigned_pattern()
 
 
 def as_unicode14(text: str) -> str:
-    """Replace every character that Unicode 14.0 does not assign by a space."""
-    return text if unidata_version == "14.0.0" else UNASSIGNED.sub(" ", text)
+    """Replace every character that Unicode 14.0 does not assign by U+FFFD."""
+    return text if unidata_version == "14.0.0" else UNASSIGNED.sub("\ufffd", text)

@@ -49,17 +49,29 @@ def canonical_text(text: str) -> str:
     return THOUSANDS_COMMA.sub("", text.translate(LOOK_ALIKES).casefold())
 
 
-def runs(text: str) -> list[str]:
+def runs(canonical: str) -> list[str]:
     """Apply steps 3 and 4: maximal runs, trimmed of punctuation at both ends."""
-    trimmed = (run.rstrip("-._") for run in RUN.findall(canonical_text(text)))
+    trimmed = (run.rstrip("-._") for run in RUN.findall(canonical))
     return [run for run in (LEADING.sub("", run, count=1) for run in trimmed) if run]
 
 
 def words(text: str) -> list[str]:
-    """Apply step 5: standardise numbers and units of the runs."""
+    """Return the canonical words of a text."""
+    return words_of_canonical(canonical_text(text))
+
+
+def parts(text: str) -> list[str]:
+    """Return the words of a text in which every hyphen before a letter is a space."""
+    canonical = canonical_text(text)
+    pairs = zip(canonical, [*canonical[1:], ""], strict=True)
+    return words_of_canonical("".join(" " if c == "-" and after.isalpha() else c for c, after in pairs))
+
+
+def words_of_canonical(canonical: str) -> list[str]:
+    """Apply steps 3 to 5: standardise numbers and units of the runs."""
     pieces = []
     after_number = False  # whether the run before is a number
-    rest = iter(runs(text))
+    rest = iter(runs(canonical))
     run = next(rest, None)
     while run is not None:
         following = next(rest, None)
