@@ -23,7 +23,6 @@ from ...kernels.text.measures import dimension_name
 from ...kernels.text.quantities import KINDS, SPAN_SHIFT, parameter_terms, unpacked
 from ...kernels.text.unicode import SYMBOLS, tables
 from ..scoring.texts import utf8
-from ..settings import ScoreSettings
 from .reading import Quantity, Reading, Term
 from .schema import EQUAL, PairQuantities, ReadQuantity
 
@@ -56,10 +55,6 @@ def quantity_at(ints: np.ndarray, string: int) -> tuple[str, str, tuple[tuple[in
         return dimension, kind, values + last
     number, kind_number, digits, exponent = unpacked(head, length)
     return dimension_name(number), KINDS[kind_number], ((digits, exponent),)
-
-
-def reads_quantities(settings: ScoreSettings) -> bool:
-    return settings.parameter_similarity == "quantities" or settings.quantity_error_factor < 1.0
 
 
 def read_terms(reading: Reading) -> None:
