@@ -48,6 +48,15 @@ def table(runs: dict[str, list[dict[str, float]]]) -> str:
     return "\n".join(lines)
 
 
+def doses(runs: dict[str, list[dict[str, float]]]) -> str:
+    """Return a table of the share of right doses, one line per run."""
+    lines = ["| run | right doses, first tenth | last tenth |", "|---|---|---|"]
+    for name, run in runs.items():
+        first, last = tenths(run, "rewards/dose_share/mean")
+        lines.append(f"| {name} | {first:.2f} | {last:.2f} |")
+    return "\n".join(lines)
+
+
 def draw(runs: dict[str, list[dict[str, float]]], path: Path) -> None:
     figure, axes = pyplot.subplots(2, 3, figsize=(11, 6), sharex=True, layout="constrained")
     for axis, name in zip(axes.flat, PANELS, strict=True):
@@ -72,7 +81,7 @@ def main() -> None:
     chosen = parser.parse_args()
     runs = {path.stem: read_run(path) for path in chosen.runs}
     draw(runs, chosen.output)
-    print(table(runs))
+    print(table(runs), doses(runs), sep="\n\n")
 
 
 if __name__ == "__main__":

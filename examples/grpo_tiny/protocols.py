@@ -6,13 +6,16 @@ The same seed gives the same answers on every machine.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollouts import Dice, key_line
 
-__all__ = ["Protocol", "Step", "careless_answer", "phrases_of", "protocols_of", "read_rows", "right_answer"]
+__all__ = [
+    *("Protocol", "Step", "careless_answer", "phrases_of", "protocols_of", "read_rows", "right_answer", "right_doses")
+]
 
 
 class Step(NamedTuple):
@@ -122,12 +125,49 @@ MISTAKES: list[Mistake] = [swapped, dropped, repeated, other_action, other_objec
 """Mistakes in the protocol cost part of the reward; only in the prose, `other_…` fail the consistency gate."""
 
 
-def careless_answer(dice: Dice, protocol: Protocol) -> str:
-    """Return an answer with up to three mistakes, some of them only in its prose."""
+def other_dose(dice: Dice, dose: str, others: Sequence[Step]) -> str:
+    """Return another amount in the same unit, if the steps of all protocols have one."""
+    unit = re.sub(r"[\d.,]+", "", dose)
+    amounts = {text for step in others for text in step.parameters if re.sub(r"[\d.,]+", "", text) == unit}
+    return dice.pick(sorted(amounts - {dose}) or [dose])
+
+
+def careless_answer(dice: Dice, protocol: Protocol, wrong_doses: float = 0.0) -> str:
+    """Return an answer with up to three mistakes, some of them only in its prose.
+
+    wrong_doses: the share of steps whose doses are wrong in addition.
+    """
     steps = list(protocol.steps)
     for _ in range(dice.below(4)):
         dice.pick(MISTAKES)(dice, steps, protocol.others)
+    if wrong_doses:
+        for i, step in enumerate(steps):
+            if dice.chance(wrong_doses):
+                doses = [other_dose(dice, dose, protocol.others) for dose in step.parameters]
+                steps[i] = step._replace(parameters=doses)
     said = list(steps)
     if dice.chance(0.25):
         dice.pick([other_objects, other_parameters, dropped])(dice, said, protocol.others)
     return written(steps, said)
+
+
+KEY_LINE = re.compile(r"^Step \d+: (\{.*\})$", re.MULTILINE)
+
+
+def right_doses(answer: str, reference: str) -> float | None:
+    """Return the share of steps with the reference's parameters, among those with its action and objects.
+
+    None if there is no such step.
+    """
+    expected: dict[tuple[Any, ...], list[list[str]]] = {}
+    for step in steps_of(reference):
+        expected.setdefault((step.action, *step.objects), []).append(step.parameters)
+    right = []
+    for line in KEY_LINE.findall(answer.partition("<orc>")[0]):
+        try:
+            step = Step(**json.loads(line))
+            doses = expected[step.action, *step.objects]
+        except (ValueError, TypeError, KeyError):  # no step, or no step of the reference
+            continue
+        right.append(step.parameters in doses)
+    return sum(right) / len(right) if right else None

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from protocols import Dice, Protocol, careless_answer, phrases_of, protocols_of, read_rows, right_answer
+from protocols import Dice, Protocol, careless_answer, phrases_of, protocols_of, read_rows, right_answer, right_doses
 from trainers.trl_step_credit import StepCreditTrainer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
@@ -31,16 +31,20 @@ LENGTH = 1.2
 
 
 def supervise(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, protocols: list[Protocol], steps: int, seed: int
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    protocols: list[Protocol],
+    chosen: argparse.Namespace,
 ) -> float:
     """Train the model to answer as the careless policy does; return the last loss."""
-    dice = Dice(f"supervised/{seed}")
+    dice, steps = Dice(f"supervised/{chosen.seed}"), chosen.supervised_steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps, pct_start=0.1)
     model.train()
     for _ in range(steps):
         shown = [dice.pick(protocols) for _ in range(8)]
-        texts = [protocol.prompt + careless_answer(dice, protocol) + tokenizer.eos_token for protocol in shown]
+        answers = [careless_answer(dice, protocol, chosen.wrong_doses) for protocol in shown]
+        texts = [protocol.prompt + text + tokenizer.eos_token for protocol, text in zip(shown, answers, strict=True)]
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
         for row, protocol in zip(labels, shown, strict=True):  # the loss covers only the answer
@@ -53,6 +57,11 @@ def supervise(
         optimizer.step()
         schedule.step()
     return float(loss.detach())
+
+
+def dose_share(completions: list[str], reference: list[str], **_: Any) -> list[float | None]:
+    """Return the share of right doses in each completion, for the log."""
+    return [right_doses(text, steps) for text, steps in zip(completions, reference, strict=True)]
 
 
 def reinforce(
@@ -76,6 +85,7 @@ def reinforce(
             learning_rate=chosen.rate,
             lr_scheduler_type="linear",
             optim="sgd",
+            reward_weights=[1.0, 0.0],
             max_grad_norm=0.05,  # about the usual norm here: a single much larger step can end all learning
             logging_steps=1,
             save_strategy="no",
@@ -85,7 +95,7 @@ def reinforce(
         trainer_class = StepCreditTrainer if chosen.step_weight else GRPOTrainer
         trainer = trainer_class(
             model=model,
-            reward_funcs=score_reward,
+            reward_funcs=[score_reward, dose_share],
             args=config,
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
@@ -103,6 +113,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60, help="GRPO steps")
     parser.add_argument("--batch", type=int, default=64, help="answers per step, eight per prompt")
     parser.add_argument("--rate", type=float, default=1.5, help="learning rate of GRPO")
+    parser.add_argument("--wrong-doses", type=float, default=0.0, help="share of the careless policy's wrong doses")
     parser.add_argument("--step-weight", type=float, default=0.0, help="weight of the credit of single steps")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path("run.jsonl"), help="file for the logs of every step")
@@ -111,10 +122,14 @@ def main() -> None:
     rows = read_rows(chosen.rows)
     protocols = protocols_of(rows)
     right, dice = [right_answer(protocol) for protocol in protocols], Dice("tokenizer")
-    seen = [protocol.prompt + careless_answer(dice, protocol) for protocol in protocols for _ in range(200)]
+    seen = [
+        protocol.prompt + careless_answer(dice, protocol, chosen.wrong_doses)
+        for protocol in protocols
+        for _ in range(200)
+    ]
     tokenizer = new_tokenizer([*right, *seen], [phrase for protocol in protocols for phrase in phrases_of(protocol)])
     model = new_model(tokenizer, chosen.seed)
-    loss = supervise(model, tokenizer, protocols, chosen.supervised_steps, chosen.seed)
+    loss = supervise(model, tokenizer, protocols, chosen)
     print(f"supervised: loss {loss:.3f} after {chosen.supervised_steps} steps", flush=True)
     max_length = int(LENGTH * max(len(tokenizer(text).input_ids) for text in right))
     log = reinforce(model, tokenizer, rows, max_length, chosen)

@@ -65,6 +65,19 @@ def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
         assert 0.2 < mean(rewards) < 0.8
 
 
+def test_the_share_of_right_doses(rows: list[dict[str, Any]]) -> None:
+    """A careless policy with wrong doses has other amounts in the same unit."""
+    dice, shares = protocols.Dice("doses"), []
+    for protocol, row in zip(protocols.protocols_of(rows), rows, strict=True):
+        assert protocols.right_doses(protocols.right_answer(protocol), row["reference"]) == 1.0
+        answers = [protocols.careless_answer(dice, protocol, 1.0) for _ in range(20)]
+        shares += [protocols.right_doses(answer, row["reference"]) for answer in answers]
+    assert mean(share for share in shares if share is not None) < 0.3
+    half = protocols.right_answer(protocols.protocols_of(rows)[0]).replace("10 ml", "5 ml")
+    assert protocols.right_doses(half, rows[0]["reference"]) == 2 / 3
+    assert protocols.right_doses("Step 1: {}", rows[0]["reference"]) is None
+
+
 @pytest.mark.slow
 def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
     """In a folder with nothing but an environment, whose Python prints its arguments."""
