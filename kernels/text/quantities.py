@@ -447,6 +447,15 @@ def intern_quantity(workspace, digits, exponent, dimension, factor, power, kind)
     return add_string(workspace, slot, np.int64(0), length, digits, digest)
 
 
+def unpacked(head: int, length: int) -> tuple[int, int, int, int]:
+    """Return what `intern_quantity` packs into a string: dimension, kind, digits and exponent of the value."""
+    code, kind = divmod(PAIR - 1 - length, 1 << KIND_BITS)
+    value, dimension = divmod(code, 1 << DIMENSIONS_BITS)
+    further, exponent = divmod(value, 1 << EXPONENT_BITS)
+    digits = abs(head) + further * MAX_SUM
+    return dimension, kind, -digits if head < 0 else digits, exponent - MIDDLE
+
+
 @inlined
 def scale_of(dimension):
     """Return the power of ten of a value in units without prefix: that of pH, ratios and plain numbers is 0."""
@@ -473,7 +482,7 @@ def read_number_ratio(workspace, tables, pos):
         while is_digit(norm[pos]) and pos - start < MAX_NUMBER_DIGITS:
             number = 10 * number + np.int64(norm[pos]) - np.int64(ZERO)
             pos += 1
-        if pos == start:
+        if pos == start or is_digit(norm[pos]):
             break
         first, second, third, fourth = second, third, fourth, number
         stop = pos
@@ -542,7 +551,8 @@ def read_connector(norm, pos, kind):
     pos = skip_white(norm, start)
     if kind == RANGE:
         if norm[pos] == DASH:
-            return skip_white(norm, pos + 1)
+            second = skip_white(norm, pos + 1)
+            return second if is_digit(norm[second]) or norm[second] == DOT else np.int64(0)  # else as in `5-ml`
         return after_word(norm, pos, TO) if pos > start else np.int64(0)
     if norm[pos] == PLUS_MINUS:
         return skip_white(norm, pos + 1)
@@ -879,7 +889,7 @@ def dimension_of(head, length, heads, lengths, first):
 
 
 @hot_kernel
-def read_terms(text, tables, workspace):
+def parameter_terms(text, tables, workspace):
     """Read the terms of an element into TERMS and TERM_SPANS, for explanations; returns their number.
 
     text: uint8, UTF-8. workspace: large enough for it.
