@@ -158,7 +158,7 @@ def test_added_words_are_dropped():
     response = answer(KEY, "Do not hurry.\nStep 1: Never, ever add the PBS for 5 minutes to boiling water.")
     for limit, dropped, prose in (
         (3, "“never”", "Step 1: ever add the PBS for 5 minutes to boiling water.\n"),
-        (1, "“never”, “boiling”, “water”", "Step 1: ever add the PBS for 5 minutes to\n"),
+        (1, "“never”, “boiling”, “water”", "Step 1: ever add the PBS for 5 minutes to .\n"),
     ):
         (edit,) = explained(response, KEY, {"max_added_words": limit}, 1)["suggestions"]
         assert edit["text"] == (
