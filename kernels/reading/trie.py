@@ -146,7 +146,7 @@ def mark_word(text, start, stop, beginnings, nodes, root, edges, seed):
     """
     if root[text[start]] == 0:
         return
-    size = max(2 * MIN_BEGINNING, count_characters(text, start, stop))  # type: ignore[arg-type]
+    size = max(2 * MIN_BEGINNING, count_characters(text, start, stop))
     node = characters = np.int64(0)
     for k in range(start, stop):
         node = child_of(nodes, root, edges, node, np.int64(text[k]), seed)

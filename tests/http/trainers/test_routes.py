@@ -76,7 +76,7 @@ def test_alternatives(client, path, ballast):
 SETTINGS = [
     {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
     {"max_steps": "2", "advantage_ddof": "0", "object_similarity": "max", "use_order": "0"},
-    {"coverage": "words", "quantity_error_factor": "0.5", "max_added_words": "2", "max_added_numbers": "none"},
+    {"coverage": "words", "quantity_error_factor": "0.5", "max_added_words": "2"},
 ]
 
 
