@@ -37,6 +37,9 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; it has other settings if they differ from the default."""
 
+RENAMED_IN_SIGNATURES = {"coverage": "coverage_by"}
+"""Other settings whose name stands for another one in signatures."""
+
 RULES_VERSION = "4"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
@@ -178,7 +181,11 @@ class ScoreSettings(BaseModel):
     def signature_with(self, further: Mapping[str, Any]) -> str:
         values = self.model_dump()
         always = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
-        changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
+        changed = {
+            RENAMED_IN_SIGNATURES.get(name, name): value
+            for name, value in values.items()
+            if value != type(self).model_fields[name].default
+        }
         return signature_of("SCORE", {"rules": RULES_VERSION, **always, **changed, **further})
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
-from ...service.explain.quantities import terms_in, texts_of
+from ...service.explain.quantities import texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ...service.records.jobs.summary import QUANTILES, quantiles
 from ...service.records.output.output_file import write_document
@@ -38,6 +38,7 @@ REMEDIES = {
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
     "added_numbers": "Ask for prose whose numbers are all in its key step; max_added_numbers allows more.",
+    "added_words": "Ask for prose without negations and in the words of its key step; max_added_words allows more.",
 }
 
 MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third
@@ -150,7 +151,7 @@ def _length(stats: RewardStatistics) -> list[ReportFinding]:
     return [ReportFinding(text, "sizes", ["Check for padding."])]
 
 
-DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
+DIGITS = {"mean_words": 2, "anchors": 2, "quantity_errors": 2}  # decimals of components; 4 for the others
 MAX_FLAT = 200  # groups without spread that are listed, largest first
 MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
 
@@ -271,7 +272,7 @@ class Report(RewardStatistics):
 
 
 def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tuple[float, float], int]:
-    if name == "anchors":
+    if name in ("anchors", "quantity_errors"):
         most = max(int(values.max()), 5)
         return (-0.5, most + 0.5), most + 1 if most < 40 else 40
     if name == "mean_words":
@@ -393,6 +394,6 @@ def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
         return ""
     shared = texts_of(similarity.shared)
     if similarity.compared == "terms":
-        return "shared" if shared.issuperset(term.text for term in terms_in(phrase.words)) else "other"
+        return "shared" if shared.issuperset(phrase.terms or ()) else "other"
     same = phrase.canon in shared if similarity.compared == "objects" else shared.issuperset(phrase.words)
     return "shared" if same else "other"
