@@ -10,7 +10,7 @@ from .column import frozen
 from .compiler import helper, inlined
 from .memory import COVERAGES, KEY_STARTS, PARTNERS, VALUES, bits_set, continuation_bits, sparse
 from .reading.response import passes_format_gate, read_response
-from .rules import ADDED_NUMBERS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
+from .rules import ADDED_NUMBERS, ADDED_WORDS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
 from .semantics import (
     UNMATCHED,
     align_with_reference,
@@ -20,6 +20,7 @@ from .semantics import (
     lcs_order,
     length_penalty,
     measure_similarities,
+    quantity_errors,
     step_gap,
     strict_order,
     sum_over_anchors,
@@ -101,7 +102,10 @@ def combine(measures, row, rules):
         semantics = order * semantics if rules.product_semantics else order + semantics
     measures[SCALE, row] = scale
     measures[SEMANTICS, row] = semantics
-    measures[SCORE, row] = scale + semantics if rules.sum_total else scale * semantics
+    score = scale + semantics if rules.sum_total else scale * semantics
+    if measures[QUANTITY_ERRORS, row] > 0.0:
+        score *= rules.quantity_error_factor ** measures[QUANTITY_ERRORS, row]
+    measures[SCORE, row] = score
 
 
 MIN_STEP_BYTES = 56
@@ -188,10 +192,11 @@ def write_matches(entries, k, first, ints, n, passed):
 
 @helper
 def reads_quantities(configurations):
-    """Return whether any configuration compares quantities."""
+    """Return whether any configuration compares or counts quantities."""
     quantities = False
     for k in range(configurations.shape[0]):
-        quantities |= rules_at(configurations, k).quantities
+        rules = rules_at(configurations, k)
+        quantities |= rules.quantities or rules.quantity_error_factor < 1.0
     return quantities
 
 
@@ -205,12 +210,23 @@ def counts_added_numbers(configurations):
 
 
 @helper
-def gate_reason(status, coverage, added, rules):
-    """Return the reason of a response that was read with this status."""
+def counts_added_words(configurations):
+    """Return whether any configuration limits added words."""
+    limited = False
+    for k in range(configurations.shape[0]):
+        limited |= rules_at(configurations, k).max_added_words >= 0
+    return limited
+
+
+@helper
+def gate_reason(status, coverage, numbers, words, rules):
+    """Return the reason of a response that was read with this status, and whose prose adds `numbers` and `words`."""
     if status == OK and coverage < rules.min_coverage:
         return LOW_COVERAGE
-    if status == OK and 0 <= rules.max_added_numbers < added:
+    if status == OK and 0 <= rules.max_added_numbers < numbers:
         return ADDED_NUMBERS
+    if status == OK and 0 <= rules.max_added_words < words:
+        return ADDED_WORDS
     return status
 
 
@@ -255,6 +271,7 @@ def score_response(
     reading,
     quantities,
     added_numbers,
+    added_words,
     tables,
     workspace,
     trials,
@@ -263,17 +280,17 @@ def score_response(
     """Score the response `data[start:stop]`, row `row` of a batch, under k configurations, of which `reading` is the
     first; return False if the stop flag is set.
 
-    first_reference, number: its alternatives. quantities, added_numbers: as `reads_quantities` and
-    `counts_added_numbers` return them. For the others see `score_batch`. Similarities and sums are measured again where
-    they may differ from the configuration before.
+    first_reference, number: its alternatives. quantities, added_numbers, added_words: as
+    `reads_quantities`, `counts_added_numbers` and `counts_added_words` return them. For the others see `score_batch`.
+    Similarities and sums are measured again where they may differ from the configuration before.
 
     Of several alternatives, the largest reward is found first, and then the response is scored against the first that
     is as large.
     """
     if stop_flag[0] != 0:
         return False
-    status, n, mean_words, coverage, added = read_response(
-        workspace, tables, data, start, stop, reading, quantities, added_numbers
+    status, n, mean_words, coverage, numbers, words = read_response(
+        workspace, tables, data, start, stop, reading, quantities, added_numbers, added_words
     )
     if status != OK:
         number = np.int64(1)  # they have equal rewards
@@ -291,13 +308,13 @@ def score_response(
         if number > 1 and visit == number:
             choose_alternatives(trials, number)
         m = matched = np.int64(0)
-        strict = lcs = total = NOT_MEASURED
+        strict = lcs = total = errors = NOT_MEASURED
         aligned, before = False, reading
         for k in range(configurations.shape[0]):
             if visit >= number and trials[k, trials.shape[1] + CHOSEN] != alternative:
                 continue
             rules, measures = rules_at(configurations, k), components[k]
-            reason = gate_reason(status, coverage, added, rules)
+            reason = gate_reason(status, coverage, numbers, words, rules)
             for component in range(measures.shape[0]):
                 measures[component, row] = 0.0
             measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0
@@ -315,6 +332,10 @@ def score_response(
                 if not is_similar or differ_in_position(rules, before):
                     total = sum_over_anchors(workspace.ints, n, m, rules)
                 aligned, before = True, rules
+                if rules.quantity_error_factor < 1.0:
+                    if errors == NOT_MEASURED:
+                        errors = float(quantity_errors(workspace.ints, references, reference, n))
+                    measures[QUANTITY_ERRORS, row] = errors
                 measures[CONSISTENCY, row] = 1.0
                 measures[STEP_GAP, row] = step_gap(n, m)
                 measures[MEAN_WORDS, row] = mean_words

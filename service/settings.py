@@ -163,6 +163,11 @@ class ScoreSettings(BaseModel):
         return largest + MAX_SCALE if self.total == "sum" else largest
 
     @property
+    def reads_quantities(self) -> bool:
+        """Whether parameters are read as quantities, of references, too."""
+        return self.parameter_similarity == "quantities" or self.quantity_error_factor < 1
+
+    @property
     def max_reference_steps(self) -> int:
         """The most steps of a reference: `max_steps`, of which a lower value is only about responses."""
         return max(self.max_steps, MAX_STEPS)

@@ -5,6 +5,8 @@ Words are spans of the normalised text, or of rewritten copies after it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ..compiler import helper, hot_kernel, inlined
@@ -23,7 +25,7 @@ from ..memory import (
     tail_of,
     trailing_zeros,
 )
-from .unicode import is_digit, normalize
+from .unicode import is_digit, is_letter, normalize
 
 _METRIC = {
     "nl": "nanoliter nanoliters nanolitre nanolitres",
@@ -59,51 +61,61 @@ MAX_LENGTH = 16
 """Bytes of the longest name: its first and last eight bytes decide."""
 
 
-def unit_table() -> tuple[np.ndarray, ...]:
-    """Build an open-addressing hash table of the names.
+def hash_names(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, int]]:
+    """Build an open-addressing hash table of names of up to MAX_LENGTH bytes.
 
-    Its columns: first and last eight bytes of a name, its length (0 in a free slot), bytes and length of its canonical
-    name.
+    Returns three columns of SLOTS slots, the first and last eight bytes of a name and its length (0 in a free slot),
+    and the slot of each name.
     """
-    heads, tails, shorts = np.zeros((3, SLOTS), np.uint64)
-    lengths, short_lengths = np.zeros((2, SLOTS), np.int64)
-    for canonical, names in UNITS.items():
-        for name in names:
-            encoded, short = name.encode(), canonical.encode()
-            head, tail = word_of(encoded[:8]), word_of(encoded[-8:])
-            slot = ((head ^ tail * int(ODD_A)) * int(ODD_B) & 2**64 - 1) >> int(SHIFT)
-            while lengths[slot]:
-                slot = (slot + 1) % SLOTS
-            heads[slot], tails[slot], lengths[slot] = head, tail, len(encoded)
-            shorts[slot], short_lengths[slot] = word_of(short), len(short)
-    return heads, tails, lengths, shorts, short_lengths
+    heads, tails = np.zeros((2, SLOTS), np.uint64)
+    lengths, slots = np.zeros(SLOTS, np.int64), {}
+    for name in names:
+        encoded = name.encode()
+        head, tail = word_of(encoded[:8]), word_of(encoded[-8:])
+        slot = ((head ^ tail * int(ODD_A)) * int(ODD_B) & 2**64 - 1) >> int(SHIFT)
+        while lengths[slot]:
+            slot = (slot + 1) % SLOTS
+        heads[slot], tails[slot], lengths[slot] = head, tail, len(encoded)
+        slots[name] = slot
+    return heads, tails, lengths, slots
 
 
 def word_of(text: bytes) -> int:
     return int.from_bytes(text, "little")
 
 
-HEADS, TAILS, LENGTHS, SHORTS, SHORT_LENGTHS = unit_table()
+CANONICAL = {name: canonical for canonical, names in UNITS.items() for name in names}
+HEADS, TAILS, LENGTHS, UNIT_SLOTS = hash_names(CANONICAL)
+SHORTS, SHORT_LENGTHS = np.zeros(SLOTS, np.uint64), np.zeros(SLOTS, np.int64)
+"""Bytes and length of the canonical name."""
+for _name, _slot in UNIT_SLOTS.items():
+    SHORTS[_slot], SHORT_LENGTHS[_slot] = word_of(CANONICAL[_name].encode()), len(CANONICAL[_name].encode())
 
 LEADS = np.zeros(256, np.bool_)
 """First bytes of the names."""
-LEADS[[name.encode()[0] for names in UNITS.values() for name in names]] = True
+LEADS[[name.encode()[0] for name in CANONICAL]] = True
+
+
+@inlined
+def find_name(heads, tails, lengths, text, start, stop):
+    """Return the slot of the name `text[start:stop]`, of 1 to MAX_LENGTH bytes, in a table of `hash_names`, or -1."""
+    length = stop - start
+    head = head_of(text, start, length)
+    tail = tail_of(text, start, length)
+    slot = np.int64((head ^ tail * ODD_A) * ODD_B >> SHIFT)
+    while lengths[slot] != 0:
+        if heads[slot] == head and tails[slot] == tail and lengths[slot] == length:
+            return slot
+        slot = (slot + 1) % SLOTS
+    return np.int64(-1)
 
 
 @inlined
 def find_unit(text, start, stop):
     """Return the slot of the unit whose name is `text[start:stop]`, or -1."""
-    length = stop - start
-    if length < 1 or length > MAX_LENGTH or not LEADS[text[start]]:
+    if stop - start < 1 or stop - start > MAX_LENGTH or not LEADS[text[start]]:
         return np.int64(-1)
-    head = head_of(text, start, length)
-    tail = tail_of(text, start, length)
-    slot = np.int64((head ^ tail * ODD_A) * ODD_B >> SHIFT)
-    while LENGTHS[slot] != 0:
-        if HEADS[slot] == head and TAILS[slot] == tail and LENGTHS[slot] == length:
-            return slot
-        slot = (slot + 1) % SLOTS
-    return np.int64(-1)
+    return find_name(HEADS, TAILS, LENGTHS, text, start, stop)
 
 
 @inlined
@@ -274,17 +286,15 @@ def normalize_words(workspace, tables, text, start, stop):
 
 
 @inlined
-def read_words(workspace, tables, text, start, stop):
-    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number.
+def find_words(workspace, text_end, runs, copy_end, count):
+    """Append the canonical words of the normalised text `norm[BEGIN:text_end]` to the first `count` spans: (their new
+    number, end of copies). `runs` is the bitmap of its runs, or 0.
 
     Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not follow a
-    number: those are words unchanged. The others are copied after the text and rewritten there.
+    number: those are words unchanged. The others are copied to `norm[copy_end:]` and rewritten there.
     """
     norm = workspace.bytes[NORM]
-    text_end, runs = normalize_words(workspace, tables, text, start, stop)
-    copy_end = text_end + GAP
     copy_start = np.int64(-1)
-    count = np.int64(0)
     state = np.int64(FRESH)
     run_start = np.int64(0)
     inside = NONE
@@ -313,7 +323,81 @@ def read_words(workspace, tables, text, start, stop):
         if starts != NONE:
             run_start = base + trailing_zeros(starts)
         inside = bits >> TOP
+    return count, copy_end
+
+
+@inlined
+def read_words(workspace, tables, text, start, stop):
+    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number."""
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    count, _ = find_words(workspace, text_end, runs, text_end + GAP, np.int64(0))
     return count
+
+
+@helper
+def find_words_again(workspace, text_end, copy_end, count):
+    """Do what `find_words` does, for texts that are read twice."""
+    return find_words(workspace, text_end, NONE, copy_end, count)
+
+
+@inlined
+def separates_parts(norm, pos, tables):
+    """Return whether the byte at `pos` is a `-` that a letter follows."""
+    return norm[pos] == DASH and is_letter(norm, pos + 1, tables)
+
+
+@helper
+def has_parts(norm, start, stop, tables):
+    for k in range(start, stop):
+        if separates_parts(norm, k, tables):
+            return True
+    return False
+
+
+@helper
+def cut_into_parts(workspace, tables, text_end, copy_end, count):
+    """Replace every `-` that a letter follows in the text `norm[BEGIN:text_end]` by a space. Those of its first `count`
+    words that have one are copied to `norm[copy_end:]` before; returns the end of copies.
+    """
+    ints, norm = workspace.ints, workspace.bytes[NORM]
+    for k in range(count):
+        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
+        if start < text_end and has_parts(norm, start, stop, tables):
+            ints[SPAN_STARTS, k] = copy_end + 1
+            copy_end = copy_run(norm, start, stop, copy_end + 1)
+            ints[SPAN_STOPS, k] = copy_end
+    for k in range(BEGIN, text_end):
+        if separates_parts(norm, k, tables):
+            norm[k] = SPACE
+    return copy_end
+
+
+@helper
+def read_words_and_parts(workspace, tables, text, start, stop):
+    """Find the canonical words of `text[start:stop]` and its parts (docs/rules.md, Gates): (number of words, first
+    part, end of parts). The parts follow the words, or are the words.
+    """
+    text_end, _ = normalize_words(workspace, tables, text, start, stop)
+    count, copy_end = find_words_again(workspace, text_end, text_end + GAP, np.int64(0))
+    if not has_parts(workspace.bytes[NORM], np.int64(BEGIN), text_end, tables):
+        return count, np.int64(0), count
+    copy_end = cut_into_parts(workspace, tables, text_end, copy_end, count)
+    last, _ = find_words_again(workspace, text_end, copy_end, count)
+    return count, count, last
+
+
+@helper
+def read_parts(workspace, tables, text, start, length):
+    """Find the parts of the word `text[start:start + length]`; returns their number, 0 if it is its only part."""
+    norm = workspace.bytes[NORM]
+    text_end = BEGIN + length
+    if not has_parts(text, start, start + length, tables):
+        return np.int64(0)
+    for k in range(length):
+        norm[BEGIN + k] = text[start + k]
+    store8(norm, text_end, SPACES)
+    cut_into_parts(workspace, tables, text_end, text_end + GAP, np.int64(0))
+    return find_words_again(workspace, text_end, text_end + GAP, np.int64(0))[0]
 
 
 @hot_kernel
