@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.explain.case import coverages
 from ...service.explain.explanation import smallest_and_largest
+from ...service.explain.prose import coverages
 from ...service.explain.reading import ReadStep, Text, canons, read_response
 from ...service.records.rows.rows import RowPlace
 from ...service.rewards.scorer import Scorer
@@ -128,7 +128,7 @@ class GoldAnswers:
 
     def _count_words(self, row: CheckedRow) -> None:
         reading = read_response(Text(utf8(row.rollout.response)), self._settings.think_prefilled)
-        steps = coverages(reading, self._settings.min_coverage)
+        steps = coverages(reading, self._settings)
         for word in {word for step in steps if step is not None and not step.enough for word in step.uncovered}:
             self.words[word] += 1
             self.first.setdefault(word, row.place)

@@ -11,7 +11,7 @@ import orjson
 
 from ...service.errors import ScoringError
 from ...service.explain.explanation import explain
-from ...service.explain.quantities import terms_in, texts_of
+from ...service.explain.quantities import texts_of
 from ...service.explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ...service.records.jobs.summary import QUANTILES, quantiles
 from ...service.records.output.output_file import write_document
@@ -38,6 +38,7 @@ REMEDIES = {
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
     "min_coverage is the share required.",
     "added_numbers": "Ask for prose whose numbers are all in its key step; max_added_numbers allows more.",
+    "added_words": "Ask for prose without negations and in the words of its key step; max_added_words allows more.",
 }
 
 MAIN_SHARE = 0.25  # of the failed responses, for the second reason to be named, if not tied with the third
@@ -393,6 +394,6 @@ def kind_of(phrase: Phrase, similarity: Similarity | None) -> str:
         return ""
     shared = texts_of(similarity.shared)
     if similarity.compared == "terms":
-        return "shared" if shared.issuperset(term.text for term in terms_in(phrase.words)) else "other"
+        return "shared" if shared.issuperset(phrase.terms or ()) else "other"
     same = phrase.canon in shared if similarity.compared == "objects" else shared.issuperset(phrase.words)
     return "shared" if same else "other"

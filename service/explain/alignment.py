@@ -15,11 +15,11 @@ from ...kernels.semantics import UNMATCHED, anchors, ious, length_penalty, posit
 from ...kernels.sequences import lcs_lengths, subsequences
 from ..settings import MAX_CONTENT, ScoreSettings
 from ..wording import format_number, format_reward, plural
-from .quantities import Term, terms_of
-from .reading import Reading, words_of
+from .quantities import compared_quantities, read_terms, reads_quantities
+from .reading import Reading, Term, words_of
 from .schema import EQUAL, Content, Equation, Factor, FactorName, Order, Pair, Phrase, Scale, Similarity
 
-Sides = tuple[Sequence[str | Term], Sequence[str | Term]]
+Sides = tuple[Sequence[Term], Sequence[Term]]
 
 
 class Alignment(NamedTuple):
@@ -81,7 +81,7 @@ def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> S
 
 def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
     """Return values and offsets of both sides as kernels take them, int64 and read-only, and the number of numbers."""
-    numbers: dict[str | Term, int] = {}
+    numbers: dict[Term, int] = {}
     columns = []
     for side in (0, 1):
         values = [numbers.setdefault(element, len(numbers)) for row in rows for element in row[side]]
@@ -160,12 +160,19 @@ def _pairs(
     lines = [(predicted[i], expected.lines[j]) for i, j in anchored]
     objects = _similarities("objects", [(_canons(a.objects), _canons(b.objects)) for a, b in lines])
     words = _similarities("words", [(words_of(a.objects), words_of(b.objects)) for a, b in lines])
-    if settings.parameter_similarity == "quantities":
-        parameters = _similarities("terms", [(terms_of(a.parameters), terms_of(b.parameters)) for a, b in lines])
+    terms = None
+    if reads_quantities(settings):
+        read_terms(reading)
+        read_terms(expected)
+        terms = [(list(chain(*(a.terms or ()))), list(chain(*(b.terms or ())))) for a, b in lines]
+    if terms is not None and settings.parameter_similarity == "quantities":
+        parameters = _similarities("terms", terms)
     else:
         parameters = _similarities("words", [(words_of(a.parameters), words_of(b.parameters)) for a, b in lines])
     pairs = []
-    for (i, j), (line, _), obj, by_words, par in zip(anchored, lines, objects, words, parameters, strict=True):
+    for k, ((i, j), (line, _), obj, by_words, par) in enumerate(
+        zip(anchored, lines, objects, words, parameters, strict=True)
+    ):
         if settings.object_similarity == "max":
             by_words_counts = by_words.value > obj.value
         else:
@@ -191,6 +198,7 @@ def _pairs(
                 objects=obj,
                 parameters=par,
                 parameters_counted=counted,
+                quantities=compared_quantities(*terms[k]) if terms is not None else None,
                 position=position,
                 value=value,
             )
@@ -208,7 +216,7 @@ def _similarities(kind: Literal["objects", "words", "terms"], rows: Sequence[Sid
     ious(values, *columns, symbols)
     similarities = []
     for sides, value in zip(rows, values.tolist(), strict=True):
-        texts: dict[str | Term, dict[str, None]] = defaultdict(dict)  # of equal terms, all of them
+        texts: dict[Term, dict[str, None]] = defaultdict(dict)  # of equal terms, all of them
         for element in chain(*sides):
             texts[element][str(element)] = None
         mine, theirs = map(dict.fromkeys, sides)
@@ -234,6 +242,7 @@ LABELS: dict[FactorName, str] = {
     "position": "Position",
     "step_gap": "Number of steps",
     "length": "Length of prose",
+    "quantities": "Wrong quantities",
     "score": "Reward",
 }
 
@@ -297,7 +306,23 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
         limit = f"no penalty up to {format_number(scale.max_mean_words)}"
         detail = f"{format_number(scale.mean_words)} words per step, {limit}"
         state("length", scale.value, content.value, detail)
+    if settings.quantity_error_factor < 1.0:
+        errors = errors_of(pairs)
+        detail = f"{named_errors(errors)}, {format_number(settings.quantity_error_factor)} for each"
+        states.append(("quantities", penalized(states[-1][1], errors, settings), detail if errors else "none"))
     return states
+
+
+def errors_of(pairs: Sequence[Pair]) -> int:
+    return sum(pair.quantities.errors for pair in pairs if pair.quantities is not None)
+
+
+def named_errors(errors: int) -> str:
+    return "1 wrong quantity" if errors == 1 else f"{errors:,} wrong quantities"
+
+
+def penalized(score: float, errors: int, settings: ScoreSettings) -> float:
+    return score * settings.quantity_error_factor**errors if errors else score
 
 
 def _order_detail(order: Order) -> str:
@@ -342,7 +367,12 @@ def equations_of(
     if counted is not None:
         symbol = "+" if settings.total == "sum" else "·"
         sides = _parts(counted, shown, settings)
-        sides["score"] = (f"scale {symbol} semantics", f"{shown['scale']} {symbol} {shown['semantics']}")
+        symbols, numbers = f"scale {symbol} semantics", f"{shown['scale']} {symbol} {shown['semantics']}"
+        if settings.quantity_error_factor < 1.0:
+            symbols, numbers = (f"({text})" if symbol == "+" else text for text in (symbols, numbers))
+            symbols += " · q^E"
+            numbers += f" · {format_number(settings.quantity_error_factor)}^{components['quantity_errors']:.0f}"
+        sides["score"] = symbols, numbers
     largest = format_number(settings.largest_score)
     mapped = {
         "unit": ("score / S", f"{shown['score']} / {largest}"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import orjson
 
+from ..settings import ScoreSettings
 from ..wording import first_n, format_number
 from .alignment import Alignment
-from .case import added_numbers
 from .edits import Draft, DraftStep, StepPool, one_line
-from .reading import KeyLine, Reading
+from .prose import Covering, added_by
+from .quantities import advice_of, corrections_of
+from .reading import KeyLine, Reading, spoken_of
 from .schema import Kind, Order, Pair, Phrase, Scale
 
 Numbers = tuple[int, ...]
@@ -33,22 +36,26 @@ class Candidate(NamedTuple):
 class Drafting:
     """The steps of a response that passes the gates, and of its edits."""
 
-    def __init__(self, reading: Reading, few_numbers: bool) -> None:
-        """few_numbers: whether the prose must not get more numbers of its own."""
-        self.reading, self.few_numbers = reading, few_numbers
+    def __init__(self, reading: Reading, settings: ScoreSettings) -> None:
+        self.reading, self.settings = reading, settings
         self.pool, self.draft = StepPool(), draft_of(reading)
         self.own: Numbers = tuple(map(self.pool.number, self.draft.steps))
-        self._said: dict[int, dict[str, bool]] = {}
+        self._said: dict[int, Covering] = {}
 
     def says(self, i: int, word: str) -> bool:
-        """Return whether the prose of step i has a word, which is searched for once for all alternatives."""
-        canon = self.reading.prose[i - 1].canon
+        """Return whether the prose of step i covers a word, which is searched for once for all alternatives."""
         if i not in self._said:
-            self._said[i] = dict.fromkeys(canon.split(" "), True)
-        said = self._said[i]
-        if word not in said:
-            said[word] = word in canon
-        return said[word]
+            self._said[i] = Covering(self.reading.prose[i - 1].spoken, self.settings)
+        return self._said[i].covers(word)
+
+    def adds_more(self, i: int, line: KeyLine, prose: bytes) -> bool:
+        """Return whether this prose of step i would have more numbers or words of its own beside `line`."""
+        if self.settings.max_added_numbers is None and self.settings.max_added_words is None:
+            return False
+        spoken, steps = self.reading.prose[i - 1].spoken, len(self.reading.lines)
+        changed = spoken if prose == self.draft.steps[i - 1].prose else spoken_of([prose.decode()])[0]
+        before, after = added_by([(self.reading.lines[i - 1], spoken), (line, changed)], steps, self.settings)
+        return bool({*(after.numbers or ()), *(after.words or ())}.difference(before.numbers or (), before.words or ()))
 
 
 def candidates_of(sources: Sequence[EditCandidates]) -> Iterator[Candidate]:
@@ -192,8 +199,10 @@ class EditCandidates:
             line, source = self._lines[i - 1], self._expected[j - 1]
             kinds: tuple[tuple[Kind, str, bool], ...] = (
                 ("use_objects", "objects", pair.objects.value == 1.0),
-                ("use_parameters", "parameters", not pair.parameters_counted or pair.parameters.value == 1.0),
+                ("use_parameters", "parameters", _same_parameters(pair)),
             )
+            if pair.quantities is not None and pair.quantities.errors:
+                yield self._corrected(pair)
             for kind, name, equal in kinds:
                 theirs = getattr(source, name)
                 if equal or [phrase.words for phrase in theirs] == [phrase.words for phrase in getattr(line, name)]:
@@ -203,17 +212,48 @@ class EditCandidates:
                 number = self._rewritten(i, replace(line, **{name: theirs}), theirs)
                 yield Candidate(kind, text, self._with(i, number), [i], [j])
 
-    def _rewritten(self, i: int, line: KeyLine, taken: Sequence[Phrase]) -> int:
+    def _corrected(self, pair: Pair) -> Candidate:
+        """Give a pair the quantities of the reference, each with the parameter that it is in."""
+        i, j = pair.predicted, pair.reference
+        line, source = self._lines[i - 1], self._expected[j - 1]
+        mine, theirs = (list(zip(side.parameters, side.terms or (), strict=True)) for side in (line, source))
+        corrections = corrections_of(*([*chain(*(terms for _, terms in side))] for side in (mine, theirs)))
+        replaced: dict[str, Phrase | None] = {}
+        added: list[Phrase] = []
+        for extra, missing in corrections:
+            old = next((phrase for phrase, terms in mine if extra in terms), None)
+            new = next((phrase for phrase, terms in theirs if missing in terms), None)
+            if old is not None and replaced.get(old.text) is None:
+                replaced[old.text] = new
+            elif new is not None:
+                added.append(new)
+        parameters = [replaced.get(phrase.text, phrase) for phrase in line.parameters]
+        parameters += [phrase for phrase in added if phrase not in parameters]
+        prose = self.drafting.draft.steps[i - 1].prose
+        for text, new in replaced.items():
+            if new is not None and prose.count(one_line(text)) == 1:
+                prose = prose.replace(one_line(text), one_line(new.text))
+        taken = [phrase for phrase in parameters if phrase is not None]
+        number = self._rewritten(i, replace(line, parameters=taken), taken, prose)
+        text = f"In step {i}, {first_n([advice_of(*correction) for correction in corrections], 4)}"
+        return Candidate("use_quantities", text, self._with(i, number), [i], [j])
+
+    def _rewritten(self, i: int, line: KeyLine, taken: Sequence[Phrase], prose: bytes | None = None) -> int:
         """Return step i with the contents of `line`; its prose says the phrases that were taken from the reference.
 
-        Where numbers of the prose would no longer be in the step, new prose is written if numbers are limited.
+        Where numbers or words of the prose would no longer be in the step, new prose is written if they are limited.
         """
-        drafting, said = self.drafting, self._reading.prose[i - 1].canon
-        body = _body_of(line)
-        if drafting.few_numbers and set(added_numbers(line, said)).difference(added_numbers(self._lines[i - 1], said)):
+        drafting, body = self.drafting, _body_of(line)
+        said = drafting.draft.steps[i - 1].prose
+        covers: Callable[[str], bool] = partial(drafting.says, i)
+        if prose is None:
+            prose = said
+        elif prose != said:
+            covers = Covering(spoken_of([prose.decode()])[0], drafting.settings).covers
+        if drafting.adds_more(i, line, prose):
             return self.pool.number(DraftStep(body, prose_of(line)))
-        unsaid = [phrase.text for phrase in taken if not all(drafting.says(i, word) for word in phrase.words)]
-        return self.pool.number(DraftStep(body, drafting.draft.steps[i - 1].prose).with_phrases(unsaid))
+        unsaid = [phrase.text for phrase in taken if not all(map(covers, phrase.words))]
+        return self.pool.number(DraftStep(body, prose).with_phrases(unsaid))
 
     def _renamed(self) -> Iterator[Candidate]:
         """Give a step off the common path the action of a reference step in the same gap of the path."""
@@ -271,6 +311,12 @@ class EditCandidates:
     def _replacement(self, i: int, j: int) -> Candidate:
         text = f"Replace {self._named(i)} by {self._named_reference(j)}"
         return Candidate("replace_step", text, self._with(i, self._taken(j)), [i], [j])
+
+
+def _same_parameters(pair: Pair) -> bool:
+    if pair.quantities is not None and pair.quantities.errors:
+        return False
+    return not pair.parameters_counted or pair.parameters.value == 1.0
 
 
 def _previous(order: Order, j: int) -> int:

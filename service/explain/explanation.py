@@ -16,9 +16,20 @@ from ..scoring.configurations import rules_of
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..settings import ScoreSettings
 from ..wording import format_reward, format_reward_change, plural
-from .alignment import Alignment, align, combined, equations_of, factors_of, formula
-from .case import Case, added_in, case_of, coverages, marks_of
+from .alignment import (
+    Alignment,
+    align,
+    combined,
+    equations_of,
+    errors_of,
+    factors_of,
+    formula,
+    named_errors,
+    penalized,
+)
+from .case import Case, case_of
 from .hints import hints_of
+from .prose import added_in, coverages, marks_of
 from .reading import Reading
 from .schema import (
     MAX_SUGGESTED,
@@ -32,7 +43,7 @@ from .schema import (
     Sections,
 )
 from .suggestions import search
-from .verdict import Added, checks_of, failure_of
+from .verdict import AddedBySteps, checks_of, failure_of, most_words, total_numbers
 
 
 class DerivationError(AssayError):
@@ -81,10 +92,8 @@ def explain(
 
 def _derive(case: Case) -> Explanation:
     settings, reading, expected = case.settings, case.reading, case.expected
-    measured = coverages(reading, settings.min_coverage) if reading is not None else []
-    added: Added = []
-    if reading is not None and settings.max_added_numbers is not None:
-        added = added_in(reading)
+    measured = coverages(reading, settings) if reading is not None else []
+    added = added_in(reading, settings) if reading is not None else []
     alignment = None
     if reading is not None and reading.valid and case.reason != "too_long":
         alignment = align(reading, expected, settings, rules_of(settings))
@@ -94,7 +103,6 @@ def _derive(case: Case) -> Explanation:
     factors = factors_of(counted, case.reason, case.components["score"], settings, partial(_mapped, settings=settings))
     smallest, largest = smallest_and_largest(settings)
     failure = failure_of(case.reason, reading, measured, added, settings)
-    total_added = None if settings.max_added_numbers is None else _total(added)
     partners = {pair.predicted: pair.reference for pair in pairs}
     values = {pair.predicted: pair.value for pair in pairs} if counted is not None else None
     return Explanation(
@@ -112,9 +120,10 @@ def _derive(case: Case) -> Explanation:
         largest_reward=largest,
         alternative=case.alternative,
         alternatives=_alternatives(case),
-        added_numbers=total_added,
+        added_numbers=None if settings.max_added_numbers is None else total_numbers(added),
+        added_words=None if settings.max_added_words is None else most_words(added),
         failure=failure,
-        checks=checks_of(case.reason, reading, case.components["coverage"], total_added, settings),
+        checks=checks_of(case.reason, reading, case.components["coverage"], added, settings),
         sections=_sections(reading),
         prediction=_key_steps(reading, measured, partners, values) if reading is not None else [],
         reference=_key_steps(
@@ -123,7 +132,7 @@ def _derive(case: Case) -> Explanation:
             {pair.reference: pair.predicted for pair in pairs},
             as_steps=case.as_steps,
         ),
-        prose=_prose_steps(reading, added) if reading is not None else [],
+        prose=_prose_steps(reading, added, settings) if reading is not None else [],
         counted=counted is not None,
         scale=alignment.scale if alignment is not None else None,
         order=alignment.order if alignment is not None else None,
@@ -136,10 +145,6 @@ def _derive(case: Case) -> Explanation:
         tried=0,
         exhaustive=None,
     )
-
-
-def _total(added: Added) -> int:
-    return sum(len(numbers or ()) for numbers in added)
 
 
 def _alternatives(case: Case) -> list[AlternativeReward]:
@@ -158,7 +163,7 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
     return float(formula(reward_of)(score, rules_of(settings)))
 
 
-def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None], added: Added) -> None:
+def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage | None], added: AddedBySteps) -> None:
     derived: dict[str, float] = {}
     settings, score = case.settings, 0.0
     off = []
@@ -182,12 +187,17 @@ def _verify(case: Case, counted: Alignment | None, step_coverages: list[Coverage
             "anchors": float(content.anchors),
             "semantics": semantics,
         }
-        score = combined(scale.value, order.value, content.value, settings)
+        errors = errors_of(counted.pairs) if settings.quantity_error_factor < 1.0 else 0
+        derived["quantity_errors"] = float(errors)
+        score = penalized(combined(scale.value, order.value, content.value, settings), errors, settings)
     derived["score"] = score
     off += [name for name, value in derived.items() if value != case.components[name]]
-    limit = settings.max_added_numbers
-    if limit is not None and case.reason in ("ok", "added_numbers"):
-        off += ["added_numbers"] * ((_total(added) > limit) != (case.reason == "added_numbers"))
+    limit, numbers = settings.max_added_numbers, case.reason == "added_numbers"
+    if limit is not None and case.reason in ("ok", "added_numbers", "added_words"):
+        off += ["added_numbers"] * ((total_numbers(added) > limit) != numbers)
+    if case.reason in ("ok", "added_words"):
+        fails = any(own.fails(settings.max_added_words) for own in added if own is not None)
+        off += ["added_words"] * (fails != (case.reason == "added_words"))
     rewards = case.alternative_rewards
     if case.alternative != next(k for k, reward in enumerate(rewards) if max(rewards) - reward <= TIE):
         off.append("alternative")
@@ -248,6 +258,8 @@ def _outcome(reason: str, factors: list[Factor], counted: Alignment | None) -> s
         return f"{reason}: {scale.predicted_steps:,} of {plural(scale.reference_steps, 'step')}"
     if largest == "unmatched":
         return f"{reason}: {len(counted.pairs):,} of {plural(scale.reference_steps, 'step')} matched"
+    if largest == "quantities":
+        return f"{reason}: {named_errors(errors_of(counted.pairs))}"
     if largest == "length":
         return f"{reason}: {scale.mean_words:.0f} words per step"
     return f"{reason}: {losses[0].label.lower()}"
@@ -287,8 +299,8 @@ def _key_steps(
     ]
 
 
-def _prose_steps(reading: Reading, added: Added) -> list[ProseStep]:
-    added = added or [None] * len(reading.prose)
+def _prose_steps(reading: Reading, added: AddedBySteps, settings: ScoreSettings) -> list[ProseStep]:
+    marked = marks_of(reading, added, settings)
     return [
         ProseStep(
             step=k,
@@ -297,8 +309,10 @@ def _prose_steps(reading: Reading, added: Added) -> list[ProseStep]:
             text=reading.text.part(prose.start, prose.stop),
             pieces=prose.pieces,
             marks=marks.covered,
-            added_numbers=numbers,
+            added_numbers=own.numbers if own is not None else None,
+            added_words=own.words if own is not None else None,
+            negations=own.negations if own is not None and own.words is not None else None,
             added_marks=marks.added,
         )
-        for k, (prose, marks, numbers) in enumerate(zip(reading.prose, marks_of(reading, added), added, strict=True), 1)
+        for k, (prose, marks, own) in enumerate(zip(reading.prose, marked, added, strict=True), 1)
     ]

@@ -4,49 +4,41 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..settings import ScoreSettings
 from ..wording import format_reward
-from .quantities import KINDS, quantity_limits, terms_in
-from .reading import Reading, canons, words_of
+from .prose import Akin
+from .quantities import spelled_quantities, terms_of
+from .reading import KeyLine, Prose, Quantity, Reading, canons, words_of
 from .schema import Coverage, Hint, Pair, Phrase
 
 MAX_HINTS = 10
 
-ONES = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-)
-TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
-DECIMAL = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
-NUMBER = re.compile(rf"-?{DECIMAL}(?:e-?[0-9]{{1,2}})?")
-POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
-"""A power of ten as words joined by spaces: `10 6` of `10⁶`, `5 x 10 6`, `5x10 6`."""
+POWER = re.compile(r"(?:^| |x)10 (-?[0-9]{1,2})(?= |$)")
+"""A power of ten as words joined by spaces: `10 6` of `10⁶`, `5x10 6`."""
 
-POWER_WORDS = 4
 POWER_SIGNS = "powers are written with ^ or superscript digits"
-LINKS = ("to", "or", "and", "x")
-"""Words of ranges, sums and products, about which there are no hints."""
+AS_WRITTEN = "numbers and units are compared as written"
+AS_WORDS = "number words are not read as numbers"
+WITH_QUANTITIES = "; parameter_similarity = quantities would count it"
+WITH_WORDS = "; coverage = words would count it"
+WHOLE_WORDS = (
+    "with coverage = words, a word is covered by itself or by one with the same beginning, at least half of both"
+)
 
-WITH_QUANTITIES = "parameter_similarity = quantities"
 
+class Amounts:
+    """The quantities of phrases that are not written alike, by their words."""
 
-class Quantity(NamedTuple):
-    words: tuple[str, ...]
-    text: str
-    number: Fraction
-    unit: str
-    per: str
-
-    @property
-    def amount(self) -> tuple[int | str, Fraction, str]:
-        kind, factor = KINDS.get(self.unit, (self.unit, 1))
-        return kind, self.number * factor, self.per
+    def __init__(self, texts: Sequence[str]) -> None:
+        quantities = [term for text in texts for term in terms_of(text) if isinstance(term, Quantity)]
+        texts_of = canons([quantity.text for quantity in quantities])
+        self.quantities = dict(zip(texts_of, quantities, strict=True))
+        """Each with its canonical text."""
+        self.spelled = {quantity: text for text in texts for quantity in spelled_quantities(text)}
+        """Quantities whose number is written as a word, with their phrase."""
 
 
 def hints_of(
@@ -57,9 +49,7 @@ def hints_of(
     settings: ScoreSettings,
 ) -> list[Hint]:
     quantities = settings.parameter_similarity == "quantities"
-    hints = [*_about_pairs(reading, expected, pairs, quantities), *_about_prose(reading, coverages)]
-    if quantities:
-        hints += _about_limits(reading, expected, pairs)
+    hints = [*_about_pairs(reading, expected, pairs, quantities), *_about_prose(reading, coverages, settings)]
     if settings.object_similarity == "fallback":
         hints += _about_objects(reading, expected, pairs)
     hints.sort(key=lambda hint: hint.step or 0)
@@ -69,29 +59,41 @@ def hints_of(
 def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair], quantities: bool) -> Iterator[Hint]:
     for pair in pairs:
         mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
+        texts: list[str] = []
         for name in ("objects", "parameters"):
-            said, needed = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
-            texts = []
-            for first, second in _equal(_quantities_of(said), _quantities_of(needed)):
-                are_terms = name == "parameters" and _same_terms(first, second)
-                if are_terms and quantities:
-                    continue
-                would = f"; {WITH_QUANTITIES} would count it" if are_terms else ""
-                texts.append(f"{first.text} is {second.text}: {_compared(first, second, quantities)}{would}.")
-            texts += [f"{first} is not {second}: {POWER_SIGNS}." for first, second in _lost_powers(said, needed)]
-            yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)
-
-
-def _about_limits(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
-    """Yield the parameters of pairs that are not read as the quantity they mean, unless both sides write them alike."""
-    for pair in pairs:
-        mine = [phrase.text for phrase in reading.lines[pair.predicted - 1].parameters]
-        theirs = [phrase.text for phrase in expected.lines[pair.reference - 1].parameters]
-        texts = [f"{limit}." for text in mine if text not in theirs for limit in quantity_limits(text)]
-        texts += [
-            f"In the reference, {limit}." for text in theirs if text not in mine for limit in quantity_limits(text)
-        ]
+            said, needed = getattr(mine, name), getattr(theirs, name)
+            if _canons(said) != _canons(needed):
+                would = WITH_QUANTITIES if name == "parameters" else None
+                texts += _about_phrases(said, needed, would, quantities and name == "parameters")
         yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)
+
+
+def _about_phrases(
+    said: Sequence[Phrase], needed: Sequence[Phrase], would: str | None, by_quantities: bool
+) -> Iterator[str]:
+    mine, theirs = (Amounts([phrase.text for phrase in phrases]) for phrases in (said, needed))
+    if by_quantities:
+        yield from _in_other_dimensions(mine, theirs)
+    else:
+        for first, second in _equal(mine.quantities, theirs.quantities):
+            yield f"{first} is {second}: {AS_WRITTEN}{would or ''}."
+    for spelled, other in ((mine.spelled, theirs), (theirs.spelled, mine)):
+        for quantity in other.quantities.values():
+            if quantity in spelled:
+                both = (spelled[quantity], quantity.text)
+                yield f"{' is '.join(both if spelled is mine.spelled else both[::-1])}: {AS_WORDS}."
+    yield from (f"{first} is not {second}: {POWER_SIGNS}." for first, second in _lost_powers(said, needed))
+
+
+def _in_other_dimensions(mine: Amounts, theirs: Amounts) -> Iterator[str]:
+    """Yield quantities with the same number, such as `300 g` and `300 x g`."""
+    sides = [set(amounts.quantities.values()) for amounts in (mine, theirs)]
+    free = {(other.kind, other.values): other for other in theirs.quantities.values() if other not in sides[0]}
+    for quantity in mine.quantities.values():
+        other = free.get((quantity.kind, quantity.values))
+        if other is not None and quantity not in sides[1]:
+            dimensions = (quantity.dimension or "no dimension", other.dimension or "no dimension")
+            yield f"{quantity} is read as {dimensions[0]}, {other} as {dimensions[1]}."
 
 
 def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
@@ -110,46 +112,57 @@ def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -
             yield Hint(text=text, step=pair.predicted, reference_step=pair.reference)
 
 
-def _about_prose(reading: Reading, coverages: Sequence[Coverage | None]) -> Iterator[Hint]:
+def _about_prose(reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings) -> Iterator[Hint]:
     for k, (line, prose, coverage) in enumerate(zip(reading.lines, reading.prose, coverages, strict=False), 1):
-        if coverage is None or not coverage.uncovered:
-            continue
-        step_words, said = _words_of([*line.objects, *line.parameters]), [prose.canon.split(" ")]
-        uncovered = set(coverage.uncovered)
-        lacking = [quantity for quantity in _quantities_of(step_words) if not uncovered.isdisjoint(quantity.words)]
-        equal, lost = _equal(lacking, _quantities_of(said)), _lost_powers(step_words, said)
-        texts = [
-            f"{first.text}, its prose {second.text}: {_compared(first, second, False)}." for first, second in equal
-        ]
-        texts += [f"{first}, its prose {second}: {POWER_SIGNS}." for first, second in lost if first in uncovered]
-        yield from (Hint(text=f"The step has {text}", step=k, reference_step=None) for text in texts)
+        if coverage is not None and coverage.uncovered:
+            text = reading.text.part(prose.start, prose.stop)
+            yield from (
+                Hint(text=f"The step has {text}.", step=k, reference_step=None)
+                for text in _about_uncovered(line, prose, text, coverage.uncovered, settings)
+            )
 
 
-def _compared(quantity: Quantity, other: Quantity, quantities: bool) -> str:
-    what = "numbers" if quantities or quantity.unit == other.unit else "units"
-    return f"{what} are compared as written"
+def _about_uncovered(
+    line: KeyLine, prose: Prose, text: str, uncovered: Sequence[str], settings: ScoreSettings
+) -> Iterator[str]:
+    phrases, lacking = [*line.objects, *line.parameters], set(uncovered)
+    step, said = Amounts([phrase.text for phrase in phrases]), Amounts([text])
+    mine = {text: q for text, q in step.quantities.items() if not lacking.isdisjoint(text.split(" "))}
+    for first, second in _equal(mine, said.quantities):
+        yield f"{first}, its prose {second}: {AS_WRITTEN}"
+    for quantity in mine.values():
+        if quantity in said.spelled:
+            yield f"{quantity}, its prose the number as a word: {AS_WORDS}"
+    whole = Phrase(text="", words=prose.canon.split(" "))
+    for power, other in _lost_powers(phrases, [whole]):
+        if power in lacking:
+            yield f"{power}, its prose {other}: {POWER_SIGNS}"
+    if settings.coverage == "substring":
+        akin = Akin(prose.spoken.parts.split(" "))
+        for word in uncovered[:MAX_HINTS]:
+            if (kin := akin.find(word)) is not None:
+                yield f"{word}, its prose {kin}{WITH_WORDS}"
+    else:
+        for word in uncovered[:MAX_HINTS]:
+            if word in prose.canon:
+                longer = next(said_word for said_word in whole.words if word in said_word)
+                yield f"{word}, its prose {longer}: {WHOLE_WORDS}"
 
 
-def _same_terms(quantity: Quantity, other: Quantity) -> bool:
-    return list(terms_in(quantity.words)) == list(terms_in(other.words))
-
-
-def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tuple[Quantity, Quantity]]:
+def _equal(mine: dict[str, Quantity], theirs: dict[str, Quantity]) -> Iterator[tuple[Quantity, Quantity]]:
     """Yield equal quantities in different words, each with one partner; not those that the other side has as well."""
-    distinct = dict.fromkeys(mine)
-    shared = {quantity.words for quantity in distinct} & {quantity.words for quantity in theirs}
-    free: dict[object, deque[Quantity]] = defaultdict(deque)
-    for quantity in {candidate.words: candidate for candidate in theirs}.values():
-        if quantity.words not in shared:
-            free[quantity.amount].append(quantity)
-    for quantity in distinct:
-        if quantity.words not in shared and free[quantity.amount]:
-            yield quantity, free[quantity.amount].popleft()
+    free: dict[Quantity, deque[Quantity]] = defaultdict(deque)
+    for text, quantity in theirs.items():
+        if text not in mine:
+            free[quantity].append(quantity)
+    for text, quantity in mine.items():
+        if text not in theirs and free[quantity]:
+            yield quantity, free[quantity].popleft()
 
 
-def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _lost_powers(mine: Sequence[Phrase], theirs: Sequence[Phrase]) -> Iterator[tuple[str, str]]:
     my_exponents, their_exponents = _exponents(mine), _exponents(theirs)
-    my_words, their_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
+    my_words, their_words = set(words_of(mine)), set(words_of(theirs))
     for exponent in dict.fromkeys([*my_exponents, *their_exponents]):
         power, plain = f"10^{exponent}", f"10{exponent}"
         if exponent not in their_exponents and plain in their_words - my_words:
@@ -158,55 +171,9 @@ def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]])
             yield plain, power
 
 
-def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
-    powers = [_power(words, k) for words in phrases for k in range(len(words))]
-    return [power[2] for power in powers if power is not None]
+def _exponents(phrases: Sequence[Phrase]) -> list[str]:
+    return [exponent for phrase in phrases for exponent in POWER.findall(phrase.canon)]
 
 
-def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
-    return POWER.match(" ".join(words[k : k + POWER_WORDS]))
-
-
-def _words_of(phrases: Sequence[Phrase]) -> list[list[str]]:
-    return [phrase.words for phrase in phrases]
-
-
-def _quantities_of(phrases: Sequence[Sequence[str]]) -> list[Quantity]:
-    return [quantity for words in phrases for quantity in _quantities(words)]
-
-
-def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
-    """Yield the quantities of canonical words, but not in a range, a sum or a product."""
-    k = 0
-    while k < len(words):
-        power = _power(words, k)
-        start, k = k, k + (1 if power is None else power[0].count(" ") + 1)
-        number = _number(words[start]) if power is None else Fraction(power[1] or 1) * Fraction(10) ** int(power[2])
-        if number is None:
-            continue
-        following = words[k : k + 1]
-        unit = _unit(following[0], words[start] in NUMBER_WORDS) if following else ""
-        stop = k + bool(unit)
-        after = words[stop : stop + 2]
-        per = after[0] if unit and after and after[0] in KINDS else ""
-        if unit and len(after) == 2 and after[0] == "per":
-            per = after[1]
-        before = words[start - 1] if start else ""
-        linked = before in LINKS or before in KINDS or _number(before) is not None
-        linked |= bool(after) and (after[0] in LINKS or _number(after[0]) is not None)
-        if not linked:
-            shown = words[start] if power is None else f"{power[0].rpartition(' ')[0]}^{power[2]}"
-            yield Quantity(tuple(words[start:stop]), " ".join([shown, *words[k:stop]]), number, unit, per)
-
-
-def _number(word: str) -> Fraction | None:
-    if NUMBER.fullmatch(word):
-        return Fraction(word)
-    return Fraction(NUMBER_WORDS[word]) if word in NUMBER_WORDS else None
-
-
-def _unit(word: str, spelled: bool) -> str:
-    if word in KINDS or not spelled:
-        return word if word in KINDS else ""
-    named = canons([f"1 {word}"])[0].split(" ")
-    return named[1] if len(named) == 2 and named[1] in KINDS else ""
+def _canons(phrases: Sequence[Phrase]) -> list[str]:
+    return [phrase.canon for phrase in phrases]

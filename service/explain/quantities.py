@@ -1,123 +1,191 @@
-"""Quantities (docs/rules.md, Quantities): the terms of a parameter, and amounts that they do not tell."""
+"""The quantities of parameters (docs/rules.md, Quantities): how they are read, and which are wrong."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from decimal import Context, Decimal
+from itertools import chain, zip_longest
 
-from ...kernels.text.quantities import DIMENSIONS, MAX_DIGITS, NO_DIMENSION
-from ...kernels.text.words import UNITS
-from .reading import canons
-from .schema import EQUAL, Phrase
+from ...kernels.text.quantities import DIMENSIONS
+from ..settings import ScoreSettings
+from .reading import Quantity, Reading, Term, canons
+from .schema import EQUAL, PairQuantities, ReadQuantity
 
-KINDS = {unit: (k, f * 10**p) for k, units in enumerate(DIMENSIONS, 1) for unit, (f, p) in units.items()}
-"""The dimension of each unit, and its size in the dimension's base unit."""
-
+NAMES = ("time", "volume", "mass", "length or molarity", "celsius", "rotation", "g-force", "voltage", "percent")
+KINDS = {unit: (NAMES[k], f * 10**p) for k, units in enumerate(DIMENSIONS) for unit, (f, p) in units.items()}
+BASES = {"time": 15, "volume": 6, "mass": 6, "length or molarity": 6}
 DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word, or `digits` · 10 ^ `exponent` in the base unit of a dimension; equal terms may have different texts."""
-
-    text: str = field(compare=False)
-    word: str = ""
-    dimension: int = NO_DIMENSION
-    digits: int = 0
-    exponent: int = 0
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def terms_of(phrases: Iterable[Phrase]) -> list[Term]:
-    return [term for phrase in phrases for term in terms_in(phrase.words)]
-
-
-def terms_in(words: Sequence[str]) -> Iterator[Term]:
-    """Yield the terms of the canonical words of one phrase."""
-    k = 0
+def terms_of(text: str) -> list[Term]:
+    (canon,) = canons([text])
+    words, terms, k = canon.split(" ") if canon else [], list[Term](), 0
     while k < len(words):
-        value = _value(words[k])
-        if value is None:
-            yield Term(words[k], words[k])
-        elif k + 1 < len(words) and words[k + 1] in KINDS:
-            dimension, size = KINDS[words[k + 1]]
-            yield Term(f"{words[k]} {words[k + 1]}", "", dimension, *_normal(value[0] * size, value[1]))
-            k += 1
+        match = DECIMAL.fullmatch(words[k])
+        if match is None or len((match[2] + (match[3] or "")).strip("0")) > 14:
+            terms.append(words[k])
         else:
-            yield Term(words[k], "", NO_DIMENSION, *value)
+            value, exponent, following = (
+                int(match[1] + match[2] + (match[3] or "")),
+                -len(match[3] or ""),
+                words[k + 1 : k + 2],
+            )
+            dimension, shown = "", words[k]
+            if following and following[0] in KINDS:
+                dimension, size = KINDS[following[0]]
+                value, exponent, shown = value * size, exponent + BASES.get(dimension, 15), f"{shown} {following[0]}"
+                k += 1
+            while value and value % 10 == 0:
+                value, exponent = value // 10, exponent + 1
+            terms.append(Quantity(shown, dimension, "", ((value, exponent if value else 0),)))
         k += 1
+    return terms
 
 
-def texts_of(elements: Iterable[str]) -> set[str]:
+def reads_quantities(settings: ScoreSettings) -> bool:
+    return settings.parameter_similarity == "quantities" or settings.quantity_error_factor < 1.0
+
+
+def read_terms(reading: Reading) -> None:
+    """Read the terms of every parameter that has words, once."""
+    for line in reading.lines:
+        if line.terms is None:
+            line.terms = [terms_of(phrase.text) if phrase.words else [] for phrase in line.parameters]
+            for phrase, terms in zip(line.parameters, line.terms, strict=True):
+                phrase.terms = list(map(str, terms))
+
+
+def texts_of(elements: Sequence[str]) -> set[str]:
     """Return the texts of terms as a similarity lists them, where equal ones are joined."""
     return {text for element in elements for text in element.split(EQUAL)}
 
 
-def _value(word: str) -> tuple[int, int] | None:
-    """Return a word as digits and an exponent; None if it is not a decimal with at most MAX_DIGITS digits."""
-    match = DECIMAL.fullmatch(word)
-    if match is None:
-        return None
-    sign, whole, part = match[1], match[2], match[3] or ""
-    significant = (whole + part).strip("0")
-    if len(significant) > MAX_DIGITS:
-        return None
-    zeros = len(whole + part) - len((whole + part).rstrip("0"))
-    return _normal(int(f"{sign}{significant or 0}"), zeros - len(part))
-
-
-def _normal(digits: int, exponent: int) -> tuple[int, int]:
-    if digits == 0:
-        return 0, 0
-    while digits % 10 == 0:
-        digits, exponent = digits // 10, exponent + 1
-    return digits, exponent
-
-
-CANONICAL = {name: canonical for canonical, names in UNITS.items() for name in names}
-ALIKE = {"µ": "μ", "º": "°", "˚": "°"}
-"""Characters that are read as others in names of units."""
-
-UNIT = f"(?:{'|'.join(sorted(map(re.escape, CANONICAL), key=len, reverse=True))})"
-END = r"(?![\w%]|[-.]\w)"
-VALUE = r"(?<![0-9])(?<![0-9][.,])[0-9]++(?:,[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?+"
-SPACE = r"[\s°]*+"
-
-MISREAD = (
-    re.compile(rf"(?<![\w%.-])-?\.[0-9]++(?:{SPACE}{UNIT}{END})?"),
-    re.compile(rf"(?:{VALUE}\s*+)?[¼-¾⅐-⅟↉](?:{SPACE}{UNIT}{END})?"),
-    re.compile(rf"{VALUE}\s*+[/⁄]\s*+[0-9]++{SPACE}{UNIT}{END}"),
-    re.compile(rf"{VALUE}(?:[⁰¹²³⁴-⁹⁺⁻]++|\^-?[0-9]++)[\s/°]*+{UNIT}{END}"),
+ONES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 )
-"""A point without a digit before it, fractions, and powers before a unit."""
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
+NUMBER_WORD = re.compile(rf"(?<![\w.-])(?:{'|'.join(NUMBER_WORDS)})(?![\w.-])", re.IGNORECASE)
+KELVIN = re.compile(r"(?<![\w.,-])[0-9]++(?:\.[0-9]++)?+ ?(?:K|[Kk]elvin)(?![\w/])")
+OTHER_FRACTION = re.compile("[0-9]*[⅐-⅞]")
 
-SUM = re.compile(rf"{VALUE}{SPACE}({UNIT})(?:\s++and\s++|\s*+){VALUE}{SPACE}({UNIT}){END}")
-RATIO = re.compile(rf"{VALUE}{SPACE}{UNIT}(?:\s*+/\s*+|\s++per\s++)(?:{VALUE}{SPACE})?{UNIT}{END}")
+
+def spelled_quantities(text: str) -> list[Quantity]:
+    """Return the quantities that a text would have as well if its numbers were not written as words."""
+    written = NUMBER_WORD.sub(lambda word: str(NUMBER_WORDS[word[0].lower()]), text)
+    if written == text:
+        return []
+    quantities = set(terms_of(text))
+    return [term for term in terms_of(written) if isinstance(term, Quantity) and term not in quantities]
 
 
 def quantity_limits(parameter: str) -> Iterator[str]:
     """Yield a sentence about each part of a parameter that is not the quantity its author means.
 
-    These are the known limits of `parameter_similarity = "quantities"`: `.5 ml` and `½ ml`, powers before a unit, sums
-    such as `1 h 30 min`, and ratios such as `50 µg/ml`.
+    These are known limits of the rules: numbers as words, kelvin, and fractions other than ¼, ½ and ¾.
     """
-    alike = "".join(map(_folded, parameter))  # as long as the text
-    for pattern in MISREAD:
-        for match in pattern.finditer(alike):
-            text = parameter[match.start() : match.end()]
-            reading = re.sub("(?<=[0-9]) (?=-?[0-9])", " and ", canons([text])[0])
-            yield f"“{text}” is read as {reading}"
-    for match in SUM.finditer(alike):
-        (kind, first), (other, second) = (KINDS[CANONICAL[name]] for name in match.groups())
-        if kind == other and first > second:
-            yield f"“{parameter[match.start() : match.end()]}” is not read as one quantity"
-    for match in RATIO.finditer(alike):
-        yield f"“{parameter[match.start() : match.end()]}” is not equal to the same ratio in other units"
+    if any(quantity.dimension for quantity in spelled_quantities(parameter)):
+        yield f"“{parameter}” is read as words: write its number in digits"
+    yield from (f"“{match[0]}” is no temperature: kelvin is not read" for match in KELVIN.finditer(parameter))
+    yield from (f"“{match[0]}” is not read as a fraction" for match in OTHER_FRACTION.finditer(parameter))
 
 
-def _folded(character: str) -> str:
-    folded = ALIKE.get(character, character.casefold())
-    return folded if len(folded) == 1 else character
+Correction = tuple[Quantity | None, Quantity | None]
+"""A quantity that only the prediction has, and one of the same dimension that only the reference has."""
+
+
+def corrections_of(mine: Sequence[Term], theirs: Sequence[Term]) -> list[Correction]:
+    """Return the wrong quantities of two steps' parameters, paired by dimension: each is one error."""
+    sides = [dict.fromkeys(term for term in side if isinstance(term, Quantity)) for side in (mine, theirs)]
+    wrong: dict[str, tuple[list[Quantity], list[Quantity]]] = defaultdict(lambda: ([], []))
+    for k, (own, other) in enumerate((sides, sides[::-1])):
+        for quantity in own:
+            if quantity not in other:
+                wrong[quantity.dimension][k].append(quantity)
+    return list(chain.from_iterable(zip_longest(*both) for both in wrong.values()))
+
+
+def compared_quantities(mine: Sequence[Term], theirs: Sequence[Term]) -> PairQuantities:
+    corrections = corrections_of(mine, theirs)
+    return PairQuantities(
+        prediction=_shown(mine, theirs),
+        reference=_shown(theirs, mine),
+        errors=len(corrections),
+        advice=[advice_of(*correction) for correction in corrections],
+    )
+
+
+def advice_of(extra: Quantity | None, missing: Quantity | None) -> str:
+    if missing is None:
+        return f"leave out {extra}"
+    return f"add {missing}" if extra is None else f"write {missing} instead of {extra}"
+
+
+def _shown(mine: Sequence[Term], theirs: Sequence[Term]) -> list[ReadQuantity]:
+    quantities = dict.fromkeys(term for term in mine if isinstance(term, Quantity))
+    return [read_quantity(quantity, quantity not in theirs) for quantity in quantities]
+
+
+PREFIXES = {"k": 18, "": 15, "m": 12, "μ": 9, "n": 6, "p": 3, "f": 0}
+"""Powers of ten of prefixed units, in base units."""
+PREFIXED = {
+    "volume": "l",
+    "mass": "g",
+    "length or molarity": "m",
+    "amount": "mol",
+    "activity": "u",
+    "voltage": "v",
+    "current": "a",
+    "frequency": "hz",
+    "pressure": "pa",
+    "base pairs": "bp",
+    "molecular mass": "da",
+}
+UNITS = {"celsius": "°c", "fahrenheit": "°f", "percent": "%", "rotation": "rpm", "g-force": "x g"}
+TIMES = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+WEEK_HOURS = 168  # rates are per week, and shown per hour
+SHOWN = Context(prec=6)
+JOINTS = {"range": "–", "tolerance": " ± "}
+
+
+def read_quantity(quantity: Quantity, wrong: bool) -> ReadQuantity:
+    values, unit = _scaled(quantity)
+    numbers = [_number(value) for value in values]
+    if quantity.dimension == "ratio":
+        said = ":".join(numbers)
+    elif quantity.dimension == "pH":
+        said = f"pH {numbers[0]}"
+    elif quantity.kind in JOINTS:
+        said = f"{JOINTS[quantity.kind].join(numbers)} {unit}".rstrip()
+    else:
+        said = f"{quantity.kind} {numbers[0]} {unit}".strip()
+    return ReadQuantity(text=quantity.text, read=said, dimension=quantity.dimension, kind=quantity.kind, wrong=wrong)
+
+
+def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:
+    """Return the values in a unit in which they are neither very large nor very small."""
+    values = [Decimal(mantissa).scaleb(power) for mantissa, power in quantity.values]
+    dimension, _, per = quantity.dimension.partition("/")
+    if dimension in ("", "ratio", "pH"):
+        return values, ""
+    if per == "time":
+        values = [value / WEEK_HOURS for value in values]
+    largest = max(map(abs, values))
+    unit, size = UNITS.get(dimension, dimension), Decimal("1e15")
+    if dimension == "time":
+        unit = next((name for name, seconds in TIMES.items() if largest >= seconds * size), "s")
+        size *= TIMES[unit]
+    elif dimension in PREFIXED:
+        prefix = next((name for name, power in PREFIXES.items() if largest >= Decimal(10) ** power), "")
+        unit, size = prefix + PREFIXED[dimension], Decimal(10) ** PREFIXES[prefix]
+    if per:
+        unit += f"/{'h' if per == 'time' else PREFIXED.get(per, UNITS.get(per, per))}"
+    return [value / size for value in values], unit
+
+
+def _number(value: Decimal) -> str:
+    value = SHOWN.plus(value).normalize()
+    return f"{value:f}" if not value or -5 < value.adjusted() < 6 else str(value).lower()

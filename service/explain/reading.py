@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -70,6 +71,31 @@ def canons(texts: Sequence[str]) -> list[str]:
     return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
 
+class Spoken(NamedTuple):
+    """The canonical words of a text, and its parts: the words where every dash before a letter is a space."""
+
+    canon: str
+    parts: str
+
+
+UNREAD = Spoken("", "")
+DASH = re.compile("-(?=(.))")
+
+
+def parts_of(canonical: Sequence[str]) -> list[str]:
+    """Return canonical texts with every dash before a letter read as a space."""
+    split = [DASH.sub(lambda dash: " " if dash[1].isalpha() else "-", text) for text in canonical]
+    changed = [k for k, (text, parts) in enumerate(zip(canonical, split, strict=True)) if text != parts]
+    for k, parts in zip(changed, canons([split[k] for k in changed]), strict=True):
+        split[k] = parts
+    return split
+
+
+def spoken_of(texts: Sequence[str]) -> list[Spoken]:
+    canonical = canons(texts)
+    return [Spoken(*both) for both in zip(canonical, parts_of(canonical), strict=True)]
+
+
 def phrases_of(texts: Sequence[str]) -> list[Phrase]:
     return [
         Phrase(text=text, words=canon.split(" ") if canon else [])
@@ -95,6 +121,22 @@ class ReadStep(NamedTuple):
         return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
 
 
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A quantity in the base unit of its dimension; equal ones may have different texts."""
+
+    text: str = field(compare=False)
+    dimension: str
+    kind: str
+    values: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Term = str | Quantity
+
+
 @dataclass(slots=True)
 class KeyLine:
     """One line of a key section; its object should begin at `body`. Only a valid line has phrases."""
@@ -108,6 +150,8 @@ class KeyLine:
     action: Phrase = field(default_factory=lambda: Phrase(text="", words=[]))
     objects: list[Phrase] = field(default_factory=list)
     parameters: list[Phrase] = field(default_factory=list)
+    terms: list[list[Term]] | None = None
+    """The terms of each parameter, once quantities are read."""
 
     @property
     def phrases(self) -> list[Phrase]:
@@ -127,7 +171,13 @@ class Prose:
     stop: int
     pieces: int
     _: KW_ONLY
-    canon: str = ""
+    spoken: Spoken = UNREAD
+    limited: Spoken = UNREAD
+    """What the limits of added numbers and words read: of the first step, with the lines before it."""
+
+    @property
+    def canon(self) -> str:
+        return self.spoken.canon
 
 
 @dataclass(slots=True)
@@ -236,6 +286,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
 
 def _prose(text: Text, rows: Sequence[Sequence[int]], end: int) -> list[Prose]:
     steps: list[Prose] = []
+    before: list[str] = []
     for row in rows:
         if row[NUMBER] != NO_STEP:
             if steps:
@@ -243,8 +294,13 @@ def _prose(text: Text, rows: Sequence[Sequence[int]], end: int) -> list[Prose]:
             steps.append(Prose(row[NUMBER], row[BODY], end, 0, 0, row[TOKENS]))
         elif steps:
             steps[-1].pieces += row[TOKENS]
+        else:
+            before.append(text.part(row[START], row[STOP]))
     for step in steps:
         step.start, step.stop = text.trimmed(step.body, step.end)
-    for step, canon in zip(steps, canons([text.part(step.start, step.stop) for step in steps]), strict=True):
-        step.canon = canon
+    texts = [text.part(step.start, step.stop) for step in steps]
+    for step, spoken in zip(steps, spoken_of(texts), strict=True):
+        step.spoken = step.limited = spoken
+    if steps and before:
+        (steps[0].limited,) = spoken_of(["\n".join([*before, texts[0]])])
     return steps

@@ -7,11 +7,13 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from ...kernels.reading.response import ABSENT
+from ..settings import ScoreSettings
 from ..wording import first_n
 from .candidates import draft_of, listed_steps, prose_of, step_of
-from .case import Case, added_in, added_numbers, coverages, marks_in
+from .case import Case
 from .edits import MAX_LINE, Draft, DraftStep, LineRepair, line_repairs, one_line, skeleton_of
-from .reading import Reading, Text, canons, parsed_lines, read_response
+from .prose import added_by, added_in, coverages, marks_in
+from .reading import Reading, Text, parsed_lines, read_response, spoken_of
 from .schema import Kind
 from .verdict import ANY_TAG, BAD_LINES
 
@@ -68,9 +70,9 @@ def _repair_once(case: Case, response: bytes, reason: str) -> Repair | None:
     if reason in BAD_LINES:
         return _with_valid_lines(case, reading)
     if reason == "low_coverage":
-        return _with_missing_words(reading, case.settings.min_coverage)
-    if reason == "added_numbers":
-        return _without_added_numbers(reading)
+        return _with_missing_words(reading, case.settings)
+    if reason in ("added_numbers", "added_words"):
+        return _without_added(reading, reason, case.settings)
     if not reading.lines:
         return None
     if reason == "key_numbering":
@@ -234,10 +236,10 @@ def _with_equal_counts(reading: Reading) -> Repair:
     return Repair(f"Write {listed_steps(missing)} of <orc>", draft_of(reading).render(), missing)
 
 
-def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
+def _with_missing_words(reading: Reading, settings: ScoreSettings) -> Repair | None:
     draft = draft_of(reading)
     steps, changed, texts = list(draft.steps), [], []
-    for k, (line, coverage) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
+    for k, (line, coverage) in enumerate(zip(reading.lines, coverages(reading, settings), strict=True), 1):
         if coverage is None or coverage.enough:
             continue
         uncovered = set(coverage.uncovered)
@@ -248,24 +250,34 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
     return Repair(_sentence(texts[:6]), draft.render(steps), changed) if changed else None
 
 
-def _without_added_numbers(reading: Reading) -> Repair:
-    """Delete the added numbers, each with the word that it is part of; write new prose where that is not enough."""
-    draft = draft_of(reading)
+def _without_added(reading: Reading, reason: str, settings: ScoreSettings) -> Repair:
+    """Delete the added numbers, or the words beyond their limit, each with the text around it up to the next spaces.
+
+    New prose is written where that is not enough. The lines before the first step are deleted.
+    """
+    draft, limit = draft_of(reading), settings.max_added_words
     steps, changed, texts = list(draft.steps), [], []
-    for k, (line, prose, numbers) in enumerate(zip(reading.lines, reading.prose, added_in(reading), strict=True), 1):
-        if not numbers:
+    verb = "Delete" if reason == "added_numbers" else "Drop"
+    count = len(reading.lines)
+    for k, (line, prose, own) in enumerate(
+        zip(reading.lines, reading.prose, added_in(reading, settings), strict=True), 1
+    ):
+        assert own is not None
+        dropped = own.numbers if reason == "added_numbers" else own.beyond(limit) if own.fails(limit) else []
+        if not dropped:
             continue
         text, kept, pos = reading.text.part(prose.start, prose.stop), [], 0
-        for mark in marks_in(line, prose.canon, text, numbers).added:
+        for mark in marks_in(line, prose, text, dropped, count, settings).added:
             start, stop = mark.characters
             kept.append(text[pos:start])
             pos = stop
         said = one_line("".join([*kept, text[pos:]]))
-        if added_numbers(line, canons([said.decode()])[0]):
+        (left,) = added_by([(line, spoken_of([said.decode()])[0])], count, settings)
+        if left.numbers if reason == "added_numbers" else left.fails(limit):
             said = prose_of(line)
         steps[k - 1] = steps[k - 1]._replace(prose=said)
         changed.append(k)
-        texts.append(f"Delete {first_n([f'“{number}”' for number in numbers], 6)} in step {k} of <orc>")
+        texts.append(f"{verb} {first_n([f'“{text}”' for text in dropped], 6)} in step {k} of <orc>")
     return Repair(_sentence(texts[:6]), draft.render(steps), changed)
 
 

@@ -27,9 +27,20 @@ CheckName = Literal[
     "step_count",
     "coverage",
     "added_numbers",
+    "added_words",
 ]
 FactorName = Literal[
-    "best", "gate", "order", "unmatched", "objects", "parameters", "position", "step_gap", "length", "score"
+    "best",
+    "gate",
+    "order",
+    "unmatched",
+    "objects",
+    "parameters",
+    "position",
+    "step_gap",
+    "length",
+    "quantities",
+    "score",
 ]
 Kind = Literal[
     "mend",
@@ -45,6 +56,7 @@ Kind = Literal[
     "use_action",
     "use_objects",
     "use_parameters",
+    "use_quantities",
     "shorten_prose",
     "setting",
     "skeleton",
@@ -122,7 +134,7 @@ class Failure(Part):
 
 
 class Check(Part):
-    """One of the checks of the gates, in order; `added_numbers` only with a limit of them."""
+    """One of the checks of the gates, in order; `added_numbers` and `added_words` only with a limit of them."""
 
     name: CheckName
     gate: Gate
@@ -135,6 +147,10 @@ class Phrase(Part):
 
     text: str
     words: list[str] = Field(description="If empty, the phrase does not count.")
+    terms: list[str] | None = Field(
+        default=None,
+        description="Of a parameter whose quantities are read: its terms, quantities as they are written and words.",
+    )
 
     @property
     def canon(self) -> str:
@@ -179,7 +195,7 @@ class KeyStep(Part):
 
 
 class Mark(Part):
-    """A span of a prose step's text and the words of the key step, or the added numbers, that occur in it."""
+    """A span of a prose step's text and the words of the key step, or the added numbers and words, that occur in it."""
 
     characters: Span = Field(description="Code points within the prose step's own `text`.")
     utf16: Span = Field(description="UTF-16 code units within the prose step's own `text`.")
@@ -196,10 +212,14 @@ class ProseStep(Part):
     pieces: int = Field(description="Number of whitespace-separated pieces; `mean_words` is the mean of these numbers.")
     marks: list[Mark] = Field(description="Where the words of the key step of the same position occur, in order.")
     added_numbers: list[str] | None = Field(
-        description="Its numbers that are not words of the key step of the same position; null without "
-        "max_added_numbers, and without such a step."
+        description="Its numbers that the key step of the same position does not have, for the first step with those "
+        "of the lines before it; null without max_added_numbers, and without such a step."
     )
-    added_marks: list[Mark] = Field(description="Where the added numbers occur, in order.")
+    added_words: list[str] | None = Field(
+        description="Likewise its words, with negations; null without max_added_words, and without such a step."
+    )
+    negations: list[str] | None = Field(description="The added words that are negations: one closes the gate.")
+    added_marks: list[Mark] = Field(description="Where the added numbers and words occur, in order.")
 
 
 class Scale(Part):
@@ -251,6 +271,30 @@ class Similarity(Part):
     extra: list[str] = Field(description="Only in the prediction.")
 
 
+class ReadQuantity(Part):
+    """A quantity of a parameter as it is read (docs/rules.md, Quantities)."""
+
+    text: str = Field(description="As it is written, in canonical characters: `500 μl`.")
+    read: str = Field(description="For people, its value in a unit of its dimension: `500 μl`, `1–2 h`, `>= 5 min`.")
+    dimension: str = Field(description="`volume`, `mass/volume`, `pH`, `ratio`, …; empty for a number without a unit.")
+    kind: str = Field(description="`<`, `>`, `<=`, `>=`, `range`, `tolerance`, or empty.")
+    wrong: bool = Field(description="Whether the other side lacks it.")
+
+
+class PairQuantities(Part):
+    """The distinct quantities of both sides' parameters, whether Obj is large enough for Par or not."""
+
+    prediction: list[ReadQuantity]
+    reference: list[ReadQuantity]
+    errors: int = Field(
+        description="Sum over the dimensions of the larger number of wrong quantities of the two sides; with "
+        "quantity_error_factor < 1 it counts for `quantity_errors`."
+    )
+    advice: list[str] = Field(
+        description="For people, one for each error: `write 0.5 ml instead of 50 ml`, `leave out 5 min`, `add 37 °c`."
+    )
+
+
 class Pair(Part):
     """One anchor: a predicted step and the reference step that it is paired with."""
 
@@ -260,6 +304,9 @@ class Pair(Part):
     objects: Similarity = Field(description="Obj.")
     parameters: Similarity = Field(description="Par; 0 if Obj < 0.5.")
     parameters_counted: bool = Field(description="Whether Obj ≥ 0.5.")
+    quantities: PairQuantities | None = Field(
+        description="Null unless parameter_similarity is quantities or quantity_error_factor is less than 1."
+    )
     position: float = Field(description="m_ij, 0 where |i − j| ≥ m; 1 if use_position is off.")
     value: float = Field(description="m_ij (Obj + ½ Par), at most 1.5.")
 
@@ -309,6 +356,7 @@ class ComponentValues(Part):
     semantics: float
     anchors: float
     score: float
+    quantity_errors: float
 
 
 class Change(Part):
@@ -380,6 +428,10 @@ class Explanation(Part):
         description="How many numbers the prose has that its steps do not have, where a step of the prose has one of "
         "<key> at its position; null without max_added_numbers."
     )
+    added_words: int | None = Field(
+        description="The most words of its own, with negations, that a step of the prose has; null without "
+        "max_added_words."
+    )
     failure: Failure | None = Field(description="Null if the reason is `ok`.")
     checks: list[Check]
     sections: Sections
@@ -445,6 +497,8 @@ def lists_of(explanation: Explanation) -> Iterator[tuple[Part, str]]:
     for step in (*explanation.prediction, *explanation.reference):
         for phrase in (*([step.action] if step.action is not None else ()), *step.objects, *step.parameters):
             yield phrase, "words"
+            if phrase.terms is not None:
+                yield phrase, "terms"
         if step.coverage is not None:
             yield step.coverage, "words"
             yield step.coverage, "uncovered"
@@ -453,9 +507,13 @@ def lists_of(explanation: Explanation) -> Iterator[tuple[Part, str]]:
             yield prose, name
             for mark in getattr(prose, name):
                 yield mark, "words"
-        if prose.added_numbers is not None:
-            yield prose, "added_numbers"
+        for name in ("added_numbers", "added_words", "negations"):
+            if getattr(prose, name) is not None:
+                yield prose, name
     for pair in explanation.pairs:
         for similarity in (pair.objects, pair.parameters):
             for name in ("shared", "missing", "extra"):
                 yield similarity, name
+        if pair.quantities is not None:
+            for name in ("prediction", "reference", "advice"):
+                yield pair.quantities, name

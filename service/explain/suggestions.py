@@ -20,8 +20,8 @@ MAX_CANDIDATES = 2048
 MAX_CANDIDATE_BYTES = 8 << 20
 MAX_SHOWN_BYTES = 64 << 10
 OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
-OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "replace_step")
-SIZES: dict[Kind, int] = {"drop_step": 1, "add_step": 1, "replace_step": 3}
+OF_ONE_STEP = ("use_action", "use_objects", "use_parameters", "use_quantities", "replace_step")
+SIZES: dict[Kind, int] = {"drop_step": 1, "add_step": 1, "use_quantities": 1, "replace_step": 3}
 
 
 class Search(NamedTuple):
@@ -38,7 +38,7 @@ def search(case: Case, explanation: Explanation, n: int) -> Search:
         repairs = _repairs(case)
         return Search(repairs[:n], len(repairs), None)
     assert case.reading is not None
-    drafting = Drafting(case.reading, few_numbers=case.settings.max_added_numbers is not None)
+    drafting = Drafting(case.reading, case.settings)
     sources = _sources(case, explanation, drafting)
     chosen, outlines, exhaustive = _collected(candidates_of(sources), drafting.pool)
     exhaustive = exhaustive and len(sources) == len(case.alternative_rewards)
@@ -98,6 +98,7 @@ def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
     limit = 2 * max((gain for gain, candidate in ranked if candidate.kind not in OF_MANY_STEPS), default=0.0)
     seen: set[tuple[object, ...]] = set()
     rewritten: set[int] = set()
+    corrected: dict[int, float] = {}
     distinct = []
     for gain, candidate in ranked:
         if candidate.kind in OF_MANY_STEPS and gain <= limit:
@@ -105,6 +106,10 @@ def _distinct(ranked: Sequence[tuple[float, Candidate]]) -> list[Candidate]:
         steps, taken = tuple(candidate.steps), tuple(candidate.reference_steps)
         if candidate.kind in OF_ONE_STEP:
             if candidate.kind == "replace_step" and candidate.steps[0] in rewritten:
+                continue
+            if candidate.kind == "use_quantities":
+                corrected[candidate.steps[0]] = gain
+            if candidate.kind == "use_parameters" and corrected.get(candidate.steps[0]) == gain:
                 continue
             rewritten.add(candidate.steps[0])
         key = (candidate.kind, *((candidate.alternative, taken) if candidate.kind == "add_step" else (steps,)))
@@ -153,7 +158,7 @@ def _effects(kind: str, changes: list[Change]) -> str:
     named = {change.name: change for change in changes}
     if "format" in named or "consistency" in named:
         return "; both gates then pass"
-    shown = ("order", "content", "step_gap", *(("mean_words",) if kind == "shorten_prose" else ()))
+    shown = ("order", "content", "step_gap", "quantity_errors", *(("mean_words",) if kind == "shorten_prose" else ()))
     parts = [named[name] for name in shown if name in named] or [named["score"]]
     return ": " + ", ".join(
         f"{part.name.replace('_', ' ')} {format_reward(part.before)} → {format_reward(part.after)}" for part in parts

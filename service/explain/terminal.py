@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ..settings import MAX_CONTENT
 from ..terminal import printable
 from ..wording import first_n, format_reward, format_reward_change, plural
-from .quantities import terms_in, texts_of
-from .schema import EQUAL, Explanation, Factor, KeyStep, Pair, Phrase
+from .quantities import texts_of
+from .schema import EQUAL, Explanation, Factor, KeyStep, Pair, PairQuantities, Phrase, ReadQuantity
 
 BAR = 16  # characters of the longest bar of the waterfall
 WIDE_ENOUGH = 72  # columns below which bars have half the length
@@ -45,7 +45,7 @@ def as_text(explanation: Explanation, width: int | None = None) -> str:
         _steps,
         _hints,
         _prose,
-        _numbers,
+        _added,
         _waterfall,
         _arithmetic,
         _suggestions,
@@ -189,7 +189,7 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 
 
 def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[str]:
-    if pair.value == MAX_CONTENT:
+    if pair.value == MAX_CONTENT and not (pair.quantities is not None and pair.quantities.errors):
         yield f"{' ' * 12}{_good('agrees')}"
     else:
         obj, par, m = map(format_reward, (pair.objects.value, pair.parameters.value, pair.position))
@@ -204,6 +204,17 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
         equal = [text for text in similarity.shared if EQUAL in text]
         if similarity.missing or similarity.extra or equal:
             yield from _difference(name, equal, lacking, extra, note, page)
+    if pair.quantities is not None and pair.quantities.errors:
+        yield from page.lines("; ".join(pair.quantities.advice), " " * 23, _bad, f"{' ' * 12}{'quantities':<10} ")
+        read = [f"{q.text} is {q.read} ({q.dimension})" for q in _misread(pair.quantities)]
+        if read:
+            yield from page.lines("; ".join(read), " " * 23, _dim)
+
+
+def _misread(quantities: PairQuantities) -> list[ReadQuantity]:
+    """Return the wrong quantities whose reading is not evident from their text."""
+    both = (*quantities.prediction, *quantities.reference)
+    return [q for q in both if q.wrong and q.dimension and q.read.replace(" ", "") != q.text.replace(" ", "")]
 
 
 def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], elements: Sequence[str], terms: bool) -> list[str]:
@@ -212,7 +223,7 @@ def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], elements: Sequ
     different = [phrase for phrase in phrases if phrase.words and phrase.canon not in canons]
     if terms:
         texts = texts_of(elements)
-        different = [phrase for phrase in different if any(term.text in texts for term in terms_in(phrase.words))]
+        different = [phrase for phrase in different if not texts.isdisjoint(phrase.terms or ())]
     return [phrase.text for phrase in different] or list(elements)
 
 
@@ -248,16 +259,20 @@ def _prose(explanation: Explanation, page: _Page) -> Iterator[str]:
         yield _dim(f"  and {plural(len(lacking) - MAX_LINES, 'more step')}")
 
 
-def _numbers(explanation: Explanation, page: _Page) -> Iterator[str]:
-    adding = [(step.step, step.added_numbers) for step in explanation.prose if step.added_numbers]
-    if not adding:
-        return
-    yield _head("Numbers that only the prose has")
-    style = _bad if explanation.reason == "added_numbers" else _strange
-    for number, numbers in adding[:MAX_LINES]:
-        yield from page.lines(first_n(numbers, MAX_WORDS), " " * 12, style, f"  step {number:<3}  ")
-    if len(adding) > MAX_LINES:
-        yield _dim(f"  and {plural(len(adding) - MAX_LINES, 'more step')}")
+def _added(explanation: Explanation, page: _Page) -> Iterator[str]:
+    kinds = (
+        ("Numbers", "added_numbers", [(step.step, step.added_numbers) for step in explanation.prose]),
+        ("Words", "added_words", [(step.step, step.added_words) for step in explanation.prose]),
+    )
+    for name, reason, listed in kinds:
+        adding = [(number, entries) for number, entries in listed if entries]
+        if adding:
+            yield _head(f"{name} that only the prose has")
+        style = _bad if explanation.reason == reason else _strange
+        for number, entries in adding[:MAX_LINES]:
+            yield from page.lines(first_n(entries, MAX_WORDS), " " * 12, style, f"  step {number:<3}  ")
+        if len(adding) > MAX_LINES:
+            yield _dim(f"  and {plural(len(adding) - MAX_LINES, 'more step')}")
 
 
 def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:

@@ -13,6 +13,7 @@ from ..scoring.reference_reader import wrong_fields
 from ..settings import ScoreSettings
 from ..wording import first_n, format_number, format_reward, plural
 from .edits import FIELDS, FRAMED
+from .prose import Added
 from .reading import KeyLine, Prose, Reading, Text, read_response
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
@@ -29,11 +30,11 @@ CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("step_count", "consistency", ("step_count",)),
     ("coverage", "consistency", ("low_coverage",)),
     ("added_numbers", "consistency", ("added_numbers",)),
+    ("added_words", "consistency", ("added_words",)),
 )
-"""The last check is only made with a limit of added numbers."""
+"""The last two are only made with their limits."""
 
-Added = Sequence[list[str] | None]
-"""The added numbers of each step of the prose."""
+AddedBySteps = Sequence[Added | None]
 
 JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("think", "</think> directly followed by <key>"),
@@ -54,12 +55,15 @@ UNREADABLE = ("think_not_opened", "missing_sections", "no_steps", *BAD_LINES, "o
 
 
 def checks_of(
-    reason: str, reading: Reading | None, coverage: float, added: int | None, settings: ScoreSettings
+    reason: str, reading: Reading | None, coverage: float, added: AddedBySteps, settings: ScoreSettings
 ) -> list[Check]:
     failed = failed_check(reason, reading)
     details = _details(reading, coverage, added, settings)
     checks = []
-    for k, (name, gate, _) in enumerate(CHECKS[: len(CHECKS) - (settings.max_added_numbers is None)]):
+    limits = {"added_numbers": settings.max_added_numbers, "added_words": settings.max_added_words}
+    for k, (name, gate, _) in enumerate(CHECKS):
+        if limits.get(name, 0) is None:
+            continue
         detail = details[name] if k <= failed else "not checked"
         checks.append(Check(name=name, gate=gate, passed=None if k > failed else k < failed, detail=detail))
     return checks
@@ -74,7 +78,7 @@ def failed_check(reason: str, reading: Reading | None) -> int:
 
 
 def _details(
-    reading: Reading | None, coverage: float, added: int | None, settings: ScoreSettings
+    reading: Reading | None, coverage: float, added: AddedBySteps, settings: ScoreSettings
 ) -> dict[CheckName, str]:
     limit = f"{settings.max_response_bytes:,}"
     if reading is None:
@@ -92,8 +96,26 @@ def _details(
         "orc_numbering": f"<orc> is numbered {_numbers(reading.prose)}",
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
         "coverage": f"at least {format_reward(coverage)} of each step's words; {needed} is needed",
-        "added_numbers": f"{plural(added or 0, 'number')} only in the prose, at most {settings.max_added_numbers}",
+        "added_numbers": f"{plural(total_numbers(added), 'number')} only in the prose, at most "
+        f"{settings.max_added_numbers}",
+        "added_words": _words_detail(added, settings),
     }
+
+
+def total_numbers(added: AddedBySteps) -> int:
+    return sum(len(own.numbers or ()) for own in added if own is not None)
+
+
+def most_words(added: AddedBySteps) -> int:
+    return max((len(own.words or ()) for own in added if own is not None), default=0)
+
+
+def _words_detail(added: AddedBySteps, settings: ScoreSettings) -> str:
+    negations = sum(len(own.negations) for own in added if own is not None)
+    said = plural(negations, "negation") if negations else "no negation"
+    return (
+        f"{plural(most_words(added), 'word')} only in the prose of a step, at most {settings.max_added_words}; {said}"
+    )
 
 
 def _numbers(steps: Sequence[KeyLine | Prose]) -> str:
@@ -114,7 +136,11 @@ class Cause(NamedTuple):
 
 
 def failure_of(
-    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], added: Added, settings: ScoreSettings
+    reason: str,
+    reading: Reading | None,
+    coverages: Sequence[Coverage | None],
+    added: AddedBySteps,
+    settings: ScoreSettings,
 ) -> Failure | None:
     if reason == "ok":
         return None
@@ -126,7 +152,11 @@ def failure_of(
 
 
 def _cause(
-    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], added: Added, settings: ScoreSettings
+    reason: str,
+    reading: Reading | None,
+    coverages: Sequence[Coverage | None],
+    added: AddedBySteps,
+    settings: ScoreSettings,
 ) -> Cause:
     if reading is None:
         message = f"The response has more than {settings.max_response_bytes:,} bytes of UTF-8."
@@ -147,6 +177,8 @@ def _cause(
         return _low_coverage(reading, coverages, settings)
     if reason == "added_numbers":
         return _added_numbers(reading, added, settings)
+    if reason == "added_words":
+        return _added_words(reading, added, settings)
     if reason == "no_steps":
         return Cause("The <key> section has no steps.", "Write one step per line, as Step N: {…}.", "key")
     return _missing_sections(reason, reading, settings)
@@ -239,17 +271,41 @@ def _low_coverage(reading: Reading, coverages: Sequence[Coverage | None], settin
     return Cause(message, remedy, "orc", k + 1, place)
 
 
-def _added_numbers(reading: Reading, added: Added, settings: ScoreSettings) -> Cause:
-    steps = [(k, numbers) for k, numbers in enumerate(added, 1) if numbers]
+BEFORE = " The lines before step 1 count as part of it."
+
+
+def _added_numbers(reading: Reading, added: AddedBySteps, settings: ScoreSettings) -> Cause:
+    steps = [(k, own.numbers) for k, own in enumerate(added, 1) if own is not None and own.numbers]
     total = sum(len(numbers) for _, numbers in steps)
     listed = first_n([f"{first_n(numbers, 8)} in step {k}" for k, numbers in steps], 4)
     verb = "is" if settings.max_added_numbers == 1 else "are"
     allowed = f"at most {settings.max_added_numbers:,} {verb} allowed"
     message = f"<orc> has {plural(total, 'number')} of its own: {listed}; {allowed}."
     remedy = "Write the numbers of <orc> in its key steps as well, in the same words, or leave them out."
-    first = steps[0][0]
-    place = reading.text.place(reading.prose[first - 1].start, reading.prose[first - 1].stop)
-    return Cause(message, remedy, "orc", first, place)
+    return _in_prose(reading, steps[0][0], message, remedy)
+
+
+def _added_words(reading: Reading, added: AddedBySteps, settings: ScoreSettings) -> Cause:
+    limit = settings.max_added_words
+    failing = [(k, own) for k, own in enumerate(added, 1) if own is not None and own.fails(limit)]
+    k, own = failing[0]
+    verb = "is" if limit == 1 else "are"
+    listed = first_n([f"“{word}”" for word in own.words or ()], 8)
+    message = f"Step {k} of <orc> has {plural(len(own.words or ()), 'word')} of its own: {listed}; "
+    message += f"at most {limit:,} {verb} allowed, and no negation." if limit else "none is allowed."
+    if len(failing) > 1:
+        message += f" {plural(len(failing), 'step')} have too many words of their own, or a negation."
+    beyond = own.beyond(limit)
+    drop, them = first_n([f"“{word}”" for word in beyond], 8), "it" if len(beyond) == 1 else "them"
+    remedy = f"Drop {drop} from step {k} of <orc>, or write {them} in its key step as well."
+    return _in_prose(reading, k, message, remedy)
+
+
+def _in_prose(reading: Reading, k: int, message: str, remedy: str) -> Cause:
+    prose = reading.prose[k - 1]
+    if prose.limited != prose.spoken:
+        message += BEFORE
+    return Cause(message, remedy, "orc", k, reading.text.place(prose.start, prose.stop))
 
 
 SPACES = "\u00a0\u2007\u2009\u202f\u3000"

@@ -202,7 +202,7 @@ def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
 
 
 def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> None:
-    steps = [{**STEPS[0], "parameters": [".5 ml", "2 h 30 min"]}, {**STEPS[1], "parameters": ["½ h"]}]
+    steps = [{**STEPS[0], "parameters": ["three times", "310 K", ".5 ml"]}, {**STEPS[1], "parameters": ["⅓ h"]}]
     rows = [{"reference": key_of(steps)}, {"reference": {"steps": STEPS}}]
     _, findings = checked(tmp_path, rows)
     assert findings == []
@@ -214,7 +214,7 @@ def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> No
         ("quantity_limit", 1, "step 1"),
         ("quantity_limit", 1, "step 2"),
     ]
-    assert "“2 h 30 min”" in findings[1].detail
+    assert "“310 K”" in findings[1].detail
 
 
 def test_each_alternative_is_checked(tmp_path: Path) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 from assay import Scorer
 from assay.service.explain.explanation import explain
 from assay.service.explain.schema import Explanation
+from tests.reference.added_numbers import added_numbers
+from tests.reference.added_words import NEGATIONS, added_words
 from tests.reference.iou import iou
-from tests.reference.quantities import all_terms
+from tests.reference.quantities import all_terms, quantities, terms
 from tests.reference.semantics import all_words
-from tests.reference.words import NUMBER, words
+from tests.reference.steps import KeyStep, orc_steps
 
-MEASURED = ("ok", "low_coverage", "added_numbers")
+MEASURED = ("ok", "low_coverage", "added_numbers", "added_words")
 """The reasons of responses whose coverage is measured."""
 
 
@@ -71,14 +74,35 @@ def object_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
 def parameter_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
     """Return Par of the phrases of two steps, whose terms are those listed if terms are compared."""
     steps = document["prediction"][pair["predicted"] - 1], document["reference"][pair["reference"] - 1]
-    sides = [[tuple(phrase["words"]) for phrase in step["parameters"]] for step in steps]
-    mode = document["config"]["parameter_similarity"]
-    if mode == "quantities" and pair["parameters"]["compared"] == "terms":
-        overlap = pair["parameters"]
-        for side, name in zip(sides, ("extra", "missing"), strict=True):
-            listed = [text for element in overlap["shared"] + overlap[name] for text in element.split(" = ")]
-            assert all_terms([tuple(text.split(" ")) for text in listed]) == all_terms(side)
-    return iou(*map(all_terms if mode == "quantities" else all_words, sides))
+    if document["config"]["parameter_similarity"] == "words":
+        return iou(*(all_words([tuple(phrase["words"]) for phrase in step["parameters"]]) for step in steps))
+    sides = [[phrase for phrase in step["parameters"] if phrase["words"]] for step in steps]
+    overlap = pair["parameters"]
+    for side, name in zip(sides, ("extra", "missing"), strict=True):
+        listed = {text for element in overlap["shared"] + overlap[name] for text in element.split(" = ")}
+        written = {term for phrase in side for term in phrase["terms"]}
+        assert overlap["compared"] != "terms" or written <= listed
+        assert [len(phrase["terms"]) for phrase in side] == [len(terms(phrase["text"])) for phrase in side]
+    return iou(*(all_terms([phrase["text"] for phrase in side]) for side in sides))
+
+
+def quantity_errors(document: dict[str, Any]) -> int:
+    """Return E from the texts of the matched steps' parameters, and check the quantities that each pair lists."""
+    total = 0
+    for pair in document["pairs"]:
+        steps = document["prediction"][pair["predicted"] - 1], document["reference"][pair["reference"] - 1]
+        texts = [[phrase["text"] for phrase in step["parameters"] if phrase["words"]] for step in steps]
+        mine, theirs = map(quantities, texts)
+        wrong = [Counter(quantity.dimension for quantity in side) for side in (mine - theirs, theirs - mine)]
+        errors = (wrong[0] | wrong[1]).total()
+        listed = pair["quantities"]
+        for name, own, other in (("prediction", mine, wrong[0]), ("reference", theirs, wrong[1])):
+            dimensions = Counter(quantity["dimension"] for quantity in listed[name])
+            assert dimensions == Counter(quantity.dimension for quantity in own)
+            assert Counter(quantity["dimension"] for quantity in listed[name] if quantity["wrong"]) == other
+        assert errors == listed["errors"] == len(listed["advice"])
+        total += errors
+    return total
 
 
 def content_of(document: dict[str, Any]) -> float:
@@ -132,8 +156,9 @@ def score_of(document: dict[str, Any]) -> float:
     semantics = content
     if config["use_order"]:
         semantics = order * content if config["semantics"] == "product" else order + content
-    scale = scale_of(document)
-    return scale + semantics if config["total"] == "sum" else scale * semantics
+    scale, factor = scale_of(document), config["quantity_error_factor"]
+    score = scale + semantics if config["total"] == "sum" else scale * semantics
+    return score if factor == 1 else score * factor ** quantity_errors(document)
 
 
 def reward_of(document: dict[str, Any]) -> float:
@@ -145,10 +170,10 @@ def reward_of(document: dict[str, Any]) -> float:
     return mapped[config["reward_scale"]]
 
 
-def assert_recomputes(document: dict[str, Any]) -> None:
+def assert_recomputes(document: dict[str, Any], response: str) -> None:
     """Check that every number of the explanation follows from what it lists, bit for bit."""
     assert reward_of(document) == document["reward"]
-    components = document["components"]
+    components, config = document["components"], document["config"]
     listed = [step["coverage"] for step in document["prediction"] if step["coverage"] is not None]
     for coverage in listed:
         assert coverage["value"] == coverage["covered"] / coverage["total"]
@@ -160,31 +185,56 @@ def assert_recomputes(document: dict[str, Any]) -> None:
         assert scale_of(document) == components["scale"] == document["scale"]["value"]
         assert order_of(document) == components["order"] == document["order"]["value"]
         assert content_of(document) == components["content"] == document["content"]["value"]
-    assert_added_numbers(document)
+        counted = config["quantity_error_factor"] < 1
+        assert components["quantity_errors"] == (quantity_errors(document) if counted else 0)
+    reads = config["quantity_error_factor"] < 1 or config["parameter_similarity"] == "quantities"
+    assert [pair["quantities"] is not None for pair in document["pairs"]] == [reads] * len(document["pairs"])
+    assert_added(document, response)
     rewards = [alternative["reward"] for alternative in document["alternatives"]] or [document["reward"]]
     assert document["alternative"] == next(k for k, reward in enumerate(rewards) if max(rewards) - reward <= 1e-9)
     assert rewards[document["alternative"]] == document["reward"]
     assert_chained(document)
 
 
-def assert_added_numbers(document: dict[str, Any]) -> None:
-    """Count the numbers that only the prose has, and compare them with those of the explanation."""
-    limit, added = document["config"]["max_added_numbers"], 0
-    for k, prose in enumerate(document["prose"]):
+def key_step_of(step: dict[str, Any]) -> KeyStep:
+    action, *elements = (tuple(phrase["words"]) for phrase in [step["action"], *step["objects"], *step["parameters"]])
+    return KeyStep(str(step["number"]), action, elements, [], [])
+
+
+def assert_added(document: dict[str, Any], response: str) -> None:
+    """Count the numbers and words that only the prose has, and compare them with those of the explanation."""
+    config, place = document["config"], document["sections"]["orc"]
+    most_numbers, most_words = config["max_added_numbers"], config["max_added_words"]
+    if place is None and document["prose"]:  # the section does not end
+        return
+    prose = orc_steps(response[slice(*place["characters"])]) if place else []
+    total, most, negations = 0, 0, 0
+    for k, listed in enumerate(document["prose"]):
         step = document["prediction"][k] if k < len(document["prediction"]) else None
-        if limit is None or step is None or step["action"] is None:
-            assert (prose["added_numbers"], prose["added_marks"]) == (None, [])
+        names = ("added_numbers", "added_words", "negations")
+        if step is None or step["action"] is None:
+            assert ([listed[name] for name in names], listed["added_marks"]) == ([None] * 3, [])
             continue
-        own = {word for phrase in [step["action"], *step["objects"], *step["parameters"]] for word in phrase["words"]}
-        said = words(prose["text"])
-        numbers = {word for before, word in pairwise(["", *said]) if before not in ("step", "steps")} - own
-        assert set(prose["added_numbers"]) == {word for word in numbers if NUMBER.fullmatch(word)}
-        assert len(set(prose["added_numbers"])) == len(prose["added_numbers"])
-        assert {word for mark in prose["added_marks"] for word in mark["words"]} <= set(prose["added_numbers"])
-        added += len(prose["added_numbers"])
-    assert document["added_numbers"] == (None if limit is None else added)
-    if limit is not None and document["reason"] in ("ok", "added_numbers"):
-        assert (added > limit) == (document["reason"] == "added_numbers")
+        key = key_step_of(step)
+        numbers = added_numbers(key, prose[k], len(document["prediction"]))
+        said = added_words(key, prose[k])
+        assert same(listed["added_numbers"], None if most_numbers is None else numbers)
+        assert same(listed["added_words"], None if most_words is None else said)
+        assert same(listed["negations"], None if most_words is None else said & NEGATIONS)
+        marked = {word for mark in listed["added_marks"] for word in mark["words"]}
+        assert marked <= {*(listed["added_numbers"] or ()), *(listed["added_words"] or ())}
+        total, most, negations = total + len(numbers), max(most, len(said)), negations + len(said & NEGATIONS)
+    assert document["added_numbers"] == (None if most_numbers is None else total)
+    assert document["added_words"] == (None if most_words is None else most)
+    if most_numbers is not None and document["reason"] in ("ok", "added_numbers", "added_words"):
+        assert (total > most_numbers) == (document["reason"] == "added_numbers")
+    if most_words is not None and document["reason"] in ("ok", "added_words"):
+        assert (most > most_words or negations > 0) == (document["reason"] == "added_words")
+
+
+def same(listed: list[str] | None, expected: set[str] | None) -> bool:
+    """Return whether a list has each of the expected words once."""
+    return listed is None if expected is None else listed is not None and sorted(listed) == sorted(expected)
 
 
 def assert_chained(document: dict[str, Any]) -> None:

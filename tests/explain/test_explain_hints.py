@@ -23,62 +23,44 @@ COUNTED = "; parameter_similarity = quantities would count it"
 @pytest.mark.parametrize(
     ("mine", "theirs", "hint"),
     [
-        ("5000 µl", "5 ml", "5000 μl is 5 ml: units"),
-        ("0.5 h", "30 minutes", "0.5 h is 30 min: units"),
-        ("1 l", "1,000 ml", "1 l is 1000 ml: units"),
-        ("0.0015 kg", "1.5 g", "0.0015 kg is 1.5 g: units"),
-        ("1500000 ng", "1.5 mg", "1500000 ng is 1.5 mg: units"),
-        ("2 cm", "20 mm", "2 cm is 20 mm: units"),
-        ("2 d", "48 h", "2 d is 48 h: units"),
-        ("5 mg/ml", "5000 µg/ml", "5 mg is 5000 μg: units"),
-        ("5 mg per ml", "5000 µg per ml", "5 mg is 5000 μg: units"),
-        ("5.0 ml", "5 ml", "5.0 ml is 5 ml: numbers"),
-        ("-80.0 °C", "-80 °C", "-80.0 c is -80 c: numbers"),
+        ("5000 µl", "5 ml", "5000 μl is 5 ml"),
+        ("0.5 h", "30 minutes", "0.5 h is 30 minutes"),
+        ("1 l", "1,000 ml", "1 l is 1000 ml"),
+        ("5 mg/ml", "5000 µg/ml", "5 mg/ml is 5000 μg/ml"),
+        ("5 mg per ml", "5 g/l", "5 mg per ml is 5 g/l"),
+        ("5.0 ml", "5 ml", "5.0 ml is 5 ml"),
+        ("1 h 30 min", "90 min", "1 h 30 min is 90 min"),
+        ("5-10 min", "300 to 600 s", "5-10 min is 300 to 600 s"),
+        ("<5 ml", "less than 5 ml", "<5 ml is less than 5 ml"),
+        ("-80.0 °C", "-80 °C", "-80.0 °c is -80 °c"),
+        ("1,000,000 cells", "10⁶ cells", "1000000 cells is 10^6 cells"),
+        ("5x10⁶ cells/ml", "5 × 10⁶ cells/ml", "5x10^6 cells/ml is 5 x 10^6 cells/ml"),
+        ("2.5 × 10^-3 l", "2.5 ml", "2.5 x 10^-3 l is 2.5 ml"),
     ],
 )
-def test_quantities_in_other_units(mine, theirs, hint):
+def test_quantities_in_other_words(mine, theirs, hint):
     """They are equal terms, so the other form of Par counts them; objects are always compared by words."""
-    assert hints(mine, theirs) == [f"{hint} are compared as written{COUNTED}."]
-    assert hints(theirs, mine)[0].endswith(f"{hint.rpartition(' ')[2]} are compared as written{COUNTED}.")
-    assert hints(mine, theirs, "objects") == [f"{hint} are compared as written."]
-    assert [text for text in hints(mine, theirs, parameter_similarity="quantities") if " is not " not in text] == []
+    assert hints(mine, theirs) == [f"{hint}: numbers and units are compared as written{COUNTED}."]
+    ((backwards,),) = [hints(theirs, mine)]
+    assert backwards.startswith(f"{hint.rpartition(' is ')[2]} is {hint.partition(' is ')[0]}: ")
+    assert hints(mine, theirs, "objects") == [f"{hint}: numbers and units are compared as written."]
+    assert hints(mine, theirs, parameter_similarity="quantities") == []
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "hint"),
-    [
-        ("five minutes", "5 min", "five minutes is 5 min: numbers"),
-        ("two hours", "120 min", "two hours is 120 min: units"),
-        ("1,000,000 cells", "10⁶ cells", "1000000 is 10^6: numbers"),
-        ("5x10⁶ cells/ml", "5 × 10⁶ cells/ml", "5x10^6 is 5 x 10^6: numbers"),
-        ("2.5 × 10^-3 l", "2.5 ml", "2.5 x 10^-3 l is 2.5 ml: units"),
-    ],
-)
+@pytest.mark.parametrize(("mine", "theirs"), [("for five minutes", "5 min"), ("two hours", "120 min")])
 @pytest.mark.parametrize("where", ["parameters", "objects"])
-def test_equal_quantities(mine, theirs, hint, where):
-    assert hints(mine, theirs, where) == [f"{hint} are compared as written."]
-    ((backwards,),) = [hints(theirs, mine, where)]
-    assert backwards.endswith(f"{hint.rpartition(' ')[2]} are compared as written.")
+def test_numbers_as_words(mine, theirs, where):
+    """By quantities as well, they are words."""
+    for settings in ({}, {"parameter_similarity": "quantities"}):
+        assert hints(mine, theirs, where, **settings) == [f"{mine} is {theirs}: number words are not read as numbers."]
+        assert hints(theirs, mine, where, **settings) == [f"{theirs} is {mine}: number words are not read as numbers."]
 
 
-def test_quantities_with_other_numbers():
-    """By quantities as well, number words and powers are words."""
-    (text,) = hints("two hours", "120 min", parameter_similarity="quantities")
-    assert text == "two hours is 120 min: numbers are compared as written."
-
-
-def test_parameters_that_are_not_read_as_the_quantity_meant():
+def test_the_same_number_in_another_dimension():
     by_quantities = {"parameter_similarity": "quantities"}
-    assert hints(".5 ml|1 h 30 min", "5 ml|90 min", **by_quantities) == [
-        "“.5 ml” is read as 5 ml.",
-        "“1 h 30 min” is not read as one quantity.",
-    ]
-    assert hints("50 ng/µl", "50 µg/ml", **by_quantities) == [
-        "“50 ng/µl” is not equal to the same ratio in other units.",
-        "In the reference, “50 µg/ml” is not equal to the same ratio in other units.",
-    ]
-    assert hints("½ ml", "½ ml", **by_quantities) == []
-    assert hints(".5 ml", "5 ml") == []
+    assert hints("300 g", "300 x g", **by_quantities) == ["300 g is read as mass, 300 x g as g-force."]
+    assert hints("300 g|300 x g", "300 x g", **by_quantities) == []
+    assert hints("300 g", "300 x g") == []
 
 
 @pytest.mark.parametrize(
@@ -100,13 +82,13 @@ def test_powers_without_their_sign(mine, theirs, hint):
         ("5001 µl", "5 ml"),
         ("1000 mg/l", "1 g/ml"),
         ("1000 mg per l", "1 g per ml"),
+        ("≤5 ml", "5000 µl"),
         ("5-10 min", "300 s"),
         ("5 to 10 min", "600 s"),
         ("5 min to 10 min", "300 s"),
         ("one", "1 ml"),
         ("1 h 30 min", "60 min"),
         ("1 h and 30 min", "30 min|3600 s"),
-        ("3 x 5 ml", "5000 µl"),
         ("300 x g", "0.3 kg"),
         ("-80 °c", "80 °c"),
         ("10⁶ cells|106", "10⁶ cells"),
@@ -147,6 +129,24 @@ def test_words_that_the_prose_says_in_another_way():
     document = explained(answer(key, "Step 1: Add 5000 µl of PBS ten times."), key, {})
     assert document["reason"] == "low_coverage"
     assert [(hint["text"], hint["step"], hint["reference_step"]) for hint in document["hints"]] == [
-        ("The step has 5 ml, its prose 5000 μl: units are compared as written.", 1, None),
-        ("The step has 10, its prose ten: numbers are compared as written.", 1, None),
+        ("The step has 5 ml, its prose 5000 μl: numbers and units are compared as written.", 1, None),
+        ("The step has 10 times, its prose the number as a word: number words are not read as numbers.", 1, None),
     ]
+
+
+def test_words_that_other_words_cover_under_the_other_rule():
+    key = 'Step 1: {"action": "incubate", "objects": ["gel"], "parameters": ["5 ml"]}'
+    prose = "Step 1: Incubation of the gelatine-free slab, 95 ml."
+    for settings, texts in (
+        ({}, ["The step has incubate, its prose incubation; coverage = words would count it."]),
+        (
+            {"coverage": "words"},
+            [
+                f"The step has {word}, its prose {longer}: with coverage = words, a word is covered by itself or by "
+                "one with the same beginning, at least half of both."
+                for word, longer in (("gel", "gelatine-free"), ("5", "95"))
+            ],
+        ),
+    ):
+        document = explained(answer(key, prose), key, settings)
+        assert [hint["text"] for hint in document["hints"]] == texts

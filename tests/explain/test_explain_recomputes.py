@@ -19,7 +19,7 @@ def test_vectors():
     cases = [case for case in read_vectors(["score"]) if "reward" in case.expected]
     for case in cases[:: 4 if JIT else 16]:
         document = explained(case.row["response"], case.row["reference"], case.row["config"])
-        assert_recomputes(document)
+        assert_recomputes(document, case.row["response"])
         assert document["reward"] == case.expected["reward"], case.id
 
 
@@ -32,7 +32,7 @@ def test_rollouts_under_any_settings(rollout, overrides):
     except UnreadableReferenceError:
         return
     document = explained(response, reference, overrides, suggestions=3)
-    assert_recomputes(document)
+    assert_recomputes(document, response)
     assert_placed(response, document)
 
 
@@ -41,7 +41,7 @@ def test_rollouts_under_any_settings(rollout, overrides):
 def test_alternatives_under_any_settings(rollout, overrides):
     response, reference = rollout
     document = explained(response, reference, overrides, suggestions=3)
-    assert_recomputes(document)
+    assert_recomputes(document, response)
     assert_placed(response, document)
 
 
@@ -66,7 +66,7 @@ def test_places():
     }
     lines = [(shown(response, step["place"]), step["text"], step["number"]) for step in document["prediction"]]
     assert lines == [(f"Step 1: {ADD}",) * 2 + (1,), (f"Step 2: {SPIN}",) * 2 + (2,)]
-    assert document["prediction"][0]["objects"] == [{"text": "µ-😀 buffer", "words": ["μ", "buffer"]}]
+    assert document["prediction"][0]["objects"] == [{"text": "µ-😀 buffer", "words": ["μ", "buffer"], "terms": None}]
     prose = [(shown(response, step["place"]), step["pieces"]) for step in document["prose"]]
     assert prose == [("Add 5 µl of µ-😀 buffer,\rslowly.", 7), ("Spin the 😀 tube.", 4)]
     assert prose[0][0] == document["prose"][0]["text"]

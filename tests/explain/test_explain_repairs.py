@@ -143,11 +143,24 @@ def test_a_text_without_steps_gets_no_sections(text):
 
 def test_added_numbers_are_deleted():
     """With the word that they are part of; where others would take their place, new prose is written."""
-    response = answer(KEY, "Step 1: Add the PBS (4 °C) for 5 minutes, 37.5x, see step 9.")
+    response = answer(KEY, "Step 1: Add the PBS (4 °C) for 5 minutes, see step 1.")
     document = explained(response, KEY, {"max_added_numbers": 0}, 1)
     (edit,) = document["suggestions"]
     assert edit["text"].startswith("Delete “4” in step 1 of <orc>; both gates then pass")
-    assert "Step 1: Add the PBS ( °C) for 5 minutes, 37.5x, see step 9.\n" in edit["response"]
-    response = answer(KEY, "Step 1: Add the PBS for 5 min, 4/step 9.")
+    assert "Step 1: Add the PBS ( °C) for 5 minutes, see step 1.\n" in edit["response"]
+    response = answer(KEY, "Step 1: Add the PBS for 5 min, 4/step 1.")
     (edit,) = explained(response, KEY, {"max_added_numbers": 0}, 1)["suggestions"]
     assert (edit["reward"], edit["response"].count("Step 1: add: pbs; 5 min.\n")) == (1.0, 1)
+
+
+def test_added_words_are_dropped():
+    """Negations, and others only beyond the limit; with the lines before the first step."""
+    response = answer(KEY, "Do not hurry.\nStep 1: Never, ever add the PBS for 5 minutes to boiling water.")
+    for limit, dropped, prose in (
+        (3, "not”, “never", "Step 1: ever add the PBS for 5 minutes to boiling water.\n"),
+        (1, "not”, “never”, “ever”, “boiling”, “water", "Step 1: add the PBS for 5 minutes to\n"),
+    ):
+        (edit,) = explained(response, KEY, {"max_added_words": limit}, 1)["suggestions"]
+        assert edit["text"].startswith(f"Drop “{dropped}” in step 1 of <orc>; both gates then pass")
+        assert prose in edit["response"]
+        assert edit["reward"] == 1.0

@@ -55,7 +55,9 @@ def test_steps_are_shown_with_what_differs():
         "    · ─ 4   image: cells cells cells cells cells cells cells cells cells cells…",
         "            not in the response",
     ]
-    hint = "5000 μl is 5 ml: units are compared as written; parameter_similarity = quantities would count it."
+    hint = (
+        "5000 μl is 5 ml: numbers and units are compared as written; parameter_similarity = quantities would count it."
+    )
     assert f" Hints step 2 {hint} " in " ".join(text.split())
 
 
@@ -71,6 +73,7 @@ def test_terms_that_are_equal_are_shown():
         "            parameters 500 μl = 0.5 ml",
         "                       −for 3 min",
         "                       +for 5 min",
+        "            quantities write 3 min instead of 5 min",
         "    2 ─ 2   spin: tube (60 s)",
         "            agrees",
         "            parameters 60 s = 1 min",

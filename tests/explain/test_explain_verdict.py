@@ -24,6 +24,7 @@ CASES = {
     "step_count": (answer(BOTH), {}, "step_count", "key", 4),
     "low_coverage": (answer(KEY, "Step 1: Add it for 5 min."), {}, "coverage", "orc", 6),
     "added_numbers": (answer(KEY, f"{ORC} 4 °C"), {"max_added_numbers": 0}, "added_numbers", "orc", 6),
+    "added_words": (answer(KEY, f"{ORC} Not."), {"max_added_words": 9}, "added_words", "orc", 6),
 }
 
 
@@ -71,21 +72,60 @@ PROSE = "Step 1: Add the PBS (500 mM) for 5 minutes at -20 °C.\nStep 2: As in s
 def test_numbers_that_only_the_prose_has():
     """The number of a step is not one of them, and one that is said twice counts once."""
     response = answer(BOTH, PROSE.replace("500 mM", "500 mM, 😀 500"))
-    document = explained(response, BOTH, {"max_added_numbers": 2})
+    document = explained(response, BOTH, {"max_added_numbers": 4})
     assert document["failure"]["message"] == (
-        "<orc> has 3 numbers of its own: 500, -20 in step 1, 2-3 in step 2; at most 2 are allowed."
+        "<orc> has 5 numbers of its own: 500, 20 in step 1, 2, 3, 7 in step 2; at most 4 are allowed."
     )
-    assert document["added_numbers"] == 3
-    assert document["checks"][-1]["detail"] == "3 numbers only in the prose, at most 2"
+    assert document["added_numbers"] == 5
+    assert document["checks"][-1]["detail"] == "5 numbers only in the prose, at most 4"
     marked = [
         [(step["text"][slice(*mark["characters"])], mark["words"]) for mark in step["added_marks"]]
         for step in document["prose"]
     ]
-    assert marked == [[("500", ["500"]), ("500", ["500"]), ("-20", ["-20"])], [("2-3", ["2-3"])]]
-    allowed = explained(response, BOTH, {"max_added_numbers": 3})
-    assert (allowed["reason"], allowed["added_numbers"], allowed["checks"][-1]["passed"]) == ("ok", 3, True)
+    assert marked == [[("500", ["500"]), ("500", ["500"]), ("-20", ["20"])], [("2-3", ["2", "3"]), ("7x", ["7"])]]
+    allowed = explained(response, BOTH, {"max_added_numbers": 5})
+    assert (allowed["reason"], allowed["added_numbers"], allowed["checks"][-1]["passed"]) == ("ok", 5, True)
     without = explained(response, BOTH, {})
     assert (without["added_numbers"], without["checks"][-1]["name"]) == (None, "coverage")
+
+
+def test_numbers_before_the_first_step():
+    """They count as those of the first step."""
+    document = explained(answer(BOTH, f"At 95 °C, as in step 2:\n{PROSE}"), BOTH, {"max_added_numbers": 5})
+    assert document["prose"][0]["added_numbers"] == ["95", "500", "20"]
+    assert document["failure"]["message"].endswith(
+        "at most 5 are allowed. The lines before step 1 count as part of it."
+    )
+
+
+def test_words_that_only_the_prose_has():
+    """Akin words, units and function words are none; a negation closes the gate whatever the limit."""
+    prose = "Step 1: Never add the 5-min-old PBS to boiling adders at 4 °C, but shake it.\nStep 2: Add DMEM, 5 min."
+    settings = {"max_added_words": 5}
+    document = explained(answer(BOTH, prose), BOTH, settings)
+    assert document["reason"] == "added_words"
+    assert [step["added_words"] for step in document["prose"]] == [["never", "old", "boiling", "but", "shake"], []]
+    assert [step["negations"] for step in document["prose"]] == [["never"], []]
+    assert document["added_words"] == 5
+    assert document["failure"]["message"] == (
+        "Step 1 of <orc> has 5 words of its own: “never”, “old”, “boiling”, “but”, “shake”; at most 5 are allowed, "
+        "and no negation."
+    )
+    assert document["failure"]["remedy"] == "Drop “never” from step 1 of <orc>, or write it in its key step as well."
+    assert document["checks"][-1]["detail"] == ("5 words only in the prose of a step, at most 5; 1 negation")
+    text = document["prose"][0]["text"]
+    marked = [(text[slice(*mark["characters"])], mark["words"]) for mark in document["prose"][0]["added_marks"]]
+    assert marked == [
+        ("Never", ["never"]),
+        ("5-min-old", ["old"]),
+        ("boiling", ["boiling"]),
+        ("but", ["but"]),
+        ("shake", ["shake"]),
+    ]
+    allowed = explained(answer(BOTH, prose.replace("Never a", "A")), BOTH, settings)
+    assert (allowed["reason"], allowed["added_words"], allowed["checks"][-1]["passed"]) == ("ok", 4, True)
+    without = explained(answer(BOTH, prose), BOTH, {})
+    assert (without["added_words"], without["prose"][0]["added_words"]) == (None, None)
 
 
 def test_alignment():
