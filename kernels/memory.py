@@ -352,11 +352,11 @@ MAPPED, MAPPED_ACTION, MAPPED_IDS, MAPPED_OBJECTS = range(24, 28)
 PARTNERS, STAMPS, FIRST, FOLLOWING = range(28, 32)
 # Spans of the steps in the response, their coverages, and Obj + ½ Par and the values of their anchors (float64).
 KEY_STARTS, KEY_STOPS, ORC_STARTS, ORC_STOPS, COVERAGES, SIMILARITIES, VALUES = range(32, 39)
-# Terms of the parameters of the current key step.
-TERMS = 39
+# Terms of the parameters of the current key step, and the spans in NORM of those of the last element.
+TERMS, TERM_SPANS = range(39, 41)
 # Counters, field by field.
-COUNTS = 40
-ROWS = 41
+COUNTS = 41
+ROWS = 42
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
@@ -374,7 +374,7 @@ class Workspace(NamedTuple):
     """Arrays that kernels write. `seed` keys the hashes."""
 
     bytes: np.ndarray  # uint8 (3, n)
-    ints: np.ndarray  # int64 (41, n)
+    ints: np.ndarray  # int64 (42, n)
     seed: np.uint64
 
 

@@ -20,6 +20,7 @@ from .semantics import (
     lcs_order,
     length_penalty,
     measure_similarities,
+    quantity_errors,
     step_gap,
     strict_order,
     sum_over_anchors,
@@ -101,7 +102,10 @@ def combine(measures, row, rules):
         semantics = order * semantics if rules.product_semantics else order + semantics
     measures[SCALE, row] = scale
     measures[SEMANTICS, row] = semantics
-    measures[SCORE, row] = scale + semantics if rules.sum_total else scale * semantics
+    score = scale + semantics if rules.sum_total else scale * semantics
+    if measures[QUANTITY_ERRORS, row] > 0.0:
+        score *= rules.quantity_error_factor ** measures[QUANTITY_ERRORS, row]
+    measures[SCORE, row] = score
 
 
 MIN_STEP_BYTES = 56
@@ -188,10 +192,11 @@ def write_matches(entries, k, first, ints, n, passed):
 
 @helper
 def reads_quantities(configurations):
-    """Return whether any configuration compares quantities."""
+    """Return whether any configuration compares or counts quantities."""
     quantities = False
     for k in range(configurations.shape[0]):
-        quantities |= rules_at(configurations, k).quantities
+        rules = rules_at(configurations, k)
+        quantities |= rules.quantities or rules.quantity_error_factor < 1.0
     return quantities
 
 
@@ -291,7 +296,7 @@ def score_response(
         if number > 1 and visit == number:
             choose_alternatives(trials, number)
         m = matched = np.int64(0)
-        strict = lcs = total = NOT_MEASURED
+        strict = lcs = total = errors = NOT_MEASURED
         aligned, before = False, reading
         for k in range(configurations.shape[0]):
             if visit >= number and trials[k, trials.shape[1] + CHOSEN] != alternative:
@@ -315,6 +320,10 @@ def score_response(
                 if not is_similar or differ_in_position(rules, before):
                     total = sum_over_anchors(workspace.ints, n, m, rules)
                 aligned, before = True, rules
+                if rules.quantity_error_factor < 1.0:
+                    if errors == NOT_MEASURED:
+                        errors = float(quantity_errors(workspace.ints, references, reference, n))
+                    measures[QUANTITY_ERRORS, row] = errors
                 measures[CONSISTENCY, row] = 1.0
                 measures[STEP_GAP, row] = step_gap(n, m)
                 measures[MEAN_WORDS, row] = mean_words

@@ -62,6 +62,7 @@ from .reading.references import (
 from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT, STEP_GAP_DENOMINATOR, STEP_GAP_NUMERATOR
 from .sequences import BITS, is_subsequence, lcs_length
 from .text.interning import PAIR, hash_pair, pair_of
+from .text.quantities import dimension_of
 
 
 @inlined
@@ -460,6 +461,101 @@ def measure_similarities(ints, references, row, n, rules):
                 ints, i, references, first_id, first_step + j, rules.quantities
             )
         similarities[i] = similarity
+
+
+@inlined
+def dimension_in_text(ints, k):
+    """Return the dimension of the response's string IDS[k], or -1 of a word."""
+    string = ints[IDS, k]
+    return dimension_of(ints[HEADS, string], ints[LENGTHS, string], ints[HEADS], ints[LENGTHS], np.int64(0))
+
+
+@inlined
+def dimension_in_reference(references, first_string, string):
+    """Return the dimension of a string of the reference whose strings begin at `first_string`, or -1 of a word."""
+    head, length = references.heads[first_string + string], references.lengths[first_string + string]
+    return dimension_of(head, length, references.heads, references.lengths, first_string)
+
+
+@helper
+def count_errors(ints, start, stop, references, first_string, b):
+    """Count the errors of the terms IDS[start:stop] against the reference's terms `b`: for each dimension the larger of
+    the numbers of quantities that only one of the two has.
+    """
+    stamps, stamp = ints[STAMPS], next_stamp(ints)
+    unpaired = ints[FIRST]  # by dimension: quantities that only the response has, less those that the reference has
+    for k in range(start, stop):
+        unpaired[max(dimension_in_text(ints, k), 0)] = 0
+    for k in range(b.shape[0]):
+        unpaired[max(dimension_in_reference(references, first_string, b[k]), 0)] = 0
+        stamps[b[k]] = stamp
+    errors = np.int64(0)
+    for k in range(start, stop):
+        seen, dimension = stamps[ints[MAPPED_IDS, k]], dimension_in_text(ints, k)
+        stamps[ints[MAPPED_IDS, k]] = stamp + 1
+        if dimension >= 0 and seen != stamp and seen != stamp + 1:
+            unpaired[dimension] += 1
+            errors += 1
+    for k in range(b.shape[0]):
+        seen, dimension = stamps[b[k]], dimension_in_reference(references, first_string, b[k])
+        stamps[b[k]] = stamp + 1
+        if dimension >= 0 and seen == stamp:
+            unpaired[dimension] -= 1
+            errors += unpaired[dimension] < 0
+    return errors
+
+
+@helper
+def count_errors_against_wide(ints, start, stop, b, counts):
+    """Do what `count_errors` does for `b` without repeats and in ascending order, in O(terms · log |b|).
+
+    counts: what `append_dimension_counts` wrote for `b`.
+    """
+    stamps, stamp = ints[STAMPS], next_stamp(ints)
+    unpaired, shared = ints[FIRST], ints[FOLLOWING]
+    for k in range(start, stop):
+        dimension = max(dimension_in_text(ints, k), 0)
+        unpaired[dimension] = shared[dimension] = 0
+    for k in range(start, stop):
+        dimension, string = dimension_in_text(ints, k), ints[MAPPED_IDS, k]
+        if dimension >= 0 and stamps[string] != stamp:
+            stamps[string] = stamp
+            place = first_at_least(b, string)
+            if place < b.shape[0] and b[place] == string:
+                shared[dimension] += 1
+            else:
+                unpaired[dimension] += 1
+    errors, dimensions = counts[0], counts[2 : 2 + counts[1]]
+    for k in range(start, stop):
+        dimension = dimension_in_text(ints, k)
+        if dimension < 0 or unpaired[dimension] < 0:
+            continue
+        place = first_at_least(dimensions, dimension << 32)
+        expected = np.int64(0)
+        if place < dimensions.shape[0] and dimensions[place] >> 32 == dimension:
+            expected = dimensions[place] & 0xFFFFFFFF
+        errors += max(unpaired[dimension], expected - shared[dimension]) - expected
+        unpaired[dimension] = UNMATCHED  # this dimension is done
+    return errors
+
+
+@helper
+def quantity_errors(ints, references, row, n):
+    """Return E: the wrong quantities of the parameters of all anchors in PARTNERS (docs/rules.md, Score and reward)."""
+    ranges, steps = references.ranges, references.steps
+    first_step, first_id, first_string = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, STRING_AT]
+    errors = np.int64(0)
+    for i in range(n):
+        if ints[PARTNERS, i] == UNMATCHED:
+            continue
+        j = first_step + ints[PARTNERS, i]
+        start, stop, end = ints[WORD_STOP, i], ints[TERM_STOP, i], first_id + steps[TERM_STOP, j]
+        b = references.ids[first_id + steps[WORD_STOP, j] : end]
+        if is_much_longer(b.shape[0], stop - start):
+            errors += count_errors_against_wide(ints, start, stop, b, references.ids[end:])
+        else:
+            errors += count_errors(ints, start, stop, references, first_string, b)
+    return errors
 
 
 @helper

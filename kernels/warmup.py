@@ -41,6 +41,7 @@ from .request import new_request, read_request
 from .rules import Rules
 from .semantics import anchors, exact_sums, ious
 from .sequences import lcs_lengths, levenshtein_distances, overlaps, subsequences
+from .text.quantities import parameter_terms
 from .text.strings import can_read_strings, encode_strings, find_strings, is_valid_column
 from .text.unicode import tables
 from .text.words import canonical_texts
@@ -85,6 +86,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (score_batch, (0, batch)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
+        (parameter_terms, (column.data, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0, allocate_parts(0), 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (member_spans_of_rows, (ints, np.zeros((1, 1, 2), np.int64), ints, *column, *column, codes)),

@@ -37,6 +37,9 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; it has other settings if they differ from the default."""
 
+RENAMED_IN_SIGNATURES = {"coverage": "coverage_by"}
+"""Other settings whose name stands for another one in signatures."""
+
 RULES_VERSION = "4"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
@@ -160,6 +163,11 @@ class ScoreSettings(BaseModel):
         return largest + MAX_SCALE if self.total == "sum" else largest
 
     @property
+    def reads_quantities(self) -> bool:
+        """Whether parameters are read as quantities, of references, too."""
+        return self.parameter_similarity == "quantities" or self.quantity_error_factor < 1
+
+    @property
     def max_reference_steps(self) -> int:
         """The most steps of a reference: `max_steps`, of which a lower value is only about responses."""
         return max(self.max_steps, MAX_STEPS)
@@ -178,7 +186,11 @@ class ScoreSettings(BaseModel):
     def signature_with(self, further: Mapping[str, Any]) -> str:
         values = self.model_dump()
         always = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
-        changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
+        changed = {
+            RENAMED_IN_SIGNATURES.get(name, name): value
+            for name, value in values.items()
+            if value != type(self).model_fields[name].default
+        }
         return signature_of("SCORE", {"rules": RULES_VERSION, **always, **changed, **further})
 
 

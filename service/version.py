@@ -15,7 +15,7 @@ except PackageNotFoundError:  # run from its source
 
 
 def signature_of(kind: str, values: Mapping[str, Any]) -> str:
-    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:3|…|v:0.3.0`."""
+    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:4|…|v:0.3.0`."""
     named = {name: value for name, value in values.items() if value is not None} | {"v": VERSION}
     return "|".join([kind, *(f"{name}:{signature_text(value)}" for name, value in named.items())])
 

@@ -18,6 +18,7 @@ COMPONENTS = (
     "semantics",
     "anchors",
     "score",
+    "quantity_errors",
 )
 """Names of SCORE's components, in the order of replies; every reply with components has all of them."""
 
@@ -35,6 +36,7 @@ REASONS = (
     "step_count",
     "low_coverage",
     "added_numbers",
+    "added_words",
 )
 """SCORE's reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
 
@@ -49,6 +51,9 @@ SCORE_SETTINGS = (
     "max_mean_words",
     "object_similarity",
     "parameter_similarity",
+    "coverage",
+    "quantity_error_factor",
+    "max_added_words",
     "max_added_numbers",
     "position_decay",
     "use_step_gap",

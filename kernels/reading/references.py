@@ -47,6 +47,7 @@ from ..memory import (
 from ..rules import KEY_NUMBERING, OK, TOO_LONG
 from ..text.interning import reset, same_bytes
 from ..text.lines import has_more_lines
+from ..text.quantities import dimension_of
 from .response import FOUND, find_sections
 from .steps import read_key_steps
 
@@ -61,7 +62,7 @@ class References(NamedTuple):
 
     ranges: np.ndarray  # int64 (R + 1, 6)
     steps: np.ndarray  # int64 (9, steps), see `memory.py`
-    ids: np.ndarray  # int64: words of the steps, and terms of the parameters, as strings
+    ids: np.ndarray  # int64: words of the steps, and terms of the parameters, as strings, see `append_dimension_counts`
     objects: np.ndarray  # int64: objects of the steps, as strings
     starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`
     lengths: np.ndarray  # int64, or PAIR, see `interning.py`
@@ -204,6 +205,31 @@ def move_set(ints, row, start, stop, used):
 
 
 @helper
+def append_dimension_counts(ints, first, stop):
+    """Append to the distinct terms IDS[first:stop] the number of their quantities, of their dimensions, and these,
+    ascending, as dimension << 32 | number of quantities. Returns the end of what is appended.
+    """
+    used = stop + 2
+    for k in range(first, stop):
+        string = ints[IDS, k]
+        dimension = dimension_of(ints[HEADS, string], ints[LENGTHS, string], ints[HEADS], ints[LENGTHS], np.int64(0))
+        if dimension >= 0:
+            ints[IDS, used] = dimension << 32
+            used += 1
+    ints[IDS, stop] = used - stop - 2
+    sort(ints[IDS, stop + 2 : used])
+    end = stop + 2
+    for k in range(stop + 2, used):
+        if k > stop + 2 and ints[IDS, k] >> 32 == ints[IDS, end - 1] >> 32:
+            ints[IDS, end - 1] += 1
+        else:
+            ints[IDS, end] = ints[IDS, k] + 1
+            end += 1
+    ints[IDS, stop + 1] = end - stop - 2
+    return end
+
+
+@helper
 def has_wide_step(ints, steps):
     """Return whether a step in the workspace may have a wide set."""
     for j in range(steps):
@@ -221,6 +247,8 @@ def sort_wide_sets(ints, steps):
         for end in (OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, TERM_STOP):
             words = move_set(ints, IDS, start, ints[end, j], words)
             start, ints[end, j] = ints[end, j], words
+        if ints[TERM_STOP, j] - ints[WORD_STOP, j] > WIDE:
+            words = append_dimension_counts(ints, ints[WORD_STOP, j], words)
         start, ints[OBJECT_START, j] = ints[OBJECT_START, j], objects
         objects = move_set(ints, OBJECTS, start, ints[OBJECT_STOP, j], objects)
         ints[OBJECT_STOP, j] = objects

@@ -289,7 +289,7 @@ def read_key_step(workspace, tables, line, start, stop, row, quantities):
         if k < parameters:
             ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
         elif quantities:
-            terms = append_terms(workspace, terms, count, ints[COUNTS, IDS_USED] - count)
+            terms = append_terms(workspace, tables, terms, start, stop, count)
     ints[OBJECT_STOP, row] = ints[COUNTS, OBJECTS_USED]
     words = ints[COUNTS, IDS_USED]
     ints[WORD_STOP, row] = words

@@ -1,106 +1,444 @@
-"""Quantities: values with their units as exact decimals.
+"""Quantities: values with their units as exact decimals (docs/rules.md, Quantities).
 
-docs/rules.md, Quantities. A quantity is interned like a word: the digits of its decimal take the place of a
-word's first eight bytes; its exponent and its dimension that of the length, as a number less than PAIR.
+An element is read from left to right, in its normalised text without thousands separators. Every look-ahead is bounded
+or passes white space, digits or letters that no later place passes again, so that the cost is linear in the text.
+
+A quantity is interned like a word: the digits of its value take the place of a word's first eight bytes; its exponent,
+dimension and kind that of the length, as a number less than PAIR. Two values, or the numbers of a ratio, are interned
+as a sequence, like words.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..compiler import inlined
+from ..compiler import helper, hot_kernel, inlined
 from ..memory import (
     CANON,
+    CODES,
     COUNTS,
     EPOCH,
-    IDS,
     NORM,
     ODD_A,
     SLOTS,
     SPAN_STARTS,
     SPAN_STOPS,
+    TERM_SPANS,
     TERMS,
+    TEXT,
+    load8,
+    low_bytes,
     mix,
+    read_only,
+    store8,
 )
-from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, probe
-from .unicode import is_digit
-from .words import DASH, DOT, HEADS, LENGTHS, SHORT_LENGTHS, SHORTS, find_unit
-from .words import SLOTS as UNIT_SLOTS
-
-MAX_DIGITS = 14
-"""Significant digits of a value: with them, a number of days in seconds fits into an int64."""
-
-DIMENSIONS: tuple[dict[str, tuple[int, int]], ...] = (
-    {"s": (1, 0), "min": (60, 0), "h": (3_600, 0), "d": (86_400, 0)},
-    {"nl": (1, 0), "μl": (1, 3), "ml": (1, 6), "l": (1, 9)},
-    {"ng": (1, 0), "μg": (1, 3), "mg": (1, 6), "g": (1, 9), "kg": (1, 12)},
-    {"nm": (1, 0), "μm": (1, 3), "mm": (1, 6), "cm": (1, 7)},
-    *({unit: (1, 0)} for unit in ("c", "rpm", "xg", "v", "%")),
+from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, intern, intern_pair, probe, reset
+from .measures import (
+    AMOUNT,
+    BASE_POWER,
+    CELSIUS,
+    DIMENSION_BITS,
+    FAHRENHEIT,
+    G_FORCE,
+    MOLARITY,
+    NO_DIMENSION,
+    PERCENT,
+    PH,
+    RATIO,
+    SECONDS_A_WEEK,
+    TIME,
+    UNIT_DIMENSIONS,
+    UNIT_FACTORS,
+    UNIT_POWERS,
+    VOLUME,
 )
-"""The units of each dimension, with their size in its base unit: a factor and a power of ten."""
+from .measures import (
+    HEADS as MEASURE_HEADS,
+)
+from .measures import (
+    LENGTHS as MEASURE_LENGTHS,
+)
+from .measures import (
+    TAILS as MEASURE_TAILS,
+)
+from .strings import decode, width
+from .unicode import LETTER, SEPARATOR, SYMBOLS, is_digit, kind_of, normalize
+from .words import (
+    BEGIN,
+    COMMA,
+    DASH,
+    DOT,
+    FIRST_LETTER,
+    FRESH,
+    GAP,
+    MAX_LENGTH,
+    SPACE,
+    G,
+    X,
+    copy_run,
+    find_name,
+    finish_run,
+    joins_thousands,
+    read_words,
+    stripped_start,
+    word_of,
+)
 
-NO_DIMENSION, DIMENSION_BITS = 0, 4
-MIDDLE = 1 << 40
-"""Added to exponents, which are less than the bytes of a text, so that they are positive."""
+MAX_DIGITS, MAX_MANTISSA = 12, 30
+"""Most significant digits of a numeral, and most digits of its M: all values fit into an int64 in any unit."""
+MAX_SUM = 10**18
+"""More digits than a sum of times may have."""
+MAX_EXPONENT_DIGITS = 3
+MAX_NUMBERS, MAX_NUMBER_DIGITS = 4, 9
+"""Most numbers of a ratio, and most digits of one."""
+
+PLAIN, LESS, MORE, AT_MOST, AT_LEAST, RANGE, TOLERANCE = range(7)
+KINDS = ("", "<", ">", "<=", ">=", "range", "tolerance")
+KIND_BITS, DIMENSIONS_BITS = 3, 2 * DIMENSION_BITS
+SPAN_SHIFT = 32
+EXPONENT_BITS, MIDDLE = 17, 1 << 16
+"""MIDDLE is added to exponents, so that they are positive."""
+
+NON_ASCII = 0x80
+DEGREE, MIDDLE_DOT, PLUS_MINUS, LESS_EQUAL, GREATER_EQUAL, ALMOST = SYMBOLS.values()
+PLUS, SLASH, COLON, CARET, STAR, EQUAL, TILDE = np.frombuffer(b"+/:^*=~", np.uint8)
+LESS_SIGN, GREATER_SIGN, PER_CENT = np.frombuffer(b"<>%", np.uint8)
+A, C, E, F, H, P, S, ZERO = np.frombuffer(b"acefhps0", np.uint8)
+SEPARATORS = np.uint64(int.from_bytes(bytes([SEPARATOR]) * 8, "little"))
 
 
-def quantity_table() -> np.ndarray:
-    """Return int64 (3, slots of the table of units): dimension from 1 on, factor and power; 0 if it is no unit's own
-    name.
+def bytes_in(text: str, non_ascii: bool = False) -> np.ndarray:
+    """Return a table of the 256 bytes of normalised text: whether a byte is one of these ASCII characters and symbols,
+    or not ASCII.
     """
-    sizes = {unit: (k, *size) for k, units in enumerate(DIMENSIONS, 1) for unit, size in units.items()}
-    table = np.zeros((3, UNIT_SLOTS), np.int64)
-    for slot in np.flatnonzero((LENGTHS == SHORT_LENGTHS) & (HEADS == SHORTS) & (LENGTHS > 0)).tolist():
-        table[:, slot] = sizes[int(SHORTS[slot]).to_bytes(8, "little").rstrip(b"\0").decode()]
+    table = np.zeros(256, np.bool_)
+    table[[SYMBOLS.get(character, ord(character)) for character in text]] = True
+    table[NON_ASCII:] = non_ascii
     return table
 
 
-UNIT_DIMENSIONS, UNIT_FACTORS, UNIT_POWERS = quantity_table()
+DIGITS_AND_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+ALPHANUMERIC = bytes_in(DIGITS_AND_LETTERS, non_ascii=True)
+IN_RUN = bytes_in(DIGITS_AND_LETTERS + "%-._", non_ascii=True)
+WHITE = bytes_in(" \t\n\r\x0b\x0c")
+BEGINS = bytes_in("0123456789.+-<>~≤≥≈pmluac")
+"""First bytes of quantities."""
+BEGINS_ANYWHERE = bytes_in("<>~≤≥≈")
+WORD_COMPARISONS = bytes_in("lmu")
+NOT_BEFORE, NOT_BEFORE_AFTER_DIGIT = bytes_in("._%^-+"), bytes_in(",:/")
+NOT_AFTER = bytes_in("_^%")
+
+
+def word(text: str) -> tuple[np.uint64, np.int64]:
+    return np.uint64(word_of(text.encode())), np.int64(len(text))
+
+
+TO, AND, PER, THAN, LEAST, MOST, DEG, REE = map(word, ("to", "and", "per", "than", "least", "most", "deg", "ree"))
+LESS_WORD, MORE_WORD, AT, UP, MINUS = map(word, ("less", "more", "at", "up", "minus"))
+ABOUT, AROUND, APPROX, IMATELY, CA = map(word, ("about", "around", "approx", "imately", "ca"))
+CELSIUS_WORD, FAHR, ENHEIT = map(word, ("celsius", "fahr", "enheit"))
+TEN = word("10^")
+ROOM, AMBIENT, TEMPERA, TURE, ROOM_SHORT = map(word, ("room", "ambient", "tempera", "ture", "r.t"))
+ROOM_TEMPERATURE = np.frombuffer(b"rt".ljust(24), np.uint8)
 
 
 @inlined
-def read_value(norm, start, stop):
-    """Read the word `norm[start:stop]` as a decimal `-?D(.D)?`: (whether it is a value, digits, exponent).
+def matches(norm, pos, expected):
+    """Return whether the word of `word` occurs at `pos`."""
+    return low_bytes(load8(norm, pos), expected[1]) == expected[0]
 
-    The digits are an int64 without trailing zeros, at most MAX_DIGITS of them; a value has no more.
+
+@inlined
+def skip_white(norm, pos):
+    while WHITE[norm[pos]]:
+        pos += 1
+    return pos
+
+
+@inlined
+def after_word(norm, pos, expected):
+    """Return the position after the word at `pos` and the white space that must follow it, or 0."""
+    stop = pos + expected[1]
+    if not matches(norm, pos, expected) or not WHITE[norm[stop]]:
+        return np.int64(0)
+    return skip_white(norm, stop)
+
+
+@inlined
+def after_words(norm, pos, first, second):
+    """Return the position after two words at `pos`, each with white space after it, or 0."""
+    pos = after_word(norm, pos, first)
+    return after_word(norm, pos, second) if pos else pos
+
+
+@helper
+def letters_stop(norm, tables, pos, with_points):
+    """Return the end of the run of letters from `pos` on, in which points are allowed before a letter `with_points`.
+
+    A run that is longer than any name of a unit ends after MAX_LENGTH bytes or some more.
     """
-    pos = start + 1 if norm[start] == DASH else start
-    digits = exponent = zeros = significant = np.int64(0)
-    point = False
-    if not is_digit(norm[stop - 1]):
-        return False, digits, exponent
-    while pos < stop:
+    start = pos
+    while pos - start <= MAX_LENGTH:
         byte = norm[pos]
-        if byte == DOT and not point:
-            point = True
-        elif not is_digit(byte):
-            return False, digits, exponent
+        if byte == DOT and with_points and pos > start:
+            byte = norm[pos + 1]
+            if byte < FIRST_LETTER or (byte >= NON_ASCII and kind_of(decode(norm, pos + 1), tables) < LETTER):
+                return pos
+            if not ALPHANUMERIC[byte]:
+                return pos
+            pos += 1
+        elif byte >= NON_ASCII:
+            if kind_of(decode(norm, pos), tables) < LETTER:
+                return pos
+            pos += width(byte)
+        elif ALPHANUMERIC[byte] and not is_digit(byte):
+            pos += 1
         else:
-            exponent -= point
-            if byte == 48:
+            return pos
+    return pos
+
+
+@inlined
+def find_measure(norm, start, stop):
+    """Return the slot of the unit that `norm[start:stop]` spells, or -1."""
+    if stop == start or stop - start > MAX_LENGTH:
+        return np.int64(-1)
+    return find_name(MEASURE_HEADS, MEASURE_TAILS, MEASURE_LENGTHS, norm, start, stop)
+
+
+@inlined
+def may_begin(norm, pos):
+    """Return whether a quantity may begin at `pos`."""
+    if pos == BEGIN:
+        return True
+    before = norm[pos - 1]
+    if ALPHANUMERIC[before] or NOT_BEFORE[before]:
+        return False
+    return not (NOT_BEFORE_AFTER_DIGIT[before] and pos - 2 >= BEGIN and is_digit(norm[pos - 2]))
+
+
+@helper
+def may_end(norm, tables, pos, is_percent):
+    """Return whether a quantity may end at `pos`; `is_percent`: after the unit `%`."""
+    byte = norm[pos]
+    if ALPHANUMERIC[byte]:
+        if not is_percent or is_digit(byte):
+            return False
+        return byte < NON_ASCII or kind_of(decode(norm, pos), tables) == LETTER
+    if NOT_AFTER[byte]:
+        return False
+    if byte == DOT or byte == DASH:
+        return not ALPHANUMERIC[norm[pos + 1]]
+    if byte == SLASH:
+        return find_measure(norm, pos + 1, letters_stop(norm, tables, pos + 1, False)) < 0
+    if byte == COMMA or byte == COLON:
+        return not (is_digit(norm[pos - 1]) and is_digit(norm[pos + 1]))
+    return True
+
+
+@helper
+def read_decimal(norm, pos, point):
+    r"""Read `D`, `D.D` or `.D` with this decimal point at `pos`: (stop, digits, exponent, whether it has a point).
+
+    Without trailing zeros in the digits. The stop is `pos` if there is none, and -1 if it has too many digits.
+    """
+    start = pos
+    digits = exponent = zeros = significant = length = np.int64(0)
+    has_point = False
+    while True:
+        byte = norm[pos]
+        if is_digit(byte):
+            length += 1
+            exponent -= has_point
+            if byte == ZERO:
                 zeros += significant > 0
             else:
                 significant += zeros + 1
-                if significant > MAX_DIGITS:
-                    return False, digits, exponent
-                for _ in range(zeros + 1):
-                    digits *= 10
-                digits += np.int64(byte) - 48
+                if significant <= MAX_DIGITS:
+                    for _ in range(zeros + 1):
+                        digits *= 10
+                    digits += np.int64(byte) - np.int64(ZERO)
                 zeros = np.int64(0)
+        elif byte == point and not has_point and is_digit(norm[pos + 1]):
+            has_point = True
+        else:
+            break
         pos += 1
-    if digits == 0:
-        return True, digits, np.int64(0)
-    return True, (-digits if norm[start] == DASH else digits), exponent + zeros
+    if pos > start and (significant > MAX_DIGITS or length > MAX_MANTISSA):
+        return np.int64(-1), digits, exponent, has_point
+    return pos, digits, exponent + zeros if digits != 0 else np.int64(0), has_point
 
 
 @inlined
-def intern_quantity(workspace, digits, exponent, dimension):
-    """Return the string of the quantity `digits` · 10 ^ `exponent` in the base unit of its dimension."""
+def read_exponent(norm, pos):
+    """Read an optional sign and one to three digits, which no digit follows: (stop, or 0 if there are none, value)."""
+    negative = norm[pos] == DASH
+    if negative or norm[pos] == PLUS:
+        pos += 1
+    start, value = pos, np.int64(0)
+    while is_digit(norm[pos]) and pos - start <= MAX_EXPONENT_DIGITS:
+        value = 10 * value + np.int64(norm[pos]) - np.int64(ZERO)
+        pos += 1
+    if pos == start or pos - start > MAX_EXPONENT_DIGITS:
+        return np.int64(0), value
+    return pos, -value if negative else value
+
+
+@helper
+def read_numeral(norm, pos):
+    """Read the numeral at `pos`: (stop, or 0 if there is none, digits, exponent, whether it has a decimal comma)."""
+    start = pos
+    pos, digits, exponent, has_point = read_decimal(norm, start, np.uint8(DOT))
+    if pos <= start:
+        return np.int64(0), digits, exponent, False
+    times = skip_white(norm, pos)
+    if norm[times] == X or norm[times] == STAR or norm[times] == MIDDLE_DOT:
+        times = skip_white(norm, times + 1)
+        if matches(norm, times, TEN):
+            stop, power = read_exponent(norm, times + 3)
+            if stop:
+                return stop, digits, exponent + power if digits != 0 else exponent, False
+    if pos - start == 2 and matches(norm, start, TEN):
+        stop, power = read_exponent(norm, pos + 1)
+        if stop:
+            return stop, np.int64(1), power, False
+    if norm[pos] == E:
+        stop, power = read_exponent(norm, pos + 1)
+        if stop:
+            return stop, digits, exponent + power if digits != 0 else exponent, False
+    if norm[pos] == COMMA and not has_point and is_digit(norm[pos + 1]):
+        pos, digits, exponent, _ = read_decimal(norm, start, np.uint8(COMMA))
+        return max(pos, np.int64(0)), digits, exponent, True
+    return pos, digits, exponent, False
+
+
+@helper
+def read_degrees(norm, tables, pos):
+    """Read the scale of a temperature, after white space: (stop, slot of the unit or -1)."""
+    pos = skip_white(norm, pos)
+    stop = letters_stop(norm, tables, pos, False)
+    length = stop - pos
+    if (length == 1 and norm[pos] == C) or (length == CELSIUS_WORD[1] and matches(norm, pos, CELSIUS_WORD)):
+        return stop, np.int64(CELSIUS)
+    if length == 1 and norm[pos] == F:
+        return stop, np.int64(FAHRENHEIT)
+    if length == FAHR[1] + ENHEIT[1] and matches(norm, pos, FAHR) and matches(norm, pos + FAHR[1], ENHEIT):
+        return stop, np.int64(FAHRENHEIT)
+    return stop, np.int64(-1)
+
+
+@helper
+def read_unit(norm, tables, pos):
+    """Read the unit at `pos`: (stop, its slot, or -1 if there is none)."""
+    if norm[pos] == PER_CENT:
+        return pos + 1, np.int64(PERCENT)
+    if norm[pos] == DEGREE:
+        return read_degrees(norm, tables, pos + 1)
+    if norm[pos] == X:
+        g = skip_white(norm, pos + 1)
+        if norm[g] == G and not ALPHANUMERIC[norm[g + 1]]:
+            return g + 1, np.int64(G_FORCE)
+    if matches(norm, pos, DEG):
+        stop = pos + DEG[1]
+        if matches(norm, stop, REE):
+            stop += REE[1]
+            stop += norm[stop] == S
+        stop, unit = read_degrees(norm, tables, stop + (norm[stop] == DOT))
+        if unit >= 0:
+            return stop, unit
+    stop = letters_stop(norm, tables, pos, True)
+    return stop, find_measure(norm, pos, stop)
+
+
+@helper
+def read_denominator(norm, tables, pos):
+    """Read the rest of a ratio of units after the first one, which ends at `pos`: (stop, slot of the second or -1)."""
+    start = pos
+    pos = skip_white(norm, start)
+    if norm[pos] == SLASH:
+        return read_unit(norm, tables, skip_white(norm, pos + 1))
+    if pos > start:
+        second = after_word(norm, pos, PER)
+        if second:
+            return read_unit(norm, tables, second)
+    if norm[pos] == MIDDLE_DOT or norm[pos] == STAR:
+        pos = skip_white(norm, pos + 1)
+    stop = letters_stop(norm, tables, pos, False)
+    unit = find_measure(norm, pos, stop)
+    stop += norm[stop] == CARET
+    if unit >= 0 and norm[stop] == DASH and norm[stop + 1] == ZERO + 1:
+        return stop + 2, unit
+    return stop, np.int64(-1)
+
+
+@inlined
+def size_of_ratio(unit, other):
+    """Return (dimension, factor, power of ten) of the ratio of two units; one by time is per week."""
+    first, second = UNIT_DIMENSIONS[unit], UNIT_DIMENSIONS[other]
+    dimension = first << DIMENSION_BITS | second
+    if first == AMOUNT and second == VOLUME:
+        dimension = np.int64(MOLARITY)
+    factor = UNIT_FACTORS[unit]
+    if second == TIME:
+        factor *= SECONDS_A_WEEK // UNIT_FACTORS[other]
+    return dimension, factor, UNIT_POWERS[unit] - UNIT_POWERS[other]
+
+
+@helper
+def read_measure(norm, tables, pos, before_dash):
+    """Read the unit, or the ratio of two, of a numeral that ends at `pos`: (stop, or 0 if there is none, dimension,
+    factor, power of ten).
+
+    With `before_dash`, it may end before a `-` whatever follows.
+    """
+    none = np.int64(0)
+    start = pos + 1 if norm[pos] == DASH else skip_white(norm, pos)
+    stop, unit = read_unit(norm, tables, start)
+    if unit < 0:
+        return none, none, none, none
+    end, other = read_denominator(norm, tables, stop)
+    if other >= 0 and ((before_dash and norm[end] == DASH) or may_end(norm, tables, end, False)):
+        dimension, factor, power = size_of_ratio(unit, other)
+        return end, dimension, factor, power
+    is_percent = unit == PERCENT and norm[start] == PER_CENT
+    if (before_dash and norm[stop] == DASH) or may_end(norm, tables, stop, is_percent):
+        return stop, UNIT_DIMENSIONS[unit], UNIT_FACTORS[unit], UNIT_POWERS[unit]
+    return none, none, none, none
+
+
+@helper
+def intern_quantity(workspace, digits, exponent, dimension, factor, power, kind):
+    """Return the string of the quantity `digits` · 10 ^ `exponent` · `factor` · 10 ^ `power` of a dimension.
+
+    Its digits without trailing zeros are less than 10¹⁸, but for times by time, whose further digits go beside the
+    exponent.
+    """
     ints = workspace.ints
-    while digits != 0 and digits % 10 == 0:
-        digits //= 10
-        exponent += 1
-    length = PAIR - 1 - ((exponent + MIDDLE) << DIMENSION_BITS | dimension)
+    exponent += power
+    further = np.int64(0)
+    if digits == 0:
+        exponent = np.int64(0)
+    else:
+        negative = digits < 0
+        digits = abs(digits)
+        while factor % 10 == 0:
+            factor //= 10
+            exponent += 1
+        if factor != 1:
+            upper = digits // 1_000_000 * factor
+            further = upper // 10**12
+            digits = upper % 10**12 * 1_000_000 + digits % 1_000_000 * factor
+            if digits >= MAX_SUM:
+                digits -= MAX_SUM
+                further += 1
+        while digits % 10 == 0:
+            digits = digits // 10 + further % 10 * (MAX_SUM // 10)
+            further //= 10
+            exponent += 1
+        if negative:
+            digits = -digits
+    value = further << EXPONENT_BITS | (exponent + MIDDLE)
+    length = PAIR - 1 - ((value << DIMENSIONS_BITS | dimension) << KIND_BITS | kind)
     digest = np.int64(mix(np.uint64(digits) ^ workspace.seed ^ np.uint64(length) * ODD_A) >> ONE)
     slot = probe(workspace, workspace.bytes[CANON], np.int64(0), length, digits, NONE, digest)
     entry = ints[SLOTS, slot]
@@ -109,32 +447,456 @@ def intern_quantity(workspace, digits, exponent, dimension):
     return add_string(workspace, slot, np.int64(0), length, digits, digest)
 
 
-@inlined
-def append_terms(workspace, terms, count, first_id):
-    """Append the terms of an element to the first `terms` of TERMS; returns their new number.
+def unpacked(head: int, length: int) -> tuple[int, int, int, int]:
+    """Return what `intern_quantity` packs into a string: dimension, kind, digits and exponent of the value."""
+    code, kind = divmod(PAIR - 1 - length, 1 << KIND_BITS)
+    value, dimension = divmod(code, 1 << DIMENSIONS_BITS)
+    further, exponent = divmod(value, 1 << EXPONENT_BITS)
+    digits = abs(head) + further * MAX_SUM
+    return dimension, kind, -digits if head < 0 else digits, exponent - MIDDLE
 
-    The element is the text that was read last: `count` words, interned in IDS from `first_id` on.
-    """
+
+@inlined
+def scale_of(dimension):
+    """Return the power of ten of a value in units without prefix: that of pH, ratios and plain numbers is 0."""
+    return np.int64(0) if dimension == NO_DIMENSION else np.int64(BASE_POWER)
+
+
+@helper
+def read_number_ratio(workspace, tables, pos):
+    """Read two to four integers with `:` between them, or two with `/`: (stop, or 0 if there is no ratio, string)."""
+    norm = workspace.bytes[NORM]
+    none = np.int64(0)
+    first = second = third = fourth = none
+    count, stop = np.int64(0), pos
+    while count < MAX_NUMBERS:
+        if count:
+            colon = skip_white(norm, stop)
+            if norm[colon] == COLON:
+                pos = skip_white(norm, colon + 1)
+            elif count == 1 and norm[stop] == SLASH:
+                pos = stop + 1
+            else:
+                break
+        start, number = pos, none
+        while is_digit(norm[pos]) and pos - start < MAX_NUMBER_DIGITS:
+            number = 10 * number + np.int64(norm[pos]) - np.int64(ZERO)
+            pos += 1
+        if pos == start or is_digit(norm[pos]):
+            break
+        first, second, third, fourth = second, third, fourth, number
+        stop = pos
+        count += 1
+        if count == 2 and norm[start - 1] == SLASH:
+            break
+    if count < 2 or not may_end(norm, tables, stop, False):
+        return none, none
+    divisor, one, string = none, np.int64(1), np.int64(-1)
+    for number in (first, second, third, fourth):
+        while number:
+            divisor, number = number, divisor % number
+    divisor = max(divisor, one)
+    for k, number in enumerate((first, second, third, fourth)):
+        if k >= MAX_NUMBERS - count:
+            part = intern_quantity(workspace, number // divisor, none, np.int64(RATIO), one, none, np.int64(PLAIN))
+            string = part if string < 0 else intern_pair(workspace, string, part)
+    return stop, string
+
+
+@helper
+def read_mark(norm, pos):
+    """Read an optional comparison or mark of approximation: (position of what follows, kind)."""
+    byte = norm[pos]
+    stop, kind = np.int64(0), np.int64(PLAIN)
+    if byte == LESS_SIGN or byte == GREATER_SIGN:
+        equal = norm[pos + 1] == EQUAL
+        less = byte == LESS_SIGN
+        kind = np.int64((AT_MOST if less else AT_LEAST) if equal else (LESS if less else MORE))
+        stop = skip_white(norm, pos + 1 + equal)
+    elif byte == LESS_EQUAL or byte == GREATER_EQUAL:
+        kind = np.int64(AT_MOST if byte == LESS_EQUAL else AT_LEAST)
+        stop = skip_white(norm, pos + 1)
+    elif byte == TILDE or byte == ALMOST:
+        stop = skip_white(norm, pos + 1)
+    elif byte == A:
+        stop = max(after_word(norm, pos, ABOUT), after_word(norm, pos, AROUND))
+        if not stop and matches(norm, pos, APPROX):
+            end = pos + APPROX[1]
+            if matches(norm, end, IMATELY):
+                end += IMATELY[1]
+            else:
+                end += norm[end] == DOT
+            stop = skip_white(norm, end) if WHITE[norm[end]] else stop
+        if not stop:
+            stop, kind = after_words(norm, pos, AT, MOST), np.int64(AT_MOST)
+        if not stop:
+            stop, kind = after_words(norm, pos, AT, LEAST), np.int64(AT_LEAST)
+    elif byte == C and matches(norm, pos, CA):
+        end = pos + CA[1]
+        end += norm[end] == DOT
+        stop = skip_white(norm, end) if WHITE[norm[end]] else stop
+    elif WORD_COMPARISONS[byte]:
+        stop, kind = after_words(norm, pos, LESS_WORD, THAN), np.int64(LESS)
+        if not stop:
+            stop, kind = after_words(norm, pos, MORE_WORD, THAN), np.int64(MORE)
+        if not stop:
+            stop, kind = after_words(norm, pos, UP, TO), np.int64(AT_MOST)
+    return (stop, kind) if stop else (pos, np.int64(PLAIN))
+
+
+@inlined
+def read_connector(norm, pos, kind):
+    """Return the position after the `-`, `to`, `±` or `+/-` between two values, or 0."""
+    start = pos
+    pos = skip_white(norm, start)
+    if kind == RANGE:
+        if norm[pos] == DASH:
+            second = skip_white(norm, pos + 1)
+            return second if is_digit(norm[second]) or norm[second] == DOT else np.int64(0)  # else as in `5-ml`
+        return after_word(norm, pos, TO) if pos > start else np.int64(0)
+    if norm[pos] == PLUS_MINUS:
+        return skip_white(norm, pos + 1)
+    if norm[pos] == PLUS and norm[pos + 1] == SLASH and norm[pos + 2] == DASH:
+        return skip_white(norm, pos + 3)
+    return np.int64(0)
+
+
+@helper
+def read_two_values(workspace, tables, pos, digits, exponent, has_comma, kind):
+    """Read the rest of a range or a tolerance, after its first numeral: (stop, or 0 if there is none, string)."""
+    norm = workspace.bytes[NORM]
+    none, one = np.int64(0), np.int64(1)
+    second = read_connector(norm, pos, kind)
+    dimension, factor, power = none, one, none
+    stop = none
+    has_unit = False
+    if not second:
+        stop, dimension, factor, power = read_measure(norm, tables, pos, kind == RANGE)
+        second = read_connector(norm, stop, kind) if stop else none
+        has_unit = True
+    if not second:
+        return none, none
+    pos, other_digits, other_exponent, other_comma = read_numeral(norm, second)
+    if not pos:
+        return none, none
+    stop, other_dimension, other_factor, other_power = read_measure(norm, tables, pos, False)
+    if has_unit:
+        if not stop or other_dimension != dimension:
+            return none, none
+    elif stop:
+        dimension, factor, power = other_dimension, other_factor, other_power
+    elif has_comma or other_comma or not may_end(norm, tables, pos, False):
+        return none, none
+    else:
+        stop, other_factor, other_power = pos, one, none
+    scale = scale_of(dimension)
+    first = intern_quantity(workspace, digits, exponent, dimension, factor, power + scale, kind)
+    last = intern_quantity(workspace, other_digits, other_exponent, dimension, other_factor, other_power + scale, kind)
+    return stop, intern_pair(workspace, first, last)
+
+
+@inlined
+def size_of_time(factor, power):
+    """Return a number that orders the units of time."""
+    return factor if power < 0 else 1_000 * factor
+
+
+@helper
+def add_times(norm, tables, pos, digits, exponent, factor, power):
+    """Add the times with ever smaller units that follow a time: (stop, digits and exponent of the sum in seconds)."""
+    size = size_of_time(factor, power)
+    exponent += power
+    digits *= factor
+    while digits != 0 and digits % 10 == 0:
+        digits //= 10
+        exponent += 1
+    while True:
+        start = skip_white(norm, pos)
+        if start == pos:
+            return pos, digits, exponent
+        start = max(start, after_word(norm, start, AND))
+        stop, term, term_exponent, _ = read_numeral(norm, start)
+        if not stop:
+            return pos, digits, exponent
+        stop, dimension, factor, power = read_measure(norm, tables, stop, False)
+        if not stop or dimension != TIME or size_of_time(factor, power) >= size:
+            return pos, digits, exponent
+        term *= factor
+        term_exponent += power
+        while term != 0 and term % 10 == 0:
+            term //= 10
+            term_exponent += 1
+        total, total_exponent = term, term_exponent
+        if term == 0:
+            total, total_exponent = digits, exponent
+        elif digits != 0:
+            larger, shift = digits, exponent - term_exponent
+            if shift < 0:
+                larger, total, shift, total_exponent = term, digits, -shift, exponent
+            if shift >= 18:
+                return pos, digits, exponent
+            for _ in range(shift):
+                larger *= 10
+                if larger >= MAX_SUM:
+                    return pos, digits, exponent
+            total += larger
+            while total % 10 == 0:
+                total //= 10
+                total_exponent += 1
+            if total >= MAX_SUM:
+                return pos, digits, exponent
+        pos, digits, exponent, size = stop, total, total_exponent, size_of_time(factor, power)
+
+
+@helper
+def read_quantity(workspace, tables, pos):
+    """Read the quantity at `pos` of NORM: (stop, or 0 if there is none, string)."""
+    norm = workspace.bytes[NORM]
+    none, one, plain = np.int64(0), np.int64(1), np.int64(PLAIN)
+    if norm[pos] == P:
+        if norm[pos + 1] != H:
+            return none, none
+        start = skip_white(norm, pos + 2)
+        if norm[start] == EQUAL or norm[start] == COLON:
+            start = skip_white(norm, start + 1)
+        stop, digits, exponent, _ = read_decimal(norm, start, np.uint8(DOT))
+        if stop <= start or not may_end(norm, tables, stop, False):
+            return none, none
+        return stop, intern_quantity(workspace, digits, exponent, np.int64(PH), one, none, plain)
+    if is_digit(norm[pos]):
+        stop, string = read_number_ratio(workspace, tables, pos)
+        if stop:
+            return stop, string
+    start, kind = read_mark(norm, pos)
+    minus = after_word(norm, start, MINUS)
+    negative = norm[start] == DASH or minus > 0
+    signed = negative or norm[start] == PLUS
+    if signed:
+        start = minus if minus else start + 1
+    pos, digits, exponent, has_comma = read_numeral(norm, start)
+    if not pos:
+        return none, none
+    if negative:
+        digits = -digits
+    if not signed and kind == PLAIN:
+        for both in (RANGE, TOLERANCE):
+            stop, string = read_two_values(workspace, tables, pos, digits, exponent, has_comma, np.int64(both))
+            if stop:
+                return stop, string
+    stop, dimension, factor, power = read_measure(norm, tables, pos, False)
+    if stop:
+        if dimension == TIME and not signed:
+            stop, digits, exponent = add_times(norm, tables, stop, digits, exponent, factor, power)
+            factor, power = one, none
+        return stop, intern_quantity(workspace, digits, exponent, dimension, factor, power + BASE_POWER, kind)
+    if has_comma or not may_end(norm, tables, pos, False):
+        return none, none
+    return pos, intern_quantity(workspace, digits, exponent, np.int64(NO_DIMENSION), one, none, kind)
+
+
+@inlined
+def spells(norm, start, stop, head, rest):
+    """Return whether `norm[start:stop]` is the word `head`, then `rest`."""
+    if stop - start != head[1] + rest[1]:
+        return False
+    return matches(norm, start, head) and matches(norm, start + head[1], rest)
+
+
+@helper
+def append_words(workspace, terms, count):
+    """Append the first `count` words in the spans to the first `terms` of TERMS; returns their new number."""
     ints = workspace.ints
     norm = workspace.bytes[NORM]
-    k = 0
-    while k < count:
+    for k in range(count):
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
-        is_value, digits, exponent = False, np.int64(0), np.int64(0)
-        if is_digit(norm[start]) or norm[start] == DASH:
-            is_value, digits, exponent = read_value(norm, start, stop)
-        if not is_value:
-            ints[TERMS, terms] = ints[IDS, first_id + k]
+        length = stop - start
+        is_room_temperature = length == ROOM_SHORT[1] and matches(norm, start, ROOM_SHORT)
+        if k > 0 and spells(norm, start, stop, TEMPERA, TURE):
+            begin, length = ints[SPAN_STARTS, k - 1], ints[SPAN_STOPS, k - 1] - ints[SPAN_STARTS, k - 1]
+            if (length == ROOM[1] and matches(norm, begin, ROOM)) or (
+                length == AMBIENT[1] and matches(norm, begin, AMBIENT)
+            ):
+                is_room_temperature = True
+                terms -= 1
+                start = ints[TERM_SPANS, terms] >> SPAN_SHIFT
+        if is_room_temperature:
+            ints[TERMS, terms] = intern(workspace, ROOM_TEMPERATURE, np.int64(0), np.int64(2))
         else:
-            dimension = np.int64(NO_DIMENSION)
-            if k + 1 < count:
-                unit = find_unit(norm, ints[SPAN_STARTS, k + 1], ints[SPAN_STOPS, k + 1])
-                if unit >= 0 and UNIT_DIMENSIONS[unit] != NO_DIMENSION:
-                    dimension = UNIT_DIMENSIONS[unit]
-                    digits *= UNIT_FACTORS[unit]
-                    exponent += UNIT_POWERS[unit] if digits != 0 else 0
-                    k += 1
-            ints[TERMS, terms] = intern_quantity(workspace, digits, exponent, dimension)
+            ints[TERMS, terms] = intern(workspace, norm, start, stop - start)
+        ints[TERM_SPANS, terms] = start << SPAN_SHIFT | stop
         terms += 1
-        k += 1
     return terms
+
+
+@helper
+def append_piece(workspace, terms, start, stop, text_end):
+    """Append the words of the piece `norm[start:stop]` of a text, which ends at `text_end`, to the first `terms` of
+    TERMS; returns their new number.
+    """
+    norm = workspace.bytes[NORM]
+    count, state = np.int64(0), np.int64(FRESH)
+    copies = text_end + GAP
+    while start < stop:
+        if not IN_RUN[norm[start]]:
+            start += 1
+            continue
+        end = start
+        while end < stop and IN_RUN[norm[end]]:
+            end += 1
+        run = stripped_start(norm, start, end)
+        copies += 1
+        count, copies, state = finish_run(workspace, count, copies, copy_run(norm, run, end, copies), state)
+        start = end
+    return append_words(workspace, terms, count)
+
+
+@inlined
+def is_before_three_digits(text, pos, stop):
+    """Return whether exactly three digits begin at `pos`."""
+    if stop - pos < 3 or not (is_digit(text[pos]) and is_digit(text[pos + 1]) and is_digit(text[pos + 2])):
+        return False
+    return pos + 3 >= stop or not is_digit(text[pos + 3])
+
+
+@inlined
+def is_thin_space(text, pos, stop):
+    """Return whether U+2009 or U+202F is at `pos`."""
+    if stop - pos < 3 or text[pos] != 0xE2 or text[pos + 1] != 0x80:
+        return False
+    return text[pos + 2] == 0x89 or text[pos + 2] == 0xAF
+
+
+@helper
+def rewrite(text, start, stop, begin):
+    """Copy `text[start:stop]` to `text[begin:]` without U+2009 and U+202F before thousands, and with a point for the
+    comma of `0,125`; returns (end of the copy, whether it has ¼, ½ or ¾).
+    """
+    end, has_fraction = begin, False
+    pos = start
+    while pos < stop:
+        byte = text[pos]
+        if (
+            byte == 0xE2
+            and pos > start
+            and is_digit(text[pos - 1])
+            and is_thin_space(text, pos, stop)
+            and is_before_three_digits(text, pos + 3, stop)
+        ):
+            pos += 3
+            continue
+        has_fraction |= byte == 0xC2 and pos + 1 < stop and 0xBC <= text[pos + 1] <= 0xBE
+        text[end] = byte
+        end += 1
+        pos += 1
+    for k in range(begin + 1, end):
+        if text[k] == COMMA and text[k - 1] == ZERO and is_before_three_digits(text, k + 1, end):
+            before = text[k - 2] if k - 2 >= begin else np.uint8(SPACE)
+            if not is_digit(before) and before != DOT and before != COMMA:
+                text[k] = DOT
+    return end, has_fraction
+
+
+FRACTIONS = np.array([word_of(b"0.25"), word_of(b"0.5"), word_of(b"0.75")], np.uint64)
+FRACTION_LENGTHS = np.array([4, 3, 4], np.int64)
+
+
+@helper
+def write_fractions(text, start, stop):
+    """Copy `text[start:stop]` to `text[stop:]` with decimals for ¼, ½ and ¾; returns the end of the copy."""
+    end = stop
+    pos = start
+    while pos < stop:
+        if text[pos] == 0xC2 and pos + 1 < stop and 0xBC <= text[pos + 1] <= 0xBE:
+            k = np.int64(text[pos + 1]) - 0xBC
+            skipped = 1 if pos > start and is_digit(text[pos - 1]) else 0  # 1½ is 1.5
+            store8(text, end, FRACTIONS[k] >> np.uint64(8 * skipped))
+            end += FRACTION_LENGTHS[k] - skipped
+            pos += 2
+        else:
+            text[end] = text[pos]
+            end += 1
+            pos += 1
+    return end
+
+
+@helper
+def normalize_element(workspace, tables, start, stop):
+    """Write the text of the element `text[start:stop]` of TEXT in which quantities are read to NORM, from BEGIN on;
+    returns its end. Bytes that belong to nothing follow it.
+    """
+    text, norm = workspace.bytes[TEXT], workspace.bytes[NORM]
+    begin = np.int64(text.shape[0] // 2)
+    end, has_fraction = rewrite(text, start, stop, begin)
+    if has_fraction:
+        begin, end = end, write_fractions(text, begin, end)
+    end = normalize(read_only(text), begin, end, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
+    used = np.int64(BEGIN)
+    for pos in range(BEGIN, end):
+        if norm[pos] != COMMA or not joins_thousands(norm, pos, end):
+            norm[used] = norm[pos]
+            used += 1
+    store8(norm, used, SEPARATORS)
+    return used
+
+
+@inlined
+def may_have_quantities(text, start, stop):
+    """Return whether the UTF-8 `text[start:stop]` has a digit or is not ASCII."""
+    for k in range(start, stop):
+        if is_digit(text[k]) or text[k] >= NON_ASCII:
+            return True
+    return False
+
+
+@helper
+def append_terms(workspace, tables, terms, start, stop, count):
+    """Append the terms of the element `text[start:stop]` of TEXT to the first `terms` of TERMS; returns their new
+    number.
+
+    The element has been read last: the spans are of its `count` words.
+    """
+    if not may_have_quantities(workspace.bytes[TEXT], start, stop):
+        return append_words(workspace, terms, count)
+    ints, norm = workspace.ints, workspace.bytes[NORM]
+    end = normalize_element(workspace, tables, start, stop)
+    piece = pos = np.int64(BEGIN)
+    while pos < end:
+        if BEGINS[norm[pos]] and (BEGINS_ANYWHERE[norm[pos]] or may_begin(norm, pos)):
+            stop, string = read_quantity(workspace, tables, pos)
+            if stop:
+                terms = append_piece(workspace, terms, piece, pos, end)
+                ints[TERMS, terms] = string
+                ints[TERM_SPANS, terms] = pos << SPAN_SHIFT | stop
+                terms += 1
+                piece = pos = stop
+                continue
+        pos += 1
+    return append_piece(workspace, terms, piece, end, end)
+
+
+@inlined
+def dimension_of(head, length, heads, lengths, first):
+    """Return the dimension of a term, or -1 of a word.
+
+    head, length: of its string; heads, lengths: those of all strings, from `first` on.
+    """
+    while length == PAIR:
+        string = first + (head >> 32)
+        head, length = heads[string], lengths[string]
+    if length > PAIR:
+        return np.int64(-1)
+    return (PAIR - 1 - length) >> KIND_BITS & ((1 << DIMENSIONS_BITS) - 1)
+
+
+@hot_kernel
+def parameter_terms(text, tables, workspace):
+    """Read the terms of an element into TERMS and TERM_SPANS, for explanations; returns their number.
+
+    text: uint8, UTF-8. workspace: large enough for it.
+    """
+    reset(workspace)
+    for k in range(text.shape[0]):
+        workspace.bytes[TEXT, k] = text[k]
+    stop = np.int64(text.shape[0])
+    count = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), np.int64(0), stop)
+    return append_terms(workspace, tables, np.int64(0), np.int64(0), stop, count)

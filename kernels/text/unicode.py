@@ -6,8 +6,8 @@ Python version: `unicode14.npz` was generated once, by `tests/kernels/unicode14_
 Code points are looked up in two levels: `pages[c >> 8]` is the number of a block of 256 entries.
 
 - `entries`: the result of step 1 (docs/rules.md, Words) for the code point alone, as `value << 1 | hard`. Value 0: it
-  is unchanged; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of UTF-8, in
-  which every character that is neither ASCII nor alphanumeric is already a space, because it separates words. `hard`:
+  is unchanged; 1: it becomes SEPARATOR; else the index in `pool` of a length byte and that many bytes of UTF-8, in
+  which every character that is neither ASCII nor alphanumeric is already SEPARATOR or its value in SYMBOLS. `hard`:
   the code point can reorder with, or compose into, the character before it, so NFKC is not local there.
 - `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 if unchanged.
   Hangul syllables are computed instead.
@@ -204,7 +204,11 @@ def compose_cluster(codes, count, tables):
     return n_out
 
 
-SPACE = 0x20
+SEPARATOR = 0x41
+SYMBOLS = dict(zip("°·±≤≥≈", range(0x42, 0x48), strict=True))
+"""Characters that quantities need. They, and all others that are neither ASCII nor alphanumeric, become ASCII capitals,
+which normalised text does not have otherwise and which separate words."""
+
 BLOCK = 32
 NONE = np.uint64(0)
 ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
@@ -239,7 +243,7 @@ def write_value(value, code, out, pos, tables):
     if value == 0:
         return encode(code, out, pos)
     if value == 1:
-        out[pos] = SPACE
+        out[pos] = SEPARATOR
         return pos + 1
     length = np.int64(tables[POOL, value])
     for k in range(length):
@@ -277,8 +281,8 @@ def cluster_stop(text, pos, stop, tables):
 def normalize(text, start, stop, out, pos, codes, tables):
     """Normalise `text[start:stop]` (UTF-8) into `out[pos:]`; returns the position after it.
 
-    Characters that are neither ASCII nor alphanumeric become spaces. `out` needs 11 bytes for each byte and 32 more,
-    `codes` (int64) one code point for each byte and 32 more.
+    Characters that are neither ASCII nor alphanumeric become capitals, see SYMBOLS. `out` needs 11 bytes for each byte
+    and 32 more, `codes` (int64) one code point for each byte and 32 more.
     """
     i = start
     last_in = start  # start of the character before i and of its output: a hard character redoes that one

@@ -5,6 +5,8 @@ Words are spans of the normalised text, or of rewritten copies after it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ..compiler import helper, hot_kernel, inlined
@@ -59,51 +61,61 @@ MAX_LENGTH = 16
 """Bytes of the longest name: its first and last eight bytes decide."""
 
 
-def unit_table() -> tuple[np.ndarray, ...]:
-    """Build an open-addressing hash table of the names.
+def hash_names(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, int]]:
+    """Build an open-addressing hash table of names of up to MAX_LENGTH bytes.
 
-    Its columns: first and last eight bytes of a name, its length (0 in a free slot), bytes and length of its canonical
-    name.
+    Returns three columns of SLOTS slots, the first and last eight bytes of a name and its length (0 in a free slot),
+    and the slot of each name.
     """
-    heads, tails, shorts = np.zeros((3, SLOTS), np.uint64)
-    lengths, short_lengths = np.zeros((2, SLOTS), np.int64)
-    for canonical, names in UNITS.items():
-        for name in names:
-            encoded, short = name.encode(), canonical.encode()
-            head, tail = word_of(encoded[:8]), word_of(encoded[-8:])
-            slot = ((head ^ tail * int(ODD_A)) * int(ODD_B) & 2**64 - 1) >> int(SHIFT)
-            while lengths[slot]:
-                slot = (slot + 1) % SLOTS
-            heads[slot], tails[slot], lengths[slot] = head, tail, len(encoded)
-            shorts[slot], short_lengths[slot] = word_of(short), len(short)
-    return heads, tails, lengths, shorts, short_lengths
+    heads, tails = np.zeros((2, SLOTS), np.uint64)
+    lengths, slots = np.zeros(SLOTS, np.int64), {}
+    for name in names:
+        encoded = name.encode()
+        head, tail = word_of(encoded[:8]), word_of(encoded[-8:])
+        slot = ((head ^ tail * int(ODD_A)) * int(ODD_B) & 2**64 - 1) >> int(SHIFT)
+        while lengths[slot]:
+            slot = (slot + 1) % SLOTS
+        heads[slot], tails[slot], lengths[slot] = head, tail, len(encoded)
+        slots[name] = slot
+    return heads, tails, lengths, slots
 
 
 def word_of(text: bytes) -> int:
     return int.from_bytes(text, "little")
 
 
-HEADS, TAILS, LENGTHS, SHORTS, SHORT_LENGTHS = unit_table()
+CANONICAL = {name: canonical for canonical, names in UNITS.items() for name in names}
+HEADS, TAILS, LENGTHS, UNIT_SLOTS = hash_names(CANONICAL)
+SHORTS, SHORT_LENGTHS = np.zeros(SLOTS, np.uint64), np.zeros(SLOTS, np.int64)
+"""Bytes and length of the canonical name."""
+for _name, _slot in UNIT_SLOTS.items():
+    SHORTS[_slot], SHORT_LENGTHS[_slot] = word_of(CANONICAL[_name].encode()), len(CANONICAL[_name].encode())
 
 LEADS = np.zeros(256, np.bool_)
 """First bytes of the names."""
-LEADS[[name.encode()[0] for names in UNITS.values() for name in names]] = True
+LEADS[[name.encode()[0] for name in CANONICAL]] = True
+
+
+@inlined
+def find_name(heads, tails, lengths, text, start, stop):
+    """Return the slot of the name `text[start:stop]`, of 1 to MAX_LENGTH bytes, in a table of `hash_names`, or -1."""
+    length = stop - start
+    head = head_of(text, start, length)
+    tail = tail_of(text, start, length)
+    slot = np.int64((head ^ tail * ODD_A) * ODD_B >> SHIFT)
+    while lengths[slot] != 0:
+        if heads[slot] == head and tails[slot] == tail and lengths[slot] == length:
+            return slot
+        slot = (slot + 1) % SLOTS
+    return np.int64(-1)
 
 
 @inlined
 def find_unit(text, start, stop):
     """Return the slot of the unit whose name is `text[start:stop]`, or -1."""
-    length = stop - start
-    if length < 1 or length > MAX_LENGTH or not LEADS[text[start]]:
+    if stop - start < 1 or stop - start > MAX_LENGTH or not LEADS[text[start]]:
         return np.int64(-1)
-    head = head_of(text, start, length)
-    tail = tail_of(text, start, length)
-    slot = np.int64((head ^ tail * ODD_A) * ODD_B >> SHIFT)
-    while LENGTHS[slot] != 0:
-        if HEADS[slot] == head and TAILS[slot] == tail and LENGTHS[slot] == length:
-            return slot
-        slot = (slot + 1) % SLOTS
-    return np.int64(-1)
+    return find_name(HEADS, TAILS, LENGTHS, text, start, stop)
 
 
 @inlined

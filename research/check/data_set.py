@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import NotInstalled
-from ...service.explain.quantities import quantity_limits, reads_quantities
+from ...service.explain.quantities import quantity_limits
 from ...service.explain.reading import ReadStep, canons, steps_in
 from ...service.records.jobs.row_tasks import score_rollouts
 from ...service.records.rows.rows import RowPlace
@@ -233,7 +233,7 @@ class DataSet:
                 answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
                 row.warnings.append((reason, f"{answer} would fail a gate"))
         self._compare_options(valid, reasons, by_option)
-        if reads_quantities(self.scorer.settings):
+        if self.scorer.settings.reads_quantities:
             add_quantity_limits(valid, steps)
         for finding in findings_of(rows, self.rules):
             yield self._counted(finding)

@@ -151,7 +151,7 @@ def _length(stats: RewardStatistics) -> list[ReportFinding]:
     return [ReportFinding(text, "sizes", ["Check for padding."])]
 
 
-DIGITS = {"mean_words": 2, "anchors": 2}  # decimals of components; 4 for the others
+DIGITS = {"mean_words": 2, "anchors": 2, "quantity_errors": 2}  # decimals of components; 4 for the others
 MAX_FLAT = 200  # groups without spread that are listed, largest first
 MAX_PHRASES = 12  # objects, and parameters, that are shown of a step
 
@@ -272,7 +272,7 @@ class Report(RewardStatistics):
 
 
 def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tuple[float, float], int]:
-    if name == "anchors":
+    if name in ("anchors", "quantity_errors"):
         most = max(int(values.max()), 5)
         return (-0.5, most + 0.5), most + 1 if most < 40 else 40
     if name == "mean_words":

@@ -209,6 +209,7 @@ COMPONENTS = {
     "semantics": "Order and content combined.",
     "anchors": "Number of matched steps.",
     "score": "SCORE before it is mapped to the reward.",
+    "quantity_errors": "Number of wrong quantities of the matched steps.",
 }
 """The components that are shown, of responses that pass both gates."""
 

@@ -15,7 +15,7 @@ from ...kernels.semantics import UNMATCHED, anchors, ious, length_penalty, posit
 from ...kernels.sequences import lcs_lengths, subsequences
 from ..settings import MAX_CONTENT, ScoreSettings
 from ..wording import format_number, format_reward, plural
-from .quantities import compared_quantities, read_terms, reads_quantities
+from .quantities import compared_quantities, read_terms
 from .reading import Reading, Term, words_of
 from .schema import EQUAL, Content, Equation, Factor, FactorName, Order, Pair, Phrase, Scale, Similarity
 
@@ -161,7 +161,7 @@ def _pairs(
     objects = _similarities("objects", [(_canons(a.objects), _canons(b.objects)) for a, b in lines])
     words = _similarities("words", [(words_of(a.objects), words_of(b.objects)) for a, b in lines])
     terms = None
-    if reads_quantities(settings):
+    if settings.reads_quantities:
         read_terms(reading)
         read_terms(expected)
         terms = [(list(chain(*(a.terms or ()))), list(chain(*(b.terms or ())))) for a, b in lines]

@@ -8,44 +8,53 @@ from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
 from itertools import chain, zip_longest
 
-from ...kernels.text.quantities import DIMENSIONS
-from ..settings import ScoreSettings
-from .reading import Quantity, Reading, Term, canons
+import numpy as np
+
+from ...kernels.memory import (
+    HEADS,
+    LENGTHS,
+    STARTS,
+    TERM_SPANS,
+    TERMS,
+    allocate_workspace,
+)
+from ...kernels.text.interning import PAIR
+from ...kernels.text.measures import dimension_name
+from ...kernels.text.quantities import KINDS, SPAN_SHIFT, parameter_terms, unpacked
+from ...kernels.text.unicode import SYMBOLS, tables
+from ..scoring.texts import utf8
+from .reading import Quantity, Reading, Term
 from .schema import EQUAL, PairQuantities, ReadQuantity
 
-NAMES = ("time", "volume", "mass", "length or molarity", "celsius", "rotation", "g-force", "voltage", "percent")
-KINDS = {unit: (NAMES[k], f * 10**p) for k, units in enumerate(DIMENSIONS) for unit, (f, p) in units.items()}
-BASES = {"time": 15, "volume": 6, "mass": 6, "length or molarity": 6}
-DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
+SYMBOL_OF = {code: symbol for symbol, code in SYMBOLS.items()}
 
 
 def terms_of(text: str) -> list[Term]:
-    (canon,) = canons([text])
-    words, terms, k = canon.split(" ") if canon else [], list[Term](), 0
-    while k < len(words):
-        match = DECIMAL.fullmatch(words[k])
-        if match is None or len((match[2] + (match[3] or "")).strip("0")) > 14:
-            terms.append(words[k])
+    """Return the terms of a parameter, as the reward reads them."""
+    data = np.frombuffer(utf8(text), np.uint8)
+    workspace = allocate_workspace(len(data))
+    ints, (_, norm, canon) = workspace.ints, workspace.bytes
+    terms = list[Term]()
+    for k in range(parameter_terms(data, tables(), workspace)):
+        string = int(ints[TERMS, k])
+        start, length = int(ints[STARTS, string]), int(ints[LENGTHS, string])
+        if length > PAIR:
+            terms.append(canon[start : start + length].tobytes().decode())
         else:
-            value, exponent, following = (
-                int(match[1] + match[2] + (match[3] or "")),
-                -len(match[3] or ""),
-                words[k + 1 : k + 2],
-            )
-            dimension, shown = "", words[k]
-            if following and following[0] in KINDS:
-                dimension, size = KINDS[following[0]]
-                value, exponent, shown = value * size, exponent + BASES.get(dimension, 15), f"{shown} {following[0]}"
-                k += 1
-            while value and value % 10 == 0:
-                value, exponent = value // 10, exponent + 1
-            terms.append(Quantity(shown, dimension, "", ((value, exponent if value else 0),)))
-        k += 1
+            start, stop = divmod(int(ints[TERM_SPANS, k]), 1 << SPAN_SHIFT)
+            shown = norm[start:stop].tobytes().decode().translate(SYMBOL_OF)
+            terms.append(Quantity(shown, *quantity_at(ints, string)))
     return terms
 
 
-def reads_quantities(settings: ScoreSettings) -> bool:
-    return settings.parameter_similarity == "quantities" or settings.quantity_error_factor < 1.0
+def quantity_at(ints: np.ndarray, string: int) -> tuple[str, str, tuple[tuple[int, int], ...]]:
+    """Return the dimension, kind and values of a string of the workspace that is a quantity."""
+    head, length = int(ints[HEADS, string]), int(ints[LENGTHS, string])
+    if length == PAIR:
+        (dimension, kind, values), (_, _, last) = (quantity_at(ints, part) for part in divmod(head, 1 << 32))
+        return dimension, kind, values + last
+    number, kind_number, digits, exponent = unpacked(head, length)
+    return dimension_name(number), KINDS[kind_number], ((digits, exponent),)
 
 
 def read_terms(reading: Reading) -> None:

@@ -137,6 +137,7 @@ SCORE_REASONS = {
     "step_count": "<key> and <orc> have different numbers of steps.",
     "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
     "added_numbers": "The steps of <orc> have more numbers that their key steps lack than max_added_numbers.",
+    "added_words": "A step of <orc> has more words that its key step lacks than max_added_words, or a negation.",
 }
 """The reasons of SCORE in the order of docs/rules.md, Reasons, which is `kernels.rules.REASONS`."""
 

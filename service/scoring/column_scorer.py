@@ -84,7 +84,7 @@ class ColumnScorer:
     def __init__(self, settings: Sequence[ScoreSettings], threads: int) -> None:
         self.settings, self.threads = settings[0], threads
         self._configurations = configurations_of([rules_of(each) for each in settings])
-        self._quantities = any(each.parameter_similarity == "quantities" for each in settings)
+        self._quantities = any(each.reads_quantities for each in settings)
         self.identity = {"config_id": self.settings.config_id, "signature": self.settings.signature}
 
     def score(

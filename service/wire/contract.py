@@ -163,6 +163,9 @@ class Components(Contract):
     semantics: list[float] = Field(description="Order and content combined.")
     anchors: list[float] = Field(description="Number of anchored pairs of steps.")
     score: list[float] = Field(description="SCORE, before the reward scale.")
+    quantity_errors: list[float] = Field(
+        description="Wrong quantities of the anchored pairs; 0 unless `quantity_error_factor` is below 1."
+    )
 
 
 class ConfigScores(Contract):

@@ -45,10 +45,11 @@ class FastPath:
     def _follow(self, scorer: Scorer) -> None:
         self.identity = scorer.identity
         self._ddof = scorer.settings.advantage_ddof
-        rules = rules_of(scorer.settings)
-        self._quantities = rules.quantities
+        settings = scorer.settings
+        rules = rules_of(settings)
+        self._quantities = settings.reads_quantities
         limits = Limits(
-            rules.max_response_bytes, self._max_reference_bytes, scorer.settings.max_reference_steps, rules.quantities
+            rules.max_response_bytes, self._max_reference_bytes, settings.max_reference_steps, self._quantities
         )
         self._batch = self._request.batch._replace(limits=limits.as_array(), configurations=configurations_of([rules]))
 

@@ -108,7 +108,8 @@ def test_means_that_say_nothing_are_not_logged(monkeypatch: pytest.MonkeyPatch) 
     logged = training_logs.chosen_means(first)
     assert logged.keys() == {
         *(f"score/{name}" for name in ("format", "consistency", "coverage", "mean_words", "scale", "order", "content")),
-        *("score/kendall_tau", "score/readable", "score/passed", "score/group_std", "score/groups_without_spread"),
+        *("score/quantity_errors", "score/kendall_tau", "score/readable", "score/passed"),
+        *("score/group_std", "score/groups_without_spread"),
         *(f"score/{name}_{task}" for name in ("reward", "readable", "passed") for task in ("score", ORD)),
         *(f"score/reason_{name}" for name in FREQUENT_REASONS),
     }

@@ -10,7 +10,7 @@ import unicodedata
 
 import numpy as np
 
-from assay.kernels.text.unicode import LETTER, NO_LETTER, PATH
+from assay.kernels.text.unicode import LETTER, NO_LETTER, PATH, SEPARATOR, SYMBOLS
 
 LAST = 0x110000
 DASHES = {*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D}
@@ -30,10 +30,10 @@ def fold_look_alikes(text: str) -> str:
 
 
 def map_code_point(code: int) -> str:
-    """Return step 1 of one code point alone, with a space for each character that separates words."""
+    """Return step 1 of one code point alone, with a capital for each non-ASCII character that separates words."""
     text = "°" if code in DEGREES else chr(code)
     folded = fold_look_alikes(unicodedata.normalize("NFKC", text))
-    return "".join(c if c.isascii() or c.isalnum() else " " for c in folded)
+    return "".join(c if c.isascii() or c.isalnum() else chr(SYMBOLS.get(c, SEPARATOR)) for c in folded)
 
 
 def kind_of(char: str) -> int:
@@ -74,7 +74,7 @@ def build() -> dict[str, np.ndarray]:
         mapped = map_code_point(code)
         if mapped == char:
             value = STAYS
-        elif mapped == " ":
+        elif mapped == chr(SEPARATOR):
             value = SEPARATES
         else:
             value = pool_index.get(mapped, 0)

@@ -47,6 +47,8 @@ def bounds(field: Any) -> str:
     limits = {
         name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
     }
+    if {"gt", "le"} <= limits.keys():
+        return f"above {limits['gt']}, at most {limits['le']}"
     if "le" in limits:
         return f"{limits['ge']} to {limits['le']}"
     return f"above {limits['gt']}" if "gt" in limits else f"at least {limits['ge']}"

@@ -53,12 +53,14 @@ def test_eight_configurations_of_many_references(threads):
 NEIGHBOURS: dict[str, Any] = OTHER | {
     "min_coverage": 0.0,
     "max_mean_words": 40.0,
+    "quantity_error_factor": 0.5,
     "position_decay": 0.5,
     "max_response_bytes": 250,
     "max_steps": 3,
 }
 """Another value of each setting, which changes the rewards below."""
-NEIGHBOURS.pop("advantage_ddof")
+for name in ("advantage_ddof", "coverage", "quantity_error_factor", "max_added_words"):
+    NEIGHBOURS.pop(name)
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)

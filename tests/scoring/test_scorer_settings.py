@@ -28,6 +28,9 @@ OTHER: dict[str, Any] = {
     "max_mean_words": 29.999999999999996,
     "object_similarity": "max",
     "parameter_similarity": "quantities",
+    "coverage": "words",
+    "quantity_error_factor": 0.9999999999999999,
+    "max_added_words": 0,
     "max_added_numbers": 0,
     "position_decay": 1.5000000000000002,
     "use_step_gap": False,
@@ -52,6 +55,9 @@ BAD: dict[str, list[Any]] = {
     "max_mean_words": [0.9999999999999999, float("nan"), float("inf"), "30", [30]],
     "object_similarity": ["words"],
     "parameter_similarity": ["quantity", None],
+    "coverage": ["word", 0.95, None],
+    "quantity_error_factor": [0, 1.0000000000000002, 1.5, -0.5, float("nan"), "x", "0.5", None, True],
+    "max_added_words": [-1, 0.5, "0", "none", True],
     "max_added_numbers": [-1, 0.5, "0", "none", False],
     "position_decay": [0, -1.5, float("nan"), float("inf"), None],
     "use_step_gap": [0, 1, "true", None],
@@ -103,7 +109,8 @@ def test_an_unknown_setting_is_answered_with_a_similar_one():
 
 def test_values_at_the_edge():
     """They are allowed; the rewards there are in test_scorer_extreme_settings.py."""
-    for name, value in (("min_coverage", 0), ("min_coverage", 1), ("max_mean_words", 1), ("position_decay", 5e-324)):
+    edges = ("min_coverage", 0), ("min_coverage", 1), ("max_mean_words", 1), ("position_decay", 5e-324)
+    for name, value in (*edges, ("quantity_error_factor", 5e-324), ("quantity_error_factor", 1)):
         assert getattr(Scorer(**{name: value}).settings, name) == value
     for name in ("max_steps", "max_response_bytes"):
         assert getattr(Scorer(**{name: 1}).settings, name) == 1
@@ -136,6 +143,8 @@ def test_digest_and_signature_name_the_configuration():
     changed = Scorer(order="lcs", reward_scale="raw", min_coverage=1, use_order=False, max_mean_words=12.5).signature
     changed_start = start.replace("strict", "lcs").replace("unit", "raw").replace("0.95", "1")
     assert changed == f"{changed_start}|max_mean_words:12.5|use_order:false|v:{__version__}"
+    both = Scorer(coverage="words", min_coverage=0.9).signature
+    assert both == f"{start.replace('0.95', '0.9')}|coverage_by:words|v:{__version__}"
 
 
 @given(settings)

@@ -374,7 +374,7 @@ def required(reference: Any, record: object = None, task: str | None = None) -> 
 
 REWARD = "reward"
 PASSED = "passed"
-NO_REWARDS = {"step_gap", "mean_words", "anchors", "brier", "confidence", "called_erroneous"}
+NO_REWARDS = {"step_gap", "mean_words", "anchors", "quantity_errors", "brier", "confidence", "called_erroneous"}
 """The components where more is not better: they describe a response, or are a loss, such as `brier`."""
 
 REWARD_COMPONENTS = tuple(name for name in TASK_COMPONENTS if name not in NO_REWARDS)

@@ -19,6 +19,7 @@ FREQUENT_REASONS = (
     "step_count",
     "low_coverage",
     "added_numbers",
+    "added_words",
 )
 """Reasons with a separate metric, 1 or 0: trainers average metrics, and its mean is the share of the reason."""
 

@@ -277,7 +277,7 @@ EXAMPLE_REPLY = {
     "components": {name: [value, 0.0] for name, value in EXAMPLE_COMPONENTS.items()},
     "advantages": [0.7071067811865475, -0.7071067811865475],
     "config_id": "0123456789abcdef",
-    "signature": "SCORE|rules:3|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0",
+    "signature": "SCORE|rules:4|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0",
 }
 
 EXAMPLE_ISSUES = (

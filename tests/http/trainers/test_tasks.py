@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.service.rewards.registry import REWARD_TASKS, TASK_COMPONENTS, reward_of
+from assay.kernels.score import COMPONENTS
+from assay.service.rewards.registry import REWARD_TASKS, reward_of
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
@@ -58,7 +59,7 @@ def check_row(numbers: dict[str, float], row: Row) -> None:
     }
     assert named - {"code"} == ({row.reason} & {"missing_sections"})
     if code:
-        assert not any(numbers[f"score_{name}"] for name in TASK_COMPONENTS[:11])
+        assert not any(numbers[f"score_{name}"] for name in COMPONENTS)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -26,7 +26,7 @@ PATHS = [OPENRLHF, SLIME, GYM]
 
 FREQUENT = (
     *("think_not_opened", "missing_sections", "bad_step_line", "bad_step_json", "bad_step_schema"),
-    *("step_count", "low_coverage", "added_numbers"),
+    *("step_count", "low_coverage", "added_numbers", "added_words"),
 )
 REASON_NUMBERS = ("score_task", "score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT))
 NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPONENTS))

@@ -34,6 +34,7 @@ FREQUENT_REASONS = (
     "step_count",
     "low_coverage",
     "added_numbers",
+    "added_words",
 )
 """SCORE's reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
 
