@@ -109,6 +109,20 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             ("configs[3]", "wrong_type"),
         ],
     ),
+    "settings of rules 4": (
+        {
+            "config": {"quantity_error_factor": 0, "max_added_words": -1, "coverage": "word"},
+            "configs": [{"quantity_error_factor": 1.5}, {"quantity_error_factor": "x", "max_added_words": "none"}],
+        },
+        [
+            *(
+                (f"config.{name}", "invalid_setting")
+                for name in ("coverage", "quantity_error_factor", "max_added_words")
+            ),
+            ("configs[0].quantity_error_factor", "invalid_setting"),
+            *((f"configs[1].{name}", "invalid_setting") for name in ("quantity_error_factor", "max_added_words")),
+        ],
+    ),
     "none": ({"configs": []}, [("configs", "too_few")]),
     "too many": ({"configs": [{}] * 65}, [("configs", "too_many")]),
     "too many settings": ({"configs": [{str(k): 0 for k in range(255)}, *[{"a": 1}] * 2]}, [("configs", "too_many")]),
