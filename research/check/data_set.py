@@ -233,7 +233,7 @@ class DataSet:
                 answer = "the record's own answer" if row.has_own_answer else "a response equal to this reference"
                 row.warnings.append((reason, f"{answer} would fail a gate"))
         self._compare_options(valid, reasons, by_option)
-        if self.scorer.settings.parameter_similarity == "quantities":
+        if self.scorer.settings.reads_quantities:
             add_quantity_limits(valid, steps)
         for finding in findings_of(rows, self.rules):
             yield self._counted(finding)

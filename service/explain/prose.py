@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ...kernels.column import column_of
+from ...kernels.reading.added import FUNCTION_WORD_LIST, NEGATIONS
 from ...kernels.text.words import UNITS
 from ..rewards.scorer import Scorer
 from ..scoring.references import UNLIMITED, ReferenceTexts
@@ -29,17 +30,7 @@ STEP_WORDS = ("step", "steps")
 MIN_BEGINNING = 3  # characters that words have in common if they are akin; and half of the longer word
 OUTER = " \t.,;:!?()[]{}<>\"'`*_"  # punctuation that is not marked along with a word
 
-NEGATION_LIST = """
-avoid avoiding cannot except instead neither never no none nor not omit omitting rather skip skipping t unless without
-"""
-FUNCTION_WORD_LIST = """
-a about above after all also among an and another any approximately are around as at be been before being below
-between both by can could did do does down during each ensure ensuring every finally first for from further had has
-have if in into is it its may must next of off on onto or other out over per same second shall should so some step
-steps such that the their them then there these they third this those through thus to under until up use used using
-via was were when where which while will with within would you your
-"""
-NEGATIONS, FUNCTION_WORDS = frozenset(NEGATION_LIST.split()), frozenset(FUNCTION_WORD_LIST.split())
+NEGATION_WORDS, FUNCTION_WORDS = frozenset(NEGATIONS), frozenset(FUNCTION_WORD_LIST.split())
 
 
 def has_letter(word: str) -> bool:
@@ -153,11 +144,11 @@ class Added(NamedTuple):
 
     @property
     def negations(self) -> list[str]:
-        return [word for word in self.words or () if word in NEGATIONS]
+        return [word for word in self.words or () if word in NEGATION_WORDS]
 
     def beyond(self, limit: int | None) -> list[str]:
         """Return what a limit of words does not allow: negations, and words after the first `limit` others."""
-        others = [word for word in self.words or () if word not in NEGATIONS]
+        others = [word for word in self.words or () if word not in NEGATION_WORDS]
         return self.negations + others[limit:] if limit is not None else []
 
     def fails(self, limit: int | None) -> bool:
@@ -185,7 +176,7 @@ def added_by(pairs: Sequence[tuple[KeyLine, Spoken]], steps: int, settings: Scor
                 for word in said
                 if word not in own
                 and word not in UNITS
-                and (word in NEGATIONS or (word not in FUNCTION_WORDS and akin.find(word) is None))
+                and (word in NEGATION_WORDS or (word not in FUNCTION_WORDS and akin.find(word) is None))
             ]
         added.append(Added(numbers, other_words))
     return added
