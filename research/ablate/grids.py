@@ -54,10 +54,9 @@ PAPER: dict[str, Any] = {
     "max_added_words": None,
 }
 """The options of rules 4 as the paper has them."""
-QUANTITIES: dict[str, Any] = {"parameter_similarity": "quantities"}
-FACTOR: dict[str, Any] = {"quantity_error_factor": 0.5}
-BY_WORDS: dict[str, Any] = {"coverage": "words"}
-NO_NUMBERS, FEW_WORDS = {"max_added_numbers": 0}, {"max_added_words": 2}
+QUANTITIES = {"parameter_similarity": "quantities"}
+FACTOR = {"quantity_error_factor": 0.5}
+BY_WORDS, NO_NUMBERS, FEW_WORDS = {"coverage": "words"}, {"max_added_numbers": 0}, {"max_added_words": 2}
 RULES_4: dict[str, dict[str, Any]] = {
     "paper": {},
     "quantities": QUANTITIES,
