@@ -89,7 +89,7 @@ def kernel_size(unit: str) -> Fraction:
 
 def test_sizes_of_units_are_those_of_pint():
     """In each dimension, for every spelling and for ratios of units."""
-    registry = pytest.importorskip("pint").UnitRegistry(non_int_type=Fraction)
+    registry: Any = pytest.importorskip("pint").UnitRegistry(non_int_type=Fraction)
     spellings = [spelling for spelling, unit in UNITS.items() if unit.dimension in SYMBOLS]
     ours: dict[str, list[tuple[Fraction, Any]]] = defaultdict(list)
     for spelling in spellings:
@@ -102,8 +102,8 @@ def test_sizes_of_units_are_those_of_pint():
         size = kernel_size(f"{dividend}/{divisor}")
         names = [library_name(name.replace("µ", "μ")) for name in (dividend, divisor)]
         dimensions = tuple(UNITS[name.replace("µ", "μ")].dimension for name in (dividend, divisor))
-        group = "molarity" if dimensions == ("amount", "volume") else "/".join(dimensions)
-        ours[group].append((size, registry(names[0]) / registry(names[1])))
+        name = "molarity" if dimensions == ("amount", "volume") else "/".join(dimensions)
+        ours[name].append((size, registry(names[0]) / registry(names[1])))
     assert sum(map(len, ours.values())) > 250
     for group in ours.values():
         first_size, first = group[0]
