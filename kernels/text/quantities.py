@@ -19,6 +19,7 @@ from ..memory import (
     COUNTS,
     EPOCH,
     NORM,
+    NORM_STOP,
     ODD_A,
     SLOTS,
     SPAN_STARTS,
@@ -75,6 +76,7 @@ from .words import (
     SPACE,
     G,
     X,
+    append_word,
     copy_run,
     find_name,
     finish_run,
@@ -103,7 +105,7 @@ NON_ASCII = 0x80
 DEGREE, MIDDLE_DOT, PLUS_MINUS, LESS_EQUAL, GREATER_EQUAL, ALMOST = SYMBOLS.values()
 PLUS, SLASH, COLON, CARET, STAR, EQUAL, TILDE = np.frombuffer(b"+/:^*=~", np.uint8)
 LESS_SIGN, GREATER_SIGN, PER_CENT = np.frombuffer(b"<>%", np.uint8)
-A, C, E, F, H, P, S, ZERO = np.frombuffer(b"acefhps0", np.uint8)
+A, C, E, F, H, P, S, T, ZERO = np.frombuffer(b"acefhpst0", np.uint8)
 SEPARATORS = np.uint64(int.from_bytes(bytes([SEPARATOR]) * 8, "little"))
 
 
@@ -125,6 +127,7 @@ BEGINS = bytes_in("0123456789.+-<>~≤≥≈pmluac")
 """First bytes of quantities."""
 BEGINS_ANYWHERE = bytes_in("<>~≤≥≈")
 WORD_COMPARISONS = bytes_in("lmu")
+BEGINS_UNIT = bytes_in("abcdefghijklmnopqrstuvwxyz%°", non_ascii=True)
 NOT_BEFORE, NOT_BEFORE_AFTER_DIGIT = bytes_in("._%^-+"), bytes_in(",:/")
 NOT_AFTER = bytes_in("_^%")
 
@@ -363,6 +366,8 @@ def read_denominator(norm, tables, pos):
             return read_unit(norm, tables, second)
     if norm[pos] == MIDDLE_DOT or norm[pos] == STAR:
         pos = skip_white(norm, pos + 1)
+    if not BEGINS_UNIT[norm[pos]]:
+        return pos, np.int64(-1)
     stop = letters_stop(norm, tables, pos, False)
     unit = find_measure(norm, pos, stop)
     stop += norm[stop] == CARET
@@ -393,6 +398,8 @@ def read_measure(norm, tables, pos, before_dash):
     """
     none = np.int64(0)
     start = pos + 1 if norm[pos] == DASH else skip_white(norm, pos)
+    if not BEGINS_UNIT[norm[start]]:
+        return none, none, none, none
     stop, unit = read_unit(norm, tables, start)
     if unit < 0:
         return none, none, none, none
@@ -421,10 +428,10 @@ def intern_quantity(workspace, digits, exponent, dimension, factor, power, kind)
     else:
         negative = digits < 0
         digits = abs(digits)
-        while factor % 10 == 0:
-            factor //= 10
-            exponent += 1
         if factor != 1:
+            while factor % 10 == 0:
+                factor //= 10
+                exponent += 1
             upper = digits // 1_000_000 * factor
             further = upper // 10**12
             digits = upper % 10**12 * 1_000_000 + digits % 1_000_000 * factor
@@ -545,42 +552,35 @@ def read_mark(norm, pos):
 
 
 @inlined
-def read_connector(norm, pos, kind):
-    """Return the position after the `-`, `to`, `±` or `+/-` between two values, or 0."""
+def read_connector(norm, pos):
+    """Read the `-`, `to`, `±` or `+/-` between two values, after white space: (position after it, or 0, kind)."""
     start = pos
     pos = skip_white(norm, start)
-    if kind == RANGE:
-        if norm[pos] == DASH:
-            second = skip_white(norm, pos + 1)
-            return second if is_digit(norm[second]) or norm[second] == DOT else np.int64(0)  # else as in `5-ml`
-        return after_word(norm, pos, TO) if pos > start else np.int64(0)
-    if norm[pos] == PLUS_MINUS:
-        return skip_white(norm, pos + 1)
-    if norm[pos] == PLUS and norm[pos + 1] == SLASH and norm[pos + 2] == DASH:
-        return skip_white(norm, pos + 3)
-    return np.int64(0)
+    stop, kind = np.int64(0), np.int64(RANGE)
+    if norm[pos] == DASH:
+        stop = skip_white(norm, pos + 1)
+    elif norm[pos] == T and pos > start:
+        stop = after_word(norm, pos, TO)
+    elif norm[pos] == PLUS_MINUS:
+        stop, kind = skip_white(norm, pos + 1), np.int64(TOLERANCE)
+    elif norm[pos] == PLUS and norm[pos + 1] == SLASH and norm[pos + 2] == DASH:
+        stop, kind = skip_white(norm, pos + 3), np.int64(TOLERANCE)
+    return stop, kind
 
 
 @helper
-def read_two_values(workspace, tables, pos, digits, exponent, has_comma, kind):
-    """Read the rest of a range or a tolerance, after its first numeral: (stop, or 0 if there is none, string)."""
+def read_second_value(workspace, tables, pos, kind, digits, exponent, has_comma, first_stop, dimension, factor, power):
+    """Read the second value of a range or a tolerance at `pos`: (stop, or 0 if there is none, string).
+
+    digits, exponent, has_comma: of the first numeral; dimension, factor, power: of its unit, if `first_stop` is not 0.
+    """
     norm = workspace.bytes[NORM]
-    none, one = np.int64(0), np.int64(1)
-    second = read_connector(norm, pos, kind)
-    dimension, factor, power = none, one, none
-    stop = none
-    has_unit = False
-    if not second:
-        stop, dimension, factor, power = read_measure(norm, tables, pos, kind == RANGE)
-        second = read_connector(norm, stop, kind) if stop else none
-        has_unit = True
-    if not second:
-        return none, none
-    pos, other_digits, other_exponent, other_comma = read_numeral(norm, second)
+    none = np.int64(0)
+    pos, other_digits, other_exponent, other_comma = read_numeral(norm, pos)
     if not pos:
         return none, none
     stop, other_dimension, other_factor, other_power = read_measure(norm, tables, pos, False)
-    if has_unit:
+    if first_stop:
         if not stop or other_dimension != dimension:
             return none, none
     elif stop:
@@ -588,7 +588,10 @@ def read_two_values(workspace, tables, pos, digits, exponent, has_comma, kind):
     elif has_comma or other_comma or not may_end(norm, tables, pos, False):
         return none, none
     else:
-        stop, other_factor, other_power = pos, one, none
+        stop = pos
+        dimension = np.int64(NO_DIMENSION)
+        factor = other_factor = np.int64(1)
+        power = other_power = none
     scale = scale_of(dimension)
     first = intern_quantity(workspace, digits, exponent, dimension, factor, power + scale, kind)
     last = intern_quantity(workspace, other_digits, other_exponent, dimension, other_factor, other_power + scale, kind)
@@ -649,8 +652,11 @@ def add_times(norm, tables, pos, digits, exponent, factor, power):
 
 
 @helper
-def read_quantity(workspace, tables, pos):
-    """Read the quantity at `pos` of NORM: (stop, or 0 if there is none, string)."""
+def read_quantity(workspace, tables, pos, last_digit):
+    """Read the quantity at `pos` of NORM: (stop, or 0 if there is none, string).
+
+    last_digit: position of the last digit, after which no second number needs to be looked for.
+    """
     norm = workspace.bytes[NORM]
     none, one, plain = np.int64(0), np.int64(1), np.int64(PLAIN)
     if norm[pos] == P:
@@ -663,29 +669,49 @@ def read_quantity(workspace, tables, pos):
         if stop <= start or not may_end(norm, tables, stop, False):
             return none, none
         return stop, intern_quantity(workspace, digits, exponent, np.int64(PH), one, none, plain)
+    start, kind, signed, negative = pos, plain, False, False
     if is_digit(norm[pos]):
-        stop, string = read_number_ratio(workspace, tables, pos)
-        if stop:
-            return stop, string
-    start, kind = read_mark(norm, pos)
-    minus = after_word(norm, start, MINUS)
-    negative = norm[start] == DASH or minus > 0
-    signed = negative or norm[start] == PLUS
-    if signed:
-        start = minus if minus else start + 1
+        while is_digit(norm[start]):
+            start += 1
+        if norm[start] == SLASH or norm[skip_white(norm, start)] == COLON:
+            stop, string = read_number_ratio(workspace, tables, pos)
+            if stop:
+                return stop, string
+        start = pos
+    elif norm[pos] != DOT:
+        start, kind = read_mark(norm, pos)
+        minus = after_word(norm, start, MINUS)
+        negative = norm[start] == DASH or minus > 0
+        signed = negative or norm[start] == PLUS
+        if signed:
+            start = minus if minus else start + 1
     pos, digits, exponent, has_comma = read_numeral(norm, start)
     if not pos:
         return none, none
     if negative:
         digits = -digits
-    if not signed and kind == PLAIN:
-        for both in (RANGE, TOLERANCE):
-            stop, string = read_two_values(workspace, tables, pos, digits, exponent, has_comma, np.int64(both))
+    may_have_two = not signed and kind == PLAIN and pos <= last_digit
+    if may_have_two:
+        second, both = read_connector(norm, pos)
+        if second:
+            stop, string = read_second_value(
+                workspace, tables, second, both, digits, exponent, has_comma, none, none, one, none
+            )
             if stop:
                 return stop, string
-    stop, dimension, factor, power = read_measure(norm, tables, pos, False)
+    stop, dimension, factor, power = read_measure(norm, tables, pos, may_have_two)
+    if stop and may_have_two:
+        second, both = read_connector(norm, stop)
+        if second:
+            end, string = read_second_value(
+                workspace, tables, second, both, digits, exponent, has_comma, stop, dimension, factor, power
+            )
+            if end:
+                return end, string
+        if norm[stop] == DASH:  # where only the first value of a range may end
+            stop, dimension, factor, power = read_measure(norm, tables, pos, False)
     if stop:
-        if dimension == TIME and not signed:
+        if dimension == TIME and not signed and stop <= last_digit:
             stop, digits, exponent = add_times(norm, tables, stop, digits, exponent, factor, power)
             factor, power = one, none
         return stop, intern_quantity(workspace, digits, exponent, dimension, factor, power + BASE_POWER, kind)
@@ -743,6 +769,9 @@ def append_piece(workspace, terms, start, stop, text_end):
         end = start
         while end < stop and IN_RUN[norm[end]]:
             end += 1
+        if state == FRESH and norm[start] >= FIRST_LETTER and norm[end - 1] >= FIRST_LETTER:
+            count, start = append_word(workspace, count, start, end), end
+            continue
         run = stripped_start(norm, start, end)
         copies += 1
         count, copies, state = finish_run(workspace, count, copies, copy_run(norm, run, end, copies), state)
@@ -820,9 +849,9 @@ def write_fractions(text, start, stop):
 
 
 @helper
-def normalize_element(workspace, tables, start, stop):
+def normalize_again(workspace, tables, start, stop):
     """Write the text of the element `text[start:stop]` of TEXT in which quantities are read to NORM, from BEGIN on;
-    returns its end. Bytes that belong to nothing follow it.
+    returns its end.
     """
     text, norm = workspace.bytes[TEXT], workspace.bytes[NORM]
     begin = np.int64(text.shape[0] // 2)
@@ -835,17 +864,29 @@ def normalize_element(workspace, tables, start, stop):
         if norm[pos] != COMMA or not joins_thousands(norm, pos, end):
             norm[used] = norm[pos]
             used += 1
-    store8(norm, used, SEPARATORS)
     return used
 
 
+NEEDS_READING, NEEDS_REWRITING = 1, 2
+
+
 @inlined
-def may_have_quantities(text, start, stop):
-    """Return whether the UTF-8 `text[start:stop]` has a digit or is not ASCII."""
+def needs_of(text, start, stop):
+    """Return what the element `text[start:stop]` may need: NEEDS_READING for a digit, with NEEDS_REWRITING for commas,
+    thin spaces and fractions; 0 if it has only words.
+    """
+    needs = 0
     for k in range(start, stop):
-        if is_digit(text[k]) or text[k] >= NON_ASCII:
-            return True
-    return False
+        byte = text[k]
+        if is_digit(byte) or byte >= NON_ASCII:
+            needs |= NEEDS_READING
+            if byte == 0xC2:
+                needs |= NEEDS_REWRITING if 0xBC <= text[k + 1] <= 0xBE else 0
+            elif byte == 0xE2:
+                needs |= NEEDS_REWRITING if is_thin_space(text, k, stop) else 0
+        elif byte == COMMA:
+            needs |= NEEDS_REWRITING
+    return needs
 
 
 @helper
@@ -855,23 +896,33 @@ def append_terms(workspace, tables, terms, start, stop, count):
 
     The element has been read last: the spans are of its `count` words.
     """
-    if not may_have_quantities(workspace.bytes[TEXT], start, stop):
+    needs = needs_of(workspace.bytes[TEXT], start, stop)
+    if not needs & NEEDS_READING:
         return append_words(workspace, terms, count)
     ints, norm = workspace.ints, workspace.bytes[NORM]
-    end = normalize_element(workspace, tables, start, stop)
+    end = ints[COUNTS, NORM_STOP]
+    if needs & NEEDS_REWRITING:
+        end = normalize_again(workspace, tables, start, stop)
+    last_digit = end - 1
+    while last_digit >= BEGIN and not is_digit(norm[last_digit]):
+        last_digit -= 1
+    if last_digit < BEGIN:
+        return append_words(workspace, terms, count)
+    store8(norm, end, SEPARATORS)
     piece = pos = np.int64(BEGIN)
     while pos < end:
         if BEGINS[norm[pos]] and (BEGINS_ANYWHERE[norm[pos]] or may_begin(norm, pos)):
-            stop, string = read_quantity(workspace, tables, pos)
+            stop, string = read_quantity(workspace, tables, pos, last_digit)
             if stop:
-                terms = append_piece(workspace, terms, piece, pos, end)
+                if piece < pos:
+                    terms = append_piece(workspace, terms, piece, pos, end)
                 ints[TERMS, terms] = string
                 ints[TERM_SPANS, terms] = pos << SPAN_SHIFT | stop
                 terms += 1
                 piece = pos = stop
                 continue
         pos += 1
-    return append_piece(workspace, terms, piece, end, end)
+    return append_piece(workspace, terms, piece, end, end) if piece < end else terms
 
 
 @inlined

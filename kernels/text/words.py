@@ -12,7 +12,9 @@ import numpy as np
 from ..compiler import helper, hot_kernel, inlined
 from ..memory import (
     CODES,
+    COUNTS,
     NORM,
+    NORM_STOP,
     ODD_A,
     ODD_B,
     SPAN_STARTS,
@@ -294,6 +296,7 @@ def read_words(workspace, tables, text, start, stop):
     """
     norm = workspace.bytes[NORM]
     text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    workspace.ints[COUNTS, NORM_STOP] = text_end
     copy_end = text_end + GAP
     copy_start = np.int64(-1)
     count = np.int64(0)
